@@ -1,0 +1,33 @@
+"""The one error type that the library raises on purpose; the command line turns it into exit code 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["QubolearnError", "missing_extra", "unknown_name"]
+
+
+class QubolearnError(ValueError):
+    """Bad input, said in one line: the value, the limit and the remedy."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> QubolearnError:
+    """The error for a name that is in no table, with the nearest ones that are.
+
+    >>> str(unknown_name("solver", "exaustive", ["exhaustive", "neal"]))
+    "unknown solver 'exaustive'; did you mean exhaustive? Known: exhaustive, neal"
+    """
+    known = sorted(known)
+    near = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else "."
+    return QubolearnError(f"unknown {kind} {name!r}{hint} Known: {', '.join(known)}")
+
+
+def missing_extra(what: str, extra: str) -> QubolearnError:
+    """The error for an optional dependency that is not installed.
+
+    >>> str(missing_extra("the D-Wave solver", "dwave"))
+    "the D-Wave solver needs: pip install 'qubolearn[dwave]'"
+    """
+    return QubolearnError(f"{what} needs: pip install 'qubolearn[{extra}]'")

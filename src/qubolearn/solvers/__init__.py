@@ -1,0 +1,1 @@
+"""A -> the best states. One file per solver, one contract."""

@@ -1,0 +1,135 @@
+"""The one contract of all solvers: ``solver(A, count) -> Solution``, and what every solver shares."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import check_qubo, energies
+
+__all__ = ["Found", "QuboSolver", "Solution", "Solver", "best_distinct", "solve", "with_neighbours"]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The ``count`` lowest states that a solver found for each QUBO, best first, all distinct.
+
+    Unpacks into its two tensors: ``states, energies = solver(A)``.
+    """
+
+    states: Tensor  # [batch, count, n], 0 or 1 in A's dtype, on A's device
+    energies: Tensor  # [batch, count], float64, xᵀAx of these states, ascending
+    info: Mapping[str, Any] = field(default_factory=dict)  # what else the solver measured, e.g. "source"
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.states, self.energies))
+
+
+class Solver(Protocol):
+    """Any callable of this form is a solver; :class:`QuboSolver` saves writing the checks."""
+
+    def __call__(self, A: Tensor, count: int = 2) -> Solution: ...
+
+
+class Found(NamedTuple):
+    """What a search hands back before energies are recomputed and states are ranked."""
+
+    states: Tensor  # [batch, candidates >= count, n], any dtype, any order, duplicates allowed
+    info: Mapping[str, Any]
+
+
+class QuboSolver(ABC):
+    """A solver as a value: subclasses are frozen dataclasses that implement :meth:`search`.
+
+    The call checks A, and recomputes and ranks every energy in float64, so that no search can return a
+    non-finite, mis-ranked or duplicate answer.
+    """
+
+    def __call__(self, A: Tensor, count: int = 2) -> Solution:
+        check_qubo(A)
+        batch, n = A.shape[0], A.shape[2]
+        if count < 1:
+            raise QubolearnError(f"count={count} states asked for; want at least 1")
+        if n < 32 and count > 2**n:
+            raise QubolearnError(f"count={count} distinct states asked for, but n={n} bits have only {2**n}")
+        A = A.detach()
+        if batch == 0:
+            return Solution(A.new_zeros(0, count, n), A.new_zeros(0, count, dtype=torch.float64))
+        found = self.search(A, count)
+        return best_distinct(A, found.states, count, found.info)
+
+    @abstractmethod
+    def search(self, A: Tensor, count: int) -> Found:
+        """Candidates for the ``count`` lowest states of A ``[batch, n, n]``: finite, detached, batch >= 1."""
+
+
+def solve(A: Tensor, solver: Solver, count: int = 2) -> Solution:
+    """The ``count`` lowest states of each QUBO in A ``[batch, n, n]`` that the solver finds, best first.
+
+    >>> from qubolearn.solvers import ExhaustiveSearch
+    >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
+    >>> states, energies = solve(A, ExhaustiveSearch(), count=2)
+    >>> states.tolist(), energies.tolist()
+    ([[[1.0, 1.0], [0.0, 0.0]]], [[-1.0, 0.0]])
+    """
+    return solver(A, count)
+
+
+def best_distinct(A: Tensor, candidates: Tensor, count: int, info: Mapping[str, Any] | None = None) -> Solution:
+    """Rank candidates ``[batch, c, n]`` by their float64 energy and keep the ``count`` best distinct ones."""
+    batch, c, n = candidates.shape
+    bits = candidates.to(A.device, torch.float64)
+    energy = energies(A.detach().to(torch.float64), bits)  # [batch, c]
+    order = energy.argsort(dim=1, stable=True)
+    bits = bits.gather(1, order[:, :, None].expand(batch, c, n))
+    energy = energy.gather(1, order)
+    if c > 1:
+        bits, energy = _drop_repeats(bits, energy)
+    if c < count or not bool(torch.isfinite(energy[:, count - 1]).all()):
+        short = int((torch.isfinite(energy).sum(1)).min()) if c else 0
+        raise QubolearnError(
+            f"the solver returned {short} distinct states where count={count} were asked for; "
+            "raise its number of reads or ask for fewer"
+        )
+    return Solution(bits[:, :count].to(A.dtype), energy[:, :count], info or {})
+
+
+def _drop_repeats(bits: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
+    """Move every repeated state to the end with infinite energy. ``[batch, c, n]``, ``[batch, c]``."""
+    batch, c, n = bits.shape
+    code = _state_code(bits)
+    order = code.argsort(dim=1, stable=True)  # equal states side by side, in order of energy
+    sorted_code = code.gather(1, order)
+    repeat_sorted = torch.zeros_like(sorted_code, dtype=torch.bool)
+    repeat_sorted[:, 1:] = sorted_code[:, 1:] == sorted_code[:, :-1]
+    repeat = torch.zeros_like(repeat_sorted).scatter(1, order, repeat_sorted)
+    energy = energy.masked_fill(repeat, float("inf"))
+    keep = energy.argsort(dim=1, stable=True)
+    return bits.gather(1, keep[:, :, None].expand(batch, c, n)), energy.gather(1, keep)
+
+
+def _state_code(bits: Tensor) -> Tensor:
+    """One integer per distinct state within the batch: ``[batch, c, n]`` -> ``[batch, c]`` int64."""
+    batch, c, n = bits.shape
+    if n <= 62:
+        return (bits.long() << torch.arange(n, device=bits.device)).sum(-1)
+    _, inverse = torch.unique(bits.reshape(-1, n).to(torch.uint8), dim=0, return_inverse=True)
+    return inverse.reshape(batch, c)
+
+
+def with_neighbours(states: Tensor, best: Tensor) -> Tensor:
+    """States ``[batch, c, n]`` and the n one-flip neighbours of best ``[batch, n]`` -> ``[batch, c + n + 1, n]``.
+
+    Without ties the second-best state is a neighbour of the best one or a local minimum, which an annealer
+    returns by itself; so these neighbours complete x⁺ where the reads alone rarely hold it.
+    """
+    n = best.shape[-1]
+    flips = torch.eye(n, device=best.device, dtype=best.dtype)
+    neighbours = (best[:, None] - flips).abs()
+    return torch.cat([states.to(best.dtype), best[:, None], neighbours], dim=1)
