@@ -1,0 +1,101 @@
+"""Permutations as bits: P(1) ... P(k), each entry in b = ceil(log2 k) bits, most significant bit first.
+
+Not every bit vector says a permutation: entries may repeat or, where k is no power of two, be k or more.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import permutations
+
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+
+__all__ = ["all_permutations", "bits_per_entry", "decode_permutation", "encode_permutation", "nearest_permutation"]
+
+#: Up to this k the nearest permutation is looked for among all k! of them, in one matrix product.
+MAX_BRUTE_FORCE = 6
+
+
+def bits_per_entry(k: int) -> int:
+    """b = ceil(log2 k), the bits that one entry of a permutation of k things takes.
+
+    >>> [bits_per_entry(k) for k in (2, 4, 5, 8, 9)]
+    [1, 2, 3, 3, 4]
+    """
+    if k < 2:
+        raise QubolearnError(f"a permutation of k={k} things has nothing to encode; want k >= 2")
+    return (k - 1).bit_length()
+
+
+def encode_permutation(P: Tensor) -> Tensor:
+    """Permutations ``[batch, k]``, entries 0 ... k-1, as bits ``[batch, k·b]``, float32.
+
+    >>> encode_permutation(torch.tensor([[2, 0, 3, 1]])).int().tolist()
+    [[1, 0, 0, 0, 1, 1, 0, 1]]
+    """
+    if P.ndim != 2 or P.dtype.is_floating_point:
+        raise QubolearnError(f"permutations must be integers [batch, k], got {P.dtype} {list(P.shape)}")
+    k = P.shape[1]
+    b = bits_per_entry(k)
+    if P.numel() and not 0 <= int(P.min()) <= int(P.max()) < k:
+        raise QubolearnError(f"permutations of k={k} have entries 0 ... {k - 1}, got {int(P.min())} ... {int(P.max())}")
+    return ((P.long()[:, :, None] >> _shifts(b, P.device)) & 1).flatten(1).float()
+
+
+def decode_permutation(x: Tensor, k: int) -> Tensor:
+    """Bits ``[batch, k·b]`` as entries ``[batch, k]``, int64; they may repeat or be k or more.
+
+    >>> decode_permutation(torch.tensor([[1, 0, 0, 0, 1, 1, 0, 1]]), 4).tolist()
+    [[2, 0, 3, 1]]
+    """
+    b = _check_bits(x, k)
+    return (x.round().long().reshape(len(x), k, b) << _shifts(b, x.device)).sum(-1)
+
+
+def nearest_permutation(x: Tensor, k: int) -> Tensor:
+    """Bits ``[batch, k·b]`` -> the bits of the permutation nearest in Hamming distance, same shape and dtype.
+
+    An assignment problem, solved exactly: entry i may take the value a at the cost Hamming(bits of i, code of a).
+    The same bits always give the same permutation; up to k = 6 the lexicographically first of the nearest ones.
+
+    >>> nearest_permutation(torch.tensor([[1, 0, 0, 0, 1, 1, 0, 0]]), 4).tolist()
+    [[1, 0, 0, 0, 1, 1, 0, 1]]
+    """
+    b = _check_bits(x, k)
+    bits = x.round().float()
+    if k <= MAX_BRUTE_FORCE:
+        codes = encode_permutation(all_permutations(k)).to(x.device)  # [k!, k·b]
+        distance = codes.sum(1) - 2 * bits @ codes.T  # less |x|, the same for all; small integers, exact in float32
+        rank = torch.arange(len(codes), device=x.device) / len(codes)  # breaks ties, since distances are integers
+        return codes[(distance + rank).argmin(1)].to(x.dtype)
+    codes = ((torch.arange(k, device=x.device)[:, None] >> _shifts(b, x.device)) & 1).float()  # [k, b]
+    cost = torch.cdist(bits.reshape(len(x), k, b), codes.expand(len(x), k, b), p=1)  # [batch, k, k]
+    return encode_permutation(_assignments(cost)).to(x.device, x.dtype)
+
+
+@cache
+def all_permutations(k: int) -> Tensor:
+    """All permutations of 0 ... k-1 in lexicographic order, ``[k!, k]`` int64 on the CPU. Do not write into it."""
+    return torch.tensor(list(permutations(range(k))))
+
+
+def _assignments(cost: Tensor) -> Tensor:
+    """The cheapest assignment of each cost ``[batch, k, k]`` -> ``[batch, k]`` int64 on the CPU."""
+    from scipy.optimize import linear_sum_assignment
+
+    columns = [torch.from_numpy(linear_sum_assignment(rows)[1]) for rows in cost.cpu().numpy()]
+    return torch.stack(columns) if columns else torch.zeros(cost.shape[:2], dtype=torch.int64)
+
+
+def _shifts(b: int, device: torch.device) -> Tensor:
+    return torch.arange(b - 1, -1, -1, device=device)
+
+
+def _check_bits(x: Tensor, k: int) -> int:
+    b = bits_per_entry(k)
+    if x.ndim != 2 or x.shape[1] != k * b:
+        raise QubolearnError(f"k={k} entries of {b} bits want x of shape [batch, {k * b}], got {list(x.shape)}")
+    return b
