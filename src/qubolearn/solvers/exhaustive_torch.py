@@ -1,0 +1,105 @@
+"""All states of a batch of QUBOs in plain torch, in blocks of bounded memory, on any device.
+
+Bits are split into low bits y (the first ones) and high bits z: with U the upper triangular form of A,
+
+    E(y, z) = yᵀU_yy y + zᵀU_zz z + yᵀU_yz z
+
+is one matrix product per block. A state's *code* is the integer Σ_i x_i 2^i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from qubolearn.qubo import upper_triangular
+
+__all__ = ["code_bits", "log_partition_and_marginals", "lowest_codes"]
+
+#: Energies held at once. Small enough to stay in cache or near it on a CPU, large enough to fill a GPU.
+BLOCK_STATES = {"cpu": 2**20, "cuda": 2**26}
+
+
+class Block(NamedTuple):
+    """The energies of all low states under some high states, for some of the instances."""
+
+    instances: slice
+    y: Tensor  # [low, l], the bits of the low states
+    z: Tensor  # [high, h], the bits of the high states of this block
+    first: int  # code of the state that is all zero in y, and z[0]
+    energies: Tensor  # [instances, high, low]
+
+
+def code_bits(codes: Tensor, n: int) -> Tensor:
+    """The states ``[..., n]`` (int64) of codes ``[...]``: bit i of a code is x_i."""
+    return (codes[..., None] >> torch.arange(n, device=codes.device)) & 1
+
+
+def energy_blocks(A: Tensor) -> Iterator[Block]:
+    """Every state of every instance of A ``[batch, n, n]`` once; blocks of an instance come in order of code."""
+    batch, n = A.shape[0], A.shape[2]
+    limit = BLOCK_STATES.get(A.device.type, 2**22)
+    low_bits = min(n, max(10, (n + 1) // 2))
+    high_bits = n - low_bits
+    high_states = min(2**high_bits, max(1, limit >> low_bits))
+    group = max(1, limit // (high_states << low_bits))
+    U = upper_triangular(A)
+    y = code_bits(torch.arange(2**low_bits, device=A.device), low_bits).to(A.dtype)
+    for start in range(0, batch, group):
+        instances = slice(start, min(start + group, batch))
+        U_g = U[instances]
+        low = ((y @ U_g[:, :low_bits, :low_bits]) * y).sum(-1)  # [group, low]
+        for first in range(0, 2**high_bits, high_states):
+            z = code_bits(torch.arange(first, first + high_states, device=A.device), high_bits).to(A.dtype)
+            high = ((z @ U_g[:, low_bits:, low_bits:]) * z).sum(-1)  # [group, high]
+            rows = z @ U_g[:, :low_bits, low_bits:].mT  # [group, high, l]: what z adds to the low diagonal
+            base = low[:, None] + high[..., None]
+            yield Block(instances, y, z, first << low_bits, torch.baddbmm(base, rows, y.mT.expand(len(U_g), -1, -1)))
+
+
+def lowest_codes(A: Tensor, count: int) -> Tensor:
+    """Codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, in A's precision, best first."""
+    codes = torch.empty(A.shape[0], count, dtype=torch.int64, device=A.device)
+    best = torch.full((A.shape[0], count), float("inf"), dtype=A.dtype, device=A.device)
+    for block in energy_blocks(A):
+        flat = block.energies.flatten(1)
+        energy, index = flat.topk(min(count, flat.shape[1]), largest=False)
+        energy = torch.cat([best[block.instances], energy], dim=1)
+        index = torch.cat([codes[block.instances], index + block.first], dim=1)
+        best[block.instances], order = energy.topk(count, largest=False)
+        codes[block.instances] = index.gather(1, order)
+    return codes
+
+
+def log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]`` for A ``[batch, n, n]``.
+
+    The running maximum of -βE is kept with the sums, as in a streaming softmax, so that nothing overflows.
+    """
+    batch = A.shape[0]
+    peak = A.new_full((batch,), -float("inf"))
+    total = A.new_zeros(batch)
+    moments = torch.zeros_like(A)
+    for block in energy_blocks(A):
+        chosen = block.instances
+        exponent = -beta * block.energies
+        new_peak = torch.maximum(peak[chosen], exponent.amax((1, 2)))
+        weight = (exponent - new_peak[:, None, None]).exp_()  # [group, high, low]
+        rescale = (peak[chosen] - new_peak).exp()
+        peak[chosen] = new_peak
+        total[chosen] = total[chosen] * rescale + weight.sum((1, 2))
+        moments[chosen] = moments[chosen] * rescale[:, None, None] + _block_moments(weight, block)
+    return peak + total.log(), moments / total[:, None, None]
+
+
+def _block_moments(weight: Tensor, block: Block) -> Tensor:
+    """Σ_x weight(x) x xᵀ over one block, ``[group, n, n]`` from weight ``[group, high, low]``."""
+    y, z = block.y, block.z
+    weight_y = weight @ y  # [group, high, l]
+    low = (weight.sum(1)[:, None] * y.mT) @ y
+    high = (weight.sum(2)[:, None] * z.mT) @ z
+    cross = z.mT @ weight_y  # [group, h, l]
+    return torch.cat([torch.cat([low, cross.mT], dim=2), torch.cat([cross, high], dim=2)], dim=1)
