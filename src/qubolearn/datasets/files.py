@@ -1,0 +1,124 @@
+"""Where datasets lie on disk, and how strangers' files are read: no pickles, no surprises in size."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import urllib.request
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from qubolearn.errors import QubolearnError
+
+__all__ = ["data_folder", "data_root", "download_file", "load_npz"]
+
+#: The most bytes that one .npz may unpack to. The largest dataset here has 12 MB; a zip bomb has more.
+MAX_UNPACKED = 2**30
+
+
+def data_root() -> Path:
+    """The folder of all datasets: ``$QUBOLEARN_DATA``, or ``~/.cache/qubolearn`` where that is not set."""
+    return Path(os.environ.get("QUBOLEARN_DATA") or Path.home() / ".cache" / "qubolearn")
+
+
+def data_folder(name: str, remedy: str = "") -> Path:
+    """The folder of one dataset below :func:`data_root`; ``remedy`` tells how to get it where it is missing."""
+    folder = data_root() / name
+    if not folder.is_dir():
+        remedy = f", or {remedy}" if remedy else ""
+        raise QubolearnError(f"no dataset at {folder}; set QUBOLEARN_DATA to the folder that holds {name}/{remedy}")
+    return folder
+
+
+def load_npz(path: Path | str, required: Mapping[str, tuple[str, int]]) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays that ``required`` names, as ``{name: (dtype kinds, dimensions)}``, e.g. ``{"points": ("f", 2)}``.
+
+    Every other array in the file is left unread. Pickled arrays, arrays larger than the file says and non-finite
+    numbers are refused.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise QubolearnError(f"no file {path}; want an .npz with {', '.join(required)}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+            missing = [name for name in required if f"{name}.npy" not in sizes]
+            if missing:
+                raise QubolearnError(f"{path} has no array {missing[0]!r}; want {', '.join(required)}")
+            total = sum(sizes[f"{name}.npy"] for name in required)
+            if total > MAX_UNPACKED:
+                raise QubolearnError(f"{path} unpacks to {total} bytes (limit {MAX_UNPACKED}); is it the right file?")
+            arrays = {}
+            for name, (kinds, dimensions) in required.items():
+                with archive.open(f"{name}.npy") as member:
+                    array = _read_npy(member, sizes[f"{name}.npy"])
+                _check_array(array, kinds, dimensions, f"{path}: array {name!r}")
+                arrays[name] = array
+            return arrays
+    except QubolearnError:
+        raise
+    # numpy and zipfile raise many types on damaged files, NotImplementedError and EOFError among them
+    except Exception as error:
+        raise QubolearnError(
+            f"{path} is not a readable .npz ({type(error).__name__}: {error}); fetch it anew"
+        ) from error
+
+
+def _read_npy(member: IO[bytes], size: int) -> np.ndarray[Any, Any]:
+    """One array, after its header was found to claim no more than the ``size`` bytes that the member has."""
+    version = npy.read_magic(member)
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = read_header(member)
+    if dtype.hasobject:
+        raise ValueError("pickled objects are not read")
+    if math.prod(shape) * dtype.itemsize > size:
+        raise ValueError(f"shape {shape} does not fit {size} bytes")
+    data = np.frombuffer(member.read(), dtype=dtype, count=math.prod(shape))
+    return data.reshape(shape, order="F" if fortran else "C")
+
+
+def _check_array(array: np.ndarray[Any, Any], kinds: str, dimensions: int, what: str) -> None:
+    if array.dtype.kind not in kinds or array.ndim != dimensions:
+        raise QubolearnError(
+            f"{what} is {array.dtype} with {array.ndim} dimensions; want kind {' or '.join(kinds)} with {dimensions}"
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise QubolearnError(f"{what} holds numbers that are not finite; fetch it anew")
+
+
+def download_file(url: str, target: Path, max_bytes: int, sha256: str | None = None, timeout: float = 60.0) -> Path:
+    """Fetch ``url`` into ``target``, which appears only when whole, within ``max_bytes`` and of the right checksum.
+
+    A file that is already there is kept as it is.
+    """
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest, size = hashlib.sha256(), 0
+    with NamedTemporaryFile(dir=target.parent, prefix=target.name, suffix=".part", delete=False) as part:
+        try:
+            with urllib.request.urlopen(url, timeout=timeout) as answer:
+                while block := answer.read(2**20):
+                    size += len(block)
+                    if size > max_bytes:
+                        raise QubolearnError(f"{url} sends more than {max_bytes} bytes; nothing was kept")
+                    digest.update(block)
+                    part.write(block)
+            if sha256 is not None and digest.hexdigest() != sha256:
+                raise QubolearnError(f"{url} has sha256 {digest.hexdigest()}, want {sha256}; nothing was kept")
+            part.flush()
+            os.replace(part.name, target)
+        except OSError as error:
+            Path(part.name).unlink(missing_ok=True)
+            raise QubolearnError(f"cannot fetch {url}: {error}; download it by hand to {target}") from error
+        except BaseException:
+            Path(part.name).unlink(missing_ok=True)
+            raise
+    return target
