@@ -1,0 +1,56 @@
+"""problem -> (p, x̂); x -> answer -> metric. One file per problem type.
+
+The table below and the entry points of the group ``qubolearn.problems`` say what names there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.problems.contract import Instances, Problem, Split
+
+__all__ = ["PROBLEMS", "Instances", "Problem", "Split", "make_problem", "problem_names", "problem_type"]
+
+PROBLEMS = {
+    "randgraph": "qubolearn.problems.randgraph:RandGraph",
+    "willow": "qubolearn.problems.willow:Willow",
+    "pointset": "qubolearn.problems.pointset:PointSet",
+    "rotation": "qubolearn.problems.rotation:Rotation",
+}
+
+
+def problem_names() -> list[str]:
+    """The names of all problem types: ours and those that installed packages register."""
+    return [*PROBLEMS, *sorted(entry_points(group="qubolearn.problems").names - PROBLEMS.keys())]
+
+
+def problem_type(name: str) -> type[Problem]:
+    """The class of a problem type."""
+    if name in PROBLEMS:
+        module, _, attribute = PROBLEMS[name].partition(":")
+        found: type[Problem] = getattr(import_module(module), attribute)
+        return found
+    for entry in entry_points(group="qubolearn.problems", name=name):
+        loaded = entry.load()
+        if not (isinstance(loaded, type) and issubclass(loaded, Problem)):
+            raise QubolearnError(f"entry point {name!r} of qubolearn.problems is {loaded!r}, want a Problem class")
+        return loaded
+    raise unknown_name("problem", name, problem_names())
+
+
+def make_problem(name: str, **options: Any) -> Problem:
+    """A problem by name.
+
+    >>> make_problem("randgraph", k=5)
+    RandGraph(k=5)
+    """
+    kind = problem_type(name)
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    for option in options:
+        if option not in known:
+            raise unknown_name(f"option of {name}", option, known)
+    return kind(**options)

@@ -1,1 +1,92 @@
-"""A -> the best states. One file per solver, one contract."""
+"""A -> the best states. One file per solver, one contract.
+
+The table below and the entry points of the group ``qubolearn.solvers`` say what names there are.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.solvers.contract import QuboSolver, Solution, Solver, solve
+from qubolearn.solvers.exhaustive import ExhaustiveSearch
+from qubolearn.solvers.partition import log_partition, pair_marginals
+
+__all__ = [
+    "SOLVERS",
+    "ExhaustiveSearch",
+    "QuboSolver",
+    "Solution",
+    "Solver",
+    "log_partition",
+    "make_solver",
+    "pair_marginals",
+    "solve",
+    "solver_names",
+]
+
+SOLVERS = {
+    "exhaustive": "qubolearn.solvers.exhaustive:ExhaustiveSearch",
+    "annealing": "qubolearn.solvers.annealing:SimulatedAnnealing",
+    "quantum": "qubolearn.solvers.quantum:QuantumAnnealing",
+    "neal": "qubolearn.solvers.dimod_adapter:neal",
+    "tabu": "qubolearn.solvers.dimod_adapter:tabu",
+    "path-integral": "qubolearn.solvers.dimod_adapter:path_integral",
+    "dimod": "qubolearn.solvers.dimod_adapter:dimod_annealing",
+    "dwave": "qubolearn.solvers.dwave:DWaveSolver",
+    "dwave-mock": "qubolearn.solvers.dwave:DWaveSolver.mock",
+}
+
+
+def solver_names() -> list[str]:
+    """The names of all solvers: ours and those that installed packages register."""
+    return [*SOLVERS, *sorted(entry_points(group="qubolearn.solvers").names - SOLVERS.keys())]
+
+
+@lru_cache(maxsize=64)
+def make_solver(spec: str) -> Solver:
+    """A solver from a name and options: ``"annealing"`` or ``"annealing:reads=50,sweeps=200,seed=1"``.
+
+    >>> make_solver("exhaustive")
+    ExhaustiveSearch()
+    """
+    name, _, tail = spec.partition(":")
+    factory = _factory(name)
+    options = _options(tail, spec)
+    known = list(inspect.signature(factory).parameters)
+    for option in options:
+        if option not in known:
+            raise unknown_name(f"option of solver {name}", option, known)
+    solver: Solver = factory(**options)
+    return solver
+
+
+def _factory(name: str) -> Any:
+    if name in SOLVERS:
+        module, _, path = SOLVERS[name].partition(":")
+        found: Any = import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+        return found
+    for entry in entry_points(group="qubolearn.solvers", name=name):
+        return entry.load()
+    raise unknown_name("solver", name, solver_names())
+
+
+def _options(tail: str, spec: str) -> dict[str, Any]:
+    """``"reads=50,schedule=linear"`` -> numbers and True/False as such, all else as text."""
+    options: dict[str, Any] = {}
+    for part in filter(None, tail.split(",")):
+        key, equals, text = part.partition("=")
+        if not equals or not key.isidentifier():
+            raise QubolearnError(f"solver {spec!r}: {part!r} is not option=value, as in annealing:reads=50,sweeps=200")
+        try:
+            options[key] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            options[key] = text
+    return options

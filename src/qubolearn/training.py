@@ -1,0 +1,166 @@
+"""The loop, on one page: p -> network -> A -> solver -> loss, with everything random named by (seed, step)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from qubolearn.config import TrainConfig
+from qubolearn.errors import QubolearnError
+from qubolearn.evaluation import evaluate_bits
+from qubolearn.losses import mlp_loss
+from qubolearn.networks import QuboNetwork, build_network
+from qubolearn.objectives import OBJECTIVES, Context
+from qubolearn.problems.contract import Instances, Problem
+from qubolearn.randomness import derive_seed, stream
+from qubolearn.runs import Run
+from qubolearn.solvers import ExhaustiveSearch, Solver, make_solver
+from qubolearn.topologies import topology
+
+__all__ = ["Progress", "new_network", "train"]
+
+EVALUATIONS = 20  # times that validation instances are scored
+SECONDS_BETWEEN_CHECKPOINTS = 20.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the loop tells after each step; ``scores`` only after those that score validation instances."""
+
+    step: int
+    steps: int
+    loss: float
+    scores: dict[str, Any] | None
+
+
+def train(
+    problem: Problem,
+    config: TrainConfig,
+    run: Run | None = None,
+    device: torch.device | str = "cpu",
+    report: Callable[[Progress], None] = lambda progress: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> QuboNetwork:
+    """Train a network for a problem; with a run folder, keep metrics, checkpoints and the model there, and resume.
+
+    ``stop`` is asked after every step; where it answers True, the state is saved and the network returned as it is.
+    """
+    network = new_network(problem, config).to(device)
+    optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, fused=True)
+    data = _Batches(problem, config, device)
+    held_out = problem.sample(config.validation, stream(config.seed, "validation", device=device), "validation")
+    if config.standardise:
+        network.standardise.fit(data.epoch(0).p)
+    start = run.restore(network, optimizer) if run else 0
+
+    objective = OBJECTIVES[config.loss]
+    began = saved = time.perf_counter()
+    for step in range(start, config.steps):
+        optimizer.param_groups[0]["lr"] = learning_rate(config, step)
+        batch = data.batch(step)
+        A, features = network.couplings(batch.p)
+        values = objective(A, batch, Context(problem, _solver_of(config, step), config))
+        if config.weight_mlp:
+            values = values + config.weight_mlp * mlp_loss(features)
+        loss = values.mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+        done = step + 1
+        value = _finite(loss, step, config)
+        scores = None
+        if done == config.steps or done % max(1, config.steps // EVALUATIONS) == 0:
+            scores = validation_scores(network, problem, held_out)
+            if run:
+                run.log(step=done, loss=value, seconds=time.perf_counter() - began, **scores)
+        report(Progress(done, config.steps, value, scores))
+        stopping = stop()
+        if run and (stopping or time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS):
+            run.checkpoint(network, optimizer, done)
+            saved = time.perf_counter()
+        if stopping:
+            return network.eval()
+    if run:
+        run.finish(network, optimizer, config.steps)
+    return network.eval()
+
+
+def new_network(problem: Problem, config: TrainConfig) -> QuboNetwork:
+    """The untrained network of a configuration, its weights drawn from the seed and from nothing else."""
+    pattern = topology(config.topology, problem.bits)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(config.seed, "weights"))
+        return build_network(config.network, problem, pattern, config.method, config.layers, config.hidden)
+
+
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """Adam's rate at a step."""
+    if config.schedule == "constant":
+        return config.learning_rate
+    warm_up = max(1, config.steps // 50)
+    if step < warm_up:
+        return config.learning_rate * (step + 1) / warm_up
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / max(1, config.steps - warm_up)))
+
+
+@torch.no_grad()
+def validation_scores(network: QuboNetwork, problem: Problem, held_out: Instances) -> dict[str, Any]:
+    """Mean metrics, Hamming histogram and the first couplings on held-out instances."""
+    A = network(held_out.p)
+    # Watching must not need the solver that training uses: SA would cost more than the step. n > 24 is sampled.
+    solver: Solver = ExhaustiveSearch() if problem.bits <= 24 else make_solver("annealing:reads=32,sweeps=200,seed=0")
+    x_star = solver(A, 1).states[:, 0]
+    return {**evaluate_bits(problem, x_star, held_out).as_dict(), "couplings": A[0].tolist()}
+
+
+def _solver_of(config: TrainConfig, step: int) -> Solver:
+    """The training solver with the randomness of one step."""
+    solver = make_solver(config.solver)
+    if getattr(solver, "seed", "absent") == "absent":
+        return solver
+    return replace(solver, seed=derive_seed(config.seed, "solver", step))  # type: ignore[type-var]
+
+
+def _finite(loss: Tensor, step: int, config: TrainConfig) -> float:
+    value = loss.item()
+    if not math.isfinite(value):
+        raise QubolearnError(
+            f"the loss is {value} at step {step} (seed {config.seed}, epoch {step // config.steps_per_epoch}); "
+            f"lower learning_rate={config.learning_rate} or look for outliers in p"
+        )
+    return value
+
+
+class _Batches:
+    """The batch of any step, a pure function of (seed, step): the epoch's instances are drawn at once and kept."""
+
+    def __init__(self, problem: Problem, config: TrainConfig, device: torch.device | str) -> None:
+        self.problem, self.config, self.device = problem, config, device
+        self._kept: tuple[int, Instances] | None = None
+        self._order: tuple[int, Tensor] | None = None
+
+    def epoch(self, number: int) -> Instances:
+        draw = number if self.config.fresh else 0
+        if self._kept is None or self._kept[0] != draw:
+            generator = stream(self.config.seed, "train", draw, device=self.device)
+            self._kept = (draw, self.problem.sample(self.config.instances, generator, "train"))
+        return self._kept[1]
+
+    def batch(self, step: int) -> Instances:
+        epoch, index = divmod(step, self.config.steps_per_epoch)
+        instances = self.epoch(epoch)
+        rows = slice(index * self.config.batch_size, (index + 1) * self.config.batch_size)
+        if self.config.fresh:
+            return Instances(*(tensor[rows] for tensor in instances))
+        if self._order is None or self._order[0] != epoch:
+            generator = stream(self.config.seed, "order", epoch, device=self.device)
+            self._order = (epoch, torch.randperm(len(instances.p), generator=generator, device=self.device))
+        chosen = self._order[1][rows]
+        return Instances(*(tensor[chosen] for tensor in instances))
