@@ -1,0 +1,221 @@
+"""dimod samplers as solvers, and solvers as dimod samplers."""
+
+from __future__ import annotations
+
+import random
+import unittest
+from dataclasses import replace
+
+import dimod
+import dimod.testing
+import numpy as np
+import pytest
+import torch
+from dwave.samplers import RandomSampler, SteepestDescentSampler, TreeDecompositionSampler
+
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import all_states, energies, to_bqm
+from qubolearn.solvers.dimod_adapter import DimodSolver, dimod_annealing, neal, path_integral, tabu
+from qubolearn.solvers.dimod_sampler import QubolearnSampler
+
+SOLVERS = {
+    "neal": neal(reads=20, sweeps=200),
+    "tabu": tabu(reads=3, restarts=5, updates=200),
+    "path_integral": path_integral(reads=20, sweeps=200),
+    "dimod_annealing": dimod_annealing(reads=5, sweeps=50),
+    "steepest_descent": DimodSolver(SteepestDescentSampler(), {"num_reads": 50}),
+    "exact": DimodSolver(dimod.ExactSolver()),
+    "tree": DimodSolver(TreeDecompositionSampler(), {"num_reads": 50, "beta": 3.0}),
+}
+
+
+@pytest.fixture(params=SOLVERS)
+def solver(request: pytest.FixtureRequest) -> DimodSolver:
+    return replace(SOLVERS[request.param], seed=3)
+
+
+def random_qubos(batch: int, n: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(batch, n, n, generator=torch.Generator().manual_seed(seed))
+
+
+def brute_force(A: torch.Tensor, count: int) -> torch.Tensor:
+    states = all_states(A.shape[-1], dtype=torch.float64)
+    return energies(A.double(), states.expand(len(A), -1, -1)).sort(dim=1).values[:, :count]
+
+
+def test_finds_the_two_lowest_states(solver: DimodSolver) -> None:
+    A = random_qubos(6, 6)
+    solution = solver(A, 2)
+    torch.testing.assert_close(solution.energies, brute_force(A, 2))
+    torch.testing.assert_close(energies(A.double(), solution.states), solution.energies)
+    assert solution.info["source"] == "simulated"
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_smallest_sizes_and_all_zero_qubos(solver: DimodSolver, n: int) -> None:
+    A = torch.cat([random_qubos(2, n), torch.zeros(1, n, n)])
+    torch.testing.assert_close(solver(A, 2).energies, brute_force(A, 2))
+
+
+def test_all_zero_qubos_have_every_state_as_best() -> None:
+    assert neal(reads=1, sweeps=1)(torch.zeros(1, 70, 70), 80).energies.eq(0).all()
+
+
+def test_the_seed_decides_whatever_the_threads_and_the_rest_of_the_batch(solver: DimodSolver) -> None:
+    # One read of little work differs between seeds, so that equality means something.
+    A = random_qubos(4, 12)
+    weak = replace(solver, parameters={**solver.parameters, "num_reads": 1} if solver.parameters else {})
+    first = weak(A, 4)
+    again = replace(weak, threads=3)(A[:2], 4)
+    assert torch.equal(first.states[:2], again.states)
+    assert torch.equal(first.energies[:2], again.energies)
+
+
+def test_seeds_differ_between_calls_and_between_instances() -> None:
+    def seeds_of(seed: int | None) -> list[int]:
+        sampler = Fake(dimod.ExactSolver().sample)
+        DimodSolver(sampler, seed=seed)(random_qubos(50, 3))
+        assert max(sampler.seeds) < 2**31
+        return sampler.seeds
+
+    assert seeds_of(0) == seeds_of(0)
+    assert len({*seeds_of(0), *seeds_of(1), *seeds_of(None), *seeds_of(None)}) == 200
+
+
+def test_samplers_without_a_seed_leave_the_global_generators_as_they_were() -> None:
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    expected = random.random(), np.random.random()  # noqa: NPY002
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    dimod_annealing(reads=1, sweeps=5, seed=0)(random_qubos(2, 4))
+    assert (random.random(), np.random.random()) == expected  # noqa: NPY002
+
+
+def test_neighbours_complete_the_second_best_state() -> None:
+    A = torch.diag_embed(torch.tensor([[-5.0, -4.0, -3.0, 0.1]]))
+    solution = neal(reads=1, sweeps=1000, seed=0)(A)
+    assert solution.states.tolist() == [[[1, 1, 1, 0], [1, 1, 1, 1]]]
+
+
+def test_success_probability_is_the_share_of_reads_at_the_lowest_energy() -> None:
+    A = torch.tensor([[[-1.0, 2.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 1.0]]])  # ties: 100 and 010
+    info = DimodSolver(dimod.ExactSolver())(A).info
+    assert info["success_probability"].tolist() == [2 / 8]
+    assert neal(seed=0)(A).info["success_probability"].item() > 0.9
+    assert neal(reads=7, seed=0)(A).info["reads"] == 7
+
+
+class Fake(dimod.Sampler):
+    """A sampler that misbehaves as its ``sample`` says."""
+
+    parameters: dict = {"num_reads": [], "seed": []}  # noqa: RUF012
+    properties: dict = {}  # noqa: RUF012
+
+    def __init__(self, answer) -> None:
+        self.answer = answer
+        self.seeds: list[int] = []
+
+    def sample(self, bqm, seed, **parameters):
+        self.seeds.append(seed)
+        return self.answer(bqm)
+
+
+def raises(bqm):
+    raise RuntimeError("no more coolant")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda bqm: dimod.SampleSet.from_samples_bqm(np.zeros((3, 4)), bqm), "3 of 5 reads"),
+        (lambda bqm: dimod.NullSampler().sample(bqm), "0 of 5 reads"),
+        (lambda bqm: dimod.SampleSet.from_samples((np.zeros((5, 4)), "abcd"), "BINARY", 0), "variables"),
+        (lambda bqm: dimod.SampleSet.from_samples((np.zeros((5, 2)), [0, 1]), "BINARY", 0), "variables"),
+        (lambda bqm: dimod.SampleSet.from_samples((np.full((5, 4), 3), range(4)), "BINARY", 0), "value 3"),
+        (raises, "Fake failed on QUBO 0.*no more coolant"),
+    ],
+)
+def test_misbehaving_samplers_are_named(answer, message: str) -> None:
+    with pytest.raises(QubolearnError, match=message):
+        DimodSolver(Fake(answer), {"num_reads": 5})(random_qubos(2, 4))
+
+
+def test_fewer_distinct_states_than_asked_for() -> None:
+    with pytest.raises(QubolearnError, match="distinct states where count=60"):
+        neal(reads=3, seed=0)(random_qubos(1, 6), 60)
+
+
+def test_reads_in_other_orders_and_as_spins_are_understood() -> None:
+    def spins_backwards(bqm):
+        labels = list(reversed(bqm.variables))
+        best = dimod.ExactSolver().sample(bqm).first.sample
+        return dimod.SampleSet.from_samples(([[2 * best[v] - 1 for v in labels]], labels), "SPIN", 0)
+
+    A = random_qubos(5, 6)
+    torch.testing.assert_close(DimodSolver(Fake(spins_backwards))(A, 1).energies, brute_force(A, 1))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: DimodSolver(dimod.ExactSolver(), threads=0), "threads=0"),
+        (lambda: DimodSolver(neal().sampler, {"num_read": 5}), "num_reads"),
+        (lambda: DimodSolver(neal().sampler, {"seed": 5}), "same random numbers"),
+        (lambda: neal(seed=-1), "seed=-1"),
+        (lambda: neal(seed=1.5), "seed=1.5"),
+    ],
+)
+def test_bad_options_are_refused(build, message: str) -> None:
+    with pytest.raises(QubolearnError, match=message):
+        build()
+
+
+def test_non_finite_qubos_never_reach_the_sampler() -> None:
+    with pytest.raises(QubolearnError, match="finite"):
+        DimodSolver(Fake(raises))(torch.full((1, 3, 3), float("nan")))
+
+
+def exact_sampler() -> QubolearnSampler:
+    return QubolearnSampler(DimodSolver(dimod.ExactSolver()))
+
+
+def neal_sampler() -> QubolearnSampler:
+    return QubolearnSampler(neal(reads=5, sweeps=20))
+
+
+@dimod.testing.load_sampler_bqm_tests(exact_sampler)
+@dimod.testing.load_sampler_bqm_tests(neal_sampler)
+class TestConformance(unittest.TestCase):
+    def test_api(self) -> None:
+        dimod.testing.assert_sampler_api(exact_sampler())
+
+
+@pytest.mark.parametrize("vartype", ["SPIN", "BINARY"])
+def test_sampler_returns_the_lowest_states_with_labels_and_offset(vartype: str) -> None:
+    bqm = to_bqm(random_qubos(1, 5)[0]).change_vartype(vartype, inplace=False)
+    bqm.offset += 2.5
+    bqm.relabel_variables({0: "zero", 3: ("a", 1)})
+    expected = dimod.ExactSolver().sample(bqm).truncate(4, sorted_by="energy")
+    found = exact_sampler().sample(bqm, num_reads=4)
+    assert found.vartype is bqm.vartype
+    np.testing.assert_allclose(found.record.energy, expected.record.energy)
+    assert found.first.sample == expected.first.sample
+    assert len(exact_sampler().sample(bqm, num_reads=100)) == 32
+
+
+def test_sampler_seed() -> None:
+    bqm = to_bqm(random_qubos(1, 150)[0])
+    weak = QubolearnSampler(neal(reads=1, sweeps=1))
+    assert weak.sample(bqm, seed=4) == weak.sample(bqm, seed=4)
+    assert weak.sample(bqm, seed=4) != weak.sample(bqm, seed=5)
+    with pytest.raises(QubolearnError, match="takes none"):
+        QubolearnSampler(lambda A, count: None).sample(bqm, seed=4)
+    with pytest.raises(QubolearnError, match="num_reads=0"):
+        weak.sample(bqm, num_reads=0)
+
+
+def test_random_sampler_is_completed_too() -> None:
+    A = random_qubos(1, 4)
+    solution = DimodSolver(RandomSampler(), {"num_reads": 300}, seed=0)(A, 4)
+    torch.testing.assert_close(solution.energies, brute_force(A, 4))
