@@ -1,0 +1,254 @@
+"""Which entries of A exist: dense, diagonal, and patterns of Chimera, Pegasus and Zephyr chips.
+
+A chip pattern is an induced subgraph of the chip with one qubit per bit, so a QUBO on it needs no chains: logical
+= physical qubits, and many copies fit one anneal. It is made of whole cells of eight qubits, four vertical ones and
+four horizontal ones that all cross, chosen so that as many couplers as possible are kept; where n is not a multiple
+of 8, the qubits whose loss costs the fewest couplers are left out. Cells follow D-Wave's coordinates:
+
+* Chimera ``(y, x, u, k)``: the unit cell (y, x), a K4,4;
+* Pegasus ``(t, y, x, u, k)``, nice coordinates: the cell (t, y, x), a K4,4 with 4 odd couplers;
+* Zephyr ``(u, w, k, j, z)``: where two odd-coupled pairs on a vertical line and two on a horizontal line cross: a
+  K4,4 with 4 odd couplers. Two such cells fill a crossing, k in {0, 1} and k in {2, 3}, and make a K8,8.
+
+Bits are numbered cell by cell (cells by row, then column), in a cell the vertical qubits (u = 0) first, by k: for
+n = 8, bits 0 ... 3 are the vertical side of the K4,4 and bits 4 ... 7 the horizontal one. ``Topology.qubits`` says
+which bit sits on which qubit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError, unknown_name
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["FAMILIES", "Cell", "Family", "Qubit", "Topology", "cells", "topology"]
+
+Qubit = tuple[int, ...]  # a qubit's D-Wave coordinates
+Cell = tuple[int, ...]  # a cell's place in the plane of its family, such that equal shifts are equal neighbourhoods
+
+#: How many sets of cells the search keeps at each size: all of the best ones up to n = 40, and then fewer.
+BEAM = 400
+#: From how many first qubits to drop the search for the others starts.
+STARTS = 32
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Which entries of A ``[n, n]`` exist: the diagonal and one entry per coupler."""
+
+    name: str
+    n: int
+    couplers: tuple[tuple[int, int], ...]  # (i, j) with i < j, ascending
+    qubits: tuple[Qubit, ...] | None = None  # bit -> qubit; None where no chip is meant (dense, diagonal)
+
+    @property
+    def entries(self) -> Tensor:
+        """Rows and columns ``[2, n + couplers]`` of the entries of an upper-triangular A: first the diagonal.
+
+        >>> topology("dense", 3).entries.tolist()
+        [[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+        """
+        return torch.tensor([(i, i) for i in range(self.n)] + list(self.couplers)).T
+
+    @property
+    def mask(self) -> Tensor:
+        """The entries as a symmetric bool matrix ``[n, n]``, diagonal included."""
+        mask = torch.zeros(self.n, self.n, dtype=torch.bool)
+        rows, columns = self.entries
+        mask[rows, columns] = mask[columns, rows] = True
+        return mask
+
+
+@lru_cache(maxsize=256)
+def topology(name: str, n: int) -> Topology:
+    """The pattern ``dense``, ``diagonal``, ``chimera``, ``pegasus`` or ``zephyr`` of n bits.
+
+    >>> [len(topology(name, 8).couplers) for name in ("dense", "diagonal", "chimera", "pegasus")]
+    [28, 0, 16, 20]
+    """
+    if n < 1:
+        raise QubolearnError(f"a topology of n={n} bits asked for; want at least 1")
+    if name == "dense":
+        return Topology(name, n, tuple((i, j) for i in range(n) for j in range(i + 1, n)))
+    if name == "diagonal":
+        return Topology(name, n, ())
+    if name not in FAMILIES:
+        raise unknown_name("topology", name, ["dense", "diagonal", *FAMILIES])
+    return _pattern(name, n)
+
+
+class Family(NamedTuple):
+    """What the search needs to know of a family of chips."""
+
+    chip: Callable[[int], networkx.Graph]  # size -> the graph without defects, nodes in coordinates
+    place: Callable[[Qubit], tuple[Cell, tuple[int, ...]]]  # qubit -> its cell, and its order in the cell
+    largest: int  # the size of the largest chip that D-Wave built
+    room: int  # the bits in whole cells of that chip
+    chimera_step: int  # how far apart the cells of a Chimera pattern lie in this family's plane
+
+
+def cells(name: str, graph: networkx.Graph) -> dict[Cell, tuple[Qubit, ...]]:
+    """The whole cells of a chip with nodes in coordinates: place -> eight qubits, the vertical ones first."""
+    parts: dict[Cell, list[tuple[tuple[int, ...], Qubit]]] = {}
+    for qubit in graph:
+        cell, order = FAMILIES[name].place(qubit)
+        parts.setdefault(cell, []).append((order, qubit))
+    return {cell: tuple(q for _, q in sorted(parts[cell])) for cell in sorted(parts) if len(parts[cell]) == 8}
+
+
+def _chimera(size: int) -> networkx.Graph:
+    from dwave.graphs import chimera_graph
+
+    return chimera_graph(size, coordinates=True)
+
+
+def _pegasus(size: int) -> networkx.Graph:
+    from dwave.graphs import pegasus_graph
+
+    return pegasus_graph(size, nice_coordinates=True)
+
+
+def _zephyr(size: int) -> networkx.Graph:
+    from dwave.graphs import zephyr_graph
+
+    return zephyr_graph(size, coordinates=True)
+
+
+def _chimera_place(qubit: Qubit) -> tuple[Cell, tuple[int, ...]]:
+    y, x, u, k = qubit
+    return (y, x), (u, k)
+
+
+def _pegasus_place(qubit: Qubit) -> tuple[Cell, tuple[int, ...]]:
+    # In this plane the shift t -> t + 1 is a translation too, by (-1, 1).
+    t, y, x, u, k = qubit
+    return (3 * y - t, 3 * x + t), (u, k)
+
+
+def _zephyr_place(qubit: Qubit) -> tuple[Cell, tuple[int, ...]]:
+    # Qubit (u, w, k, j, z) lies on line w and crosses the lines 2z + j and 2z + j + 1. The two qubits of an
+    # odd-coupled pair share one of these; pairs are formed so that its parity is that of w.
+    u, w, k, j, z = qubit
+    crossing = 2 * z + j
+    crossing += (crossing - w) % 2
+    y, x = (w, crossing) if u else (crossing, w)
+    return (y, x, k // 2), (u, k, 2 * z + j)
+
+
+FAMILIES = {
+    "chimera": Family(_chimera, _chimera_place, largest=16, room=2048, chimera_step=1),
+    "pegasus": Family(_pegasus, _pegasus_place, largest=16, room=5400, chimera_step=3),
+    "zephyr": Family(_zephyr, _zephyr_place, largest=15, room=6736, chimera_step=2),
+}
+
+
+def _pattern(name: str, n: int) -> Topology:
+    family = FAMILIES[name]
+    if n > family.room:
+        raise QubolearnError(
+            f"a {name} pattern of n={n} bits is larger than the largest chip ({family.room} qubits in whole cells); "
+            "use topology dense or fewer bits"
+        )
+    count = -(-n // 8)
+    # Two more cells on each side than a square of them needs, so that the border of the chip does not matter.
+    chip = family.chip(min(family.largest, math.isqrt(count - 1) + 5))
+    whole = cells(name, chip)
+    sets = [[qubit for cell in sorted(chosen) for qubit in whole[cell]] for chosen in _dense_cells(whole, chip, count)]
+    qubits = max((_drop(qubits, len(qubits) - n, chip) for qubits in sets), key=lambda kept: _couplers(kept, chip))
+    bit = {qubit: i for i, qubit in enumerate(qubits)}
+    pairs = (sorted((bit[q], bit[r])) for q, r in chip.subgraph(bit).edges)
+    return Topology(name, n, tuple(sorted((i, j) for i, j in pairs)), tuple(qubits))
+
+
+def _dense_cells(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph, count: int) -> list[frozenset[Cell]]:
+    """Sets of ``count`` cells with many couplers between them, best first: a beam search from the middle cell."""
+    links = _links(whole, chip)
+    width = max(1, BEAM // count**2)
+    sets = {frozenset([_middle(whole)]): 0}  # set of cells -> couplers between them
+    for _ in range(count - 1):
+        grown: dict[frozenset[Cell], int] = {}
+        for chosen, couplers in sets.items():
+            for cell, gain in _gains(chosen, links):
+                grown[chosen | {cell}] = couplers + gain
+        order = sorted(grown, key=lambda chosen: (-grown[chosen], sorted(chosen)))
+        sets = {chosen: grown[chosen] for chosen in order[:width]}
+    return list(sets)
+
+
+def _links(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph) -> dict[Cell, dict[Cell, int]]:
+    """Cell -> neighbouring cell -> the number of couplers between them."""
+    cell_of = {qubit: cell for cell, qubits in whole.items() for qubit in qubits}
+    links: dict[Cell, dict[Cell, int]] = {cell: {} for cell in whole}
+    for q, r in chip.edges:
+        a, b = cell_of.get(q), cell_of.get(r)
+        if a is not None and b is not None and a != b:
+            links[a][b] = links[b][a] = links[a].get(b, 0) + 1
+    return links
+
+
+def _middle(whole: dict[Cell, tuple[Qubit, ...]]) -> Cell:
+    centre = [sum(axis) / len(whole) for axis in zip(*whole, strict=True)]
+    return min(whole, key=lambda cell: (math.dist(cell, centre), cell))
+
+
+def _gains(chosen: frozenset[Cell], links: dict[Cell, dict[Cell, int]]) -> Iterator[tuple[Cell, int]]:
+    gains: dict[Cell, int] = {}
+    for cell in chosen:
+        for neighbour, couplers in links[cell].items():
+            if neighbour not in chosen:
+                gains[neighbour] = gains.get(neighbour, 0) + couplers
+    yield from sorted(gains.items())
+
+
+def _couplers(qubits: list[Qubit], chip: networkx.Graph) -> int:
+    return int(chip.subgraph(qubits).number_of_edges())
+
+
+def _drop(qubits: list[Qubit], surplus: int, chip: networkx.Graph) -> list[Qubit]:
+    """The qubits without those ``surplus`` ones whose couplers are missed least: greedy from many starts, then swaps.
+
+    Sets of qubits are the bits of an integer here: a degree is one AND and one population count.
+    """
+    if not surplus:
+        return qubits
+    index = {qubit: i for i, qubit in enumerate(qubits)}
+    adjacency = [sum(1 << index[r] for r in chip[qubit] if r in index) for qubit in qubits]
+    starts = sorted(index.values(), key=lambda i: (adjacency[i].bit_count(), i))[:STARTS]
+    outcomes = {_swap(adjacency, _greedy(adjacency, start, surplus)) for start in starts}
+    best = min(outcomes, key=lambda kept: (-_degrees(adjacency, kept), kept))
+    return [qubit for qubit, i in index.items() if best >> i & 1]
+
+
+def _greedy(adjacency: list[int], start: int, surplus: int) -> int:
+    """Drop qubit ``start`` and then, one by one, the one with the fewest couplers left."""
+    kept = (1 << len(adjacency)) - 1 & ~(1 << start)
+    for _ in range(surplus - 1):
+        kept &= ~(1 << min(_bits(kept), key=lambda i: ((adjacency[i] & kept).bit_count(), -i)))
+    return kept
+
+
+def _swap(adjacency: list[int], kept: int) -> int:
+    """Exchange a kept qubit for a dropped one as long as this gains a coupler."""
+    for new in _bits((1 << len(adjacency)) - 1 & ~kept):
+        loss, old = min(((adjacency[i] & (kept | 1 << new)).bit_count(), i) for i in _bits(kept))
+        if (adjacency[new] & kept).bit_count() > loss:
+            return _swap(adjacency, kept & ~(1 << old) | 1 << new)
+    return kept
+
+
+def _degrees(adjacency: list[int], kept: int) -> int:
+    return sum((adjacency[i] & kept).bit_count() for i in _bits(kept))
+
+
+def _bits(mask: int) -> list[int]:
+    return [i for i in range(mask.bit_length()) if mask >> i & 1]
