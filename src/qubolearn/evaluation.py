@@ -56,7 +56,7 @@ def evaluate(
 def solve_instances(network: nn.Module, p: Tensor, solver: Solver) -> tuple[Tensor, dict[str, Any]]:
     """p ``[batch, m]`` -> x* ``[batch, n]`` and what the solver measured, averaged over the instances."""
     states, measured = [], []
-    for chunk in p.split(CHUNK):
+    for chunk in torch.split(p, CHUNK):
         solution = solver(network(chunk), 1)
         states.append(solution.states[:, 0])
         measured.append(solution.info)

@@ -62,9 +62,9 @@ class QuboLayer(nn.Module):
         if self.backward_rule == "none":
             return self.solver(A.detach(), 1).states[:, 0]
         if self.backward_rule == "blackbox":
-            return _Blackbox.apply(A, self.solver, self.strength)  # type: ignore[no-any-return]
+            return _Blackbox.apply(A, self.solver, self.strength)  # type: ignore[no-any-return, no-untyped-call]
         Z = torch.randn(self.samples, *A.shape, generator=self._noise, dtype=torch.float32).to(A)
-        return _Perturbed.apply(A, self.solver, self.strength, Z * (A != 0))  # type: ignore[no-any-return]
+        return _Perturbed.apply(A, self.solver, self.strength, Z * (A != 0))  # type: ignore[no-any-return, no-untyped-call]
 
     def extra_repr(self) -> str:
         return f"{self.solver}, backward={self.backward_rule!r}, strength={self.strength}"

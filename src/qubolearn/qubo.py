@@ -134,20 +134,21 @@ def to_bqm(A: Tensor) -> dimod.BinaryQuadraticModel:
     U = upper_triangular(A.detach().to("cpu", torch.float64))
     rows, columns = U.triu(1).nonzero(as_tuple=True)
     return dimod.BinaryQuadraticModel.from_numpy_vectors(
-        U.diagonal().numpy(), (rows.numpy(), columns.numpy(), U[rows, columns].numpy()), 0.0, "BINARY"
+        U.diagonal().numpy(), (rows.numpy(), columns.numpy(), U[rows, columns].numpy()), 0.0, dimod.BINARY
     )
 
 
 def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
     """A ``[n, n]`` (upper triangular, float64) and offset of a dimod model; rows follow ``bqm.variables``."""
-    binary = bqm.change_vartype("BINARY", inplace=False)
-    linear, (rows, columns, values), offset = binary.to_numpy_vectors(variable_order=list(binary.variables))
-    n = len(linear)
-    A = torch.zeros(n, n, dtype=torch.float64)
-    for i, j, value in zip(rows.tolist(), columns.tolist(), values.tolist(), strict=True):
-        A[min(i, j), max(i, j)] += value
-    A.diagonal().copy_(torch.as_tensor(linear, dtype=torch.float64))
-    return A, float(offset)
+    binary = bqm.binary  # a view: the model itself keeps its vartype
+    index = {variable: i for i, variable in enumerate(binary.variables)}
+    A = torch.zeros(len(index), len(index), dtype=torch.float64)
+    for variable, bias in binary.iter_linear():
+        A[index[variable], index[variable]] = float(bias)
+    for u, v, bias in binary.iter_quadratic():
+        i, j = sorted((index[u], index[v]))
+        A[i, j] = float(bias)
+    return A, float(binary.offset)
 
 
 def to_coo(A: Tensor) -> str:
@@ -180,14 +181,14 @@ def from_coo(text: str) -> Tensor:
             if key == "vartype" and value.strip() != "BINARY":
                 raise QubolearnError(f"COO line {number}: vartype {value.strip()!r}, only BINARY is read")
         elif line.strip():
-            i, j, value = _coo_entry(line, number)
-            entries.append((i, j, value))
-            n = max(n, i + 1, j + 1)
+            entry = _coo_entry(line, number)
+            entries.append(entry)
+            n = max(n, entry[0] + 1, entry[1] + 1)
     if n == 0:
         raise QubolearnError("COO text holds no entry; want lines 'i j value'")
     A = torch.zeros(n, n, dtype=torch.float64)
-    for i, j, value in entries:
-        A[min(i, j), max(i, j)] += value
+    for i, j, bias in entries:
+        A[min(i, j), max(i, j)] += bias
     return A
 
 

@@ -91,18 +91,18 @@ class Family(NamedTuple):
     """What the search needs to know of a family of chips."""
 
     chip: Callable[[int], networkx.Graph]  # size -> the graph without defects, nodes in coordinates
-    place: Callable[[Qubit], tuple[Cell, tuple[int, ...]]]  # qubit -> its cell, and its order in the cell
+    place: Callable[[Qubit], tuple[Cell, int]]  # qubit -> its cell, and which of the eight it is there
     largest: int  # the size of the largest chip that D-Wave built
     room: int  # the bits in whole cells of that chip
-    chimera_step: int  # how far apart the cells of a Chimera pattern lie in this family's plane
+    chimera_step: int  # how far apart the cells of a Chimera grid lie in this family's plane
 
 
 def cells(name: str, graph: networkx.Graph) -> dict[Cell, tuple[Qubit, ...]]:
     """The whole cells of a chip with nodes in coordinates: place -> eight qubits, the vertical ones first."""
-    parts: dict[Cell, list[tuple[tuple[int, ...], Qubit]]] = {}
+    parts: dict[Cell, list[tuple[int, Qubit]]] = {}
     for qubit in graph:
-        cell, order = FAMILIES[name].place(qubit)
-        parts.setdefault(cell, []).append((order, qubit))
+        cell, slot = FAMILIES[name].place(qubit)
+        parts.setdefault(cell, []).append((slot, qubit))
     return {cell: tuple(q for _, q in sorted(parts[cell])) for cell in sorted(parts) if len(parts[cell]) == 8}
 
 
@@ -124,25 +124,25 @@ def _zephyr(size: int) -> networkx.Graph:
     return zephyr_graph(size, coordinates=True)
 
 
-def _chimera_place(qubit: Qubit) -> tuple[Cell, tuple[int, ...]]:
+def _chimera_place(qubit: Qubit) -> tuple[Cell, int]:
     y, x, u, k = qubit
-    return (y, x), (u, k)
+    return (y, x), 4 * u + k
 
 
-def _pegasus_place(qubit: Qubit) -> tuple[Cell, tuple[int, ...]]:
-    # In this plane the shift t -> t + 1 is a translation too, by (-1, 1).
+def _pegasus_place(qubit: Qubit) -> tuple[Cell, int]:
+    # In this plane the step from t to t + 1 is a translation too, by (-1, 1).
     t, y, x, u, k = qubit
-    return (3 * y - t, 3 * x + t), (u, k)
+    return (3 * y - t, 3 * x + t), 4 * u + k
 
 
-def _zephyr_place(qubit: Qubit) -> tuple[Cell, tuple[int, ...]]:
+def _zephyr_place(qubit: Qubit) -> tuple[Cell, int]:
     # Qubit (u, w, k, j, z) lies on line w and crosses the lines 2z + j and 2z + j + 1. The two qubits of an
     # odd-coupled pair share one of these; pairs are formed so that its parity is that of w.
     u, w, k, j, z = qubit
-    crossing = 2 * z + j
-    crossing += (crossing - w) % 2
+    first = (2 * z + j - w) % 2  # 1 for the first qubit of the pair, 0 for the second
+    crossing = 2 * z + j + first
     y, x = (w, crossing) if u else (crossing, w)
-    return (y, x, k // 2), (u, k, 2 * z + j)
+    return (y, x, k // 2), 4 * u + 2 * (k % 2) + 1 - first
 
 
 FAMILIES = {

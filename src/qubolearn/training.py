@@ -61,6 +61,8 @@ def train(
 
     objective = OBJECTIVES[config.loss]
     began = saved = time.perf_counter()
+    if run and start == 0:
+        run.log(step=0, **validation_scores(network, problem, held_out))
     for step in range(start, config.steps):
         optimizer.param_groups[0]["lr"] = learning_rate(config, step)
         batch = data.batch(step)

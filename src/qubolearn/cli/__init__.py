@@ -1,0 +1,87 @@
+"""The command line: one module per command, found in the table below and imported only when called."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+
+from qubolearn.cli.output import Output
+from qubolearn.errors import QubolearnError, unknown_name
+
+__all__ = ["COMMANDS", "main"]
+
+#: command -> (module with ``add_arguments(parser, argv)`` and ``run(args, output)``, one line of help)
+COMMANDS = {
+    "train": ("qubolearn.cli.train", "train a network that outputs QUBOs for a problem"),
+    "evaluate": ("qubolearn.cli.evaluate", "score a trained run on unseen instances, with any solver"),
+    "instances": ("qubolearn.cli.instances", "write instances of a problem to a file"),
+    "solve": ("qubolearn.cli.solve", "solve instances from a file: QUBOs, bits and answers"),
+    "export": ("qubolearn.cli.export", "write the QUBOs of instances as COO text or dimod files"),
+    "plot": ("qubolearn.cli.plot", "draw what a run learned: histograms, couplings, curves"),
+    "demo": ("qubolearn.cli.demo", "train, compare and draw: the tour in two minutes"),
+}
+
+EPILOG = """examples:
+  qubolearn demo                                          quant, diag and pure on graph matching, with pictures
+  qubolearn train randgraph --k 4 --out runs/k4           learn QUBOs that match graphs of 4 nodes
+  qubolearn evaluate runs/k4 --solver annealing           score it with simulated annealing
+  qubolearn instances randgraph --k 4 --out four.npz      write instances to a file ...
+  qubolearn solve runs/k4 four.npz                        ... and solve them
+  qubolearn export runs/k4 four.npz --format bqm          ... or hand their QUBOs to D-Wave's tools
+
+--json anywhere prints the result as one JSON object on stdout, and nothing else there.
+Exit codes: 0 done, 1 internal error, 2 bad input, 130 interrupted (SIGINT), 143 terminated (SIGTERM)."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    output = Output(json="--json" in arguments)
+    arguments = [argument for argument in arguments if argument != "--json"]
+    try:
+        return _dispatch(arguments, output)
+    except QubolearnError as error:
+        print(f"qubolearn: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("qubolearn: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone, e.g. head
+        sys.stderr.close()
+        return 1
+
+
+def _dispatch(arguments: list[str], output: Output) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"qubolearn {version('qubolearn')}")
+        return 0
+    name, rest = arguments[0], arguments[1:]
+    if name not in COMMANDS:
+        raise unknown_name("command", name, COMMANDS)
+    module = import_module(COMMANDS[name][0])
+    parser = argparse.ArgumentParser(
+        prog=f"qubolearn {name}",
+        description=module.__doc__,
+        epilog=getattr(module, "EPILOG", None),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser, rest)
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    code = module.run(parser.parse_args(rest), output)
+    output.close()
+    return int(code or 0)
+
+
+def _help() -> str:
+    rows = "\n".join(f"  {name:<11}{summary}" for name, (_, summary) in COMMANDS.items())
+    about = "Learn QUBOs from data: networks that output an annealer's couplings, trained through the solver."
+    return (
+        f"usage: qubolearn COMMAND ... [--json]\n\n{about}\n\ncommands (each has its own --help):\n{rows}\n\n{EPILOG}"
+    )

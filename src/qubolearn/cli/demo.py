@@ -1,0 +1,81 @@
+"""The tour: train quant, diag and pure on graph matching, compare them on unseen graphs and draw pictures.
+
+RandGraph with k=4 on 8 Chimera qubits (one K4,4 cell), networks of 5 layers and 78 hidden units, preset best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from qubolearn import plots
+from qubolearn.cli.output import Output, percent
+from qubolearn.cli.plot import draw
+from qubolearn.cli.train import pick_device, score, torch_threads, train_with_progress
+from qubolearn.config import preset
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.provenance import provenance
+from qubolearn.randomness import stream
+from qubolearn.runs import Run, write_json
+from qubolearn.solvers import ExhaustiveSearch
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    parser.add_argument("--out", default="runs/demo", metavar="DIR", help="where runs and pictures go [runs/demo]")
+    parser.add_argument("--epochs", type=int, default=60, metavar="N", help="length of each training [60]")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of all three trainings [0]")
+
+
+def run(args: argparse.Namespace, output: Output) -> None:
+    began, folder, problem = time.perf_counter(), Path(args.out), RandGraph(k=4)
+    device = pick_device("cpu")
+    runs, results = [], []
+    with torch_threads(device):
+        for method in ("quant", "diag", "pure"):
+            config = preset("best", problem, method=method, epochs=args.epochs, seed=args.seed)
+            here = Run.create(folder / method, problem, config)
+            output.say(f"training {method} ...")
+            seconds = train_with_progress(here, device, output)
+            _, result = score(here, device, 2000, seconds)
+            write_json(here.folder / "result.json", result)
+            runs.append(here)
+            results.append(result)
+    names = [here.config.method for here in runs]
+    measured = {
+        "as solved": [100 * result["accuracy"] for result in results],
+        "projected": [100 * result["accuracy_projected"] for result in results],
+    }
+    written = draw(runs, folder)
+    written.append(plots.save(plots.comparison(names, measured, "accuracy, % of 2000"), folder / "comparison.png"))
+    written.append(plots.save(_pipeline(runs[0]), folder / "pipeline.png"))
+    rows = [
+        (r["method"], percent(r["accuracy"]), percent(r["accuracy_projected"]), f"{r['seconds']:.1f} s")
+        for r in results
+    ]
+    headers = ["method", "accuracy", "projected", "training"]
+    output.table("RandGraph k=4, 8 Chimera qubits, 2000 unseen graphs", headers, rows)
+    for path in written:
+        output.say(str(path))
+    output.result(
+        accuracy={r["method"]: r["accuracy"] for r in results},
+        accuracy_projected={r["method"]: r["accuracy_projected"] for r in results},
+        seconds=round(time.perf_counter() - began, 3),
+        pictures=[str(path) for path in written],
+        **provenance(),
+    )
+
+
+def _pipeline(here: Run) -> Figure:
+    instances = here.problem.sample(1, stream(0, "test"), "test")
+    with torch.no_grad():
+        A = here.network()(instances.p)
+    x_star = ExhaustiveSearch()(A, 1).states[:, 0]
+    return plots.pipeline(instances.p[0], A[0], x_star[0], here.problem.decode(x_star)[0])

@@ -1,0 +1,83 @@
+"""Score a trained run on instances that it never saw, with any solver and seed."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from qubolearn.cli.options import add_solver
+from qubolearn.cli.output import Output, metric_rows
+from qubolearn.cli.train import pick_device
+from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.evaluation import evaluate
+from qubolearn.problems import Problem
+from qubolearn.provenance import provenance
+from qubolearn.runs import Run
+from qubolearn.solvers import make_solver
+
+EPILOG = """examples:
+  qubolearn evaluate runs/k4 --instances 5000 --seed 7
+  qubolearn evaluate runs/k4 --solver annealing:reads=20,sweeps=50,seed=1
+  qubolearn evaluate runs/k4 --solver quantum:seed=1          simulated quantum annealing
+  qubolearn evaluate runs/rotation --set noise=0.2            another option of the problem than in training"""
+
+
+def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    parser.add_argument("run", metavar="DIR", help="run folder of a training")
+    add_solver(parser)
+    parser.add_argument("--instances", type=int, default=2000, metavar="N", help="instances to score [2000]")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="which instances [0]")
+    parser.add_argument("--split", choices=["test", "validation", "train"], default="test", help="drawn from [test]")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", help="change an option of the problem"
+    )
+    parser.add_argument("--project", action="store_true", help="headline the metric after projection to valid answers")
+    parser.add_argument("--device", default=None, metavar="NAME", help="cpu or cuda [cuda where there is one]")
+
+
+def run(args: argparse.Namespace, output: Output) -> None:
+    here = Run.open(args.run)
+    problem = change_options(here.problem, args.set)
+    if args.instances < 1:
+        raise QubolearnError(f"--instances {args.instances}; want at least 1")
+    if (problem.input_size, problem.bits) != (here.problem.input_size, here.problem.bits):
+        raise QubolearnError(f"{problem} has another size than the run's {here.problem}; train a run for it")
+    device = pick_device(args.device)
+    network = here.network().to(device)
+    with output.progress(f"{problem.name}, {args.solver}", 1):
+        found = evaluate(network, problem, make_solver(args.solver), args.instances, args.seed, args.split, device)
+    headline = f"{problem.metric}_projected" if args.project else problem.metric
+    if headline not in found.metrics:
+        raise QubolearnError(f"{problem.name} has no projection; leave out --project")
+    extra = [(name, f"{value:.4g}") for name, value in found.info.items() if isinstance(value, float)]
+    title = f"{problem}, solver {args.solver} ({found.info['source']}), seed {args.seed}"
+    output.table(title, [f"on {found.instances} {args.split} instances", ""], [*metric_rows(found), *extra])
+    header = {"problem": problem.name, "method": here.config.method, "solver": args.solver, "split": args.split}
+    output.result(
+        **header,
+        seed=args.seed,
+        headline=found.metrics[headline],
+        seconds=found.info["solve_seconds"],
+        **found.as_dict(),
+        **provenance(),
+    )
+
+
+def change_options(problem: Problem, settings: Sequence[str]) -> Problem:
+    """A problem with options replaced, each given as ``name=value``."""
+    known = [field.name for field in fields(problem)]  # type: ignore[arg-type]
+    changes: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise QubolearnError(f"--set {setting!r} is not OPTION=VALUE")
+        if name not in known:
+            raise unknown_name(f"option of {problem.name}", name, known)
+        try:
+            changes[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            changes[name] = text
+    return replace(problem, **changes) if changes else problem  # type: ignore[type-var]

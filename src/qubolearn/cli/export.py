@@ -1,0 +1,47 @@
+"""Write the QUBO of every instance in a file as COO text or as a dimod BQM, one file each."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from qubolearn.cli.output import Output
+from qubolearn.errors import QubolearnError
+from qubolearn.instances import read_inputs
+from qubolearn.qubo import to_bqm, to_coo
+from qubolearn.runs import Run, write_atomic
+
+EPILOG = """examples:
+  qubolearn export runs/k4 four.npz --format coo --out qubos
+  qubolearn export runs/k4 four.npz --format bqm --out qubos
+  python -c "import dimod; print(dimod.BinaryQuadraticModel.from_file(open('qubos/0000.bqm', 'rb').read()))" """
+
+
+def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    parser.add_argument("run", metavar="DIR", help="run folder of a training")
+    parser.add_argument("instances", metavar="INSTANCES.npz", help="file with p [count, m]")
+    parser.add_argument(
+        "--format", choices=["coo", "bqm"], default="coo", help="COO text or dimod's binary format [coo]"
+    )
+    parser.add_argument("--out", metavar="FOLDER", help="new or empty folder for the files [INSTANCES.qubos]")
+
+
+def run(args: argparse.Namespace, output: Output) -> None:
+    here = Run.open(args.run)
+    source = Path(args.instances)
+    p = read_inputs(source, here.problem)
+    folder = Path(args.out) if args.out else source.with_suffix(".qubos")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise QubolearnError(f"{folder} exists and is not an empty folder; choose another --out")
+    network = here.network()
+    folder.mkdir(parents=True, exist_ok=True)
+    with torch.no_grad(), output.progress(f"{len(p)} QUBOs", len(p)) as bar:
+        for index, A in enumerate(network(p)):
+            data = to_coo(A).encode() if args.format == "coo" else to_bqm(A).to_file().read()
+            write_atomic(folder / f"{index:04d}.{args.format}", data)
+            bar.advance(bar.task_ids[0])
+    output.say(f"{len(p)} QUBOs in {folder}")
+    output.result(count=len(p), format=args.format, out=str(folder))

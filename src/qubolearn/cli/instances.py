@@ -1,0 +1,34 @@
+"""Write instances of a problem to an .npz file: p [count, m], x_true [count, n] and the answer."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from qubolearn.cli.options import add_problem, problem_from
+from qubolearn.cli.output import Output
+from qubolearn.errors import QubolearnError
+from qubolearn.instances import write_instances
+from qubolearn.randomness import stream
+
+EPILOG = """examples:
+  qubolearn instances randgraph --k 4 --count 100 --seed 1 --out four.npz"""
+
+
+def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    add_problem(parser, argv)
+    parser.add_argument("--out", required=True, metavar="FILE.npz", help="where to write")
+    parser.add_argument("--count", type=int, default=100, metavar="N", help="how many [100]")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="which ones [0]")
+    parser.add_argument("--split", choices=["test", "validation", "train"], default="test", help="drawn from [test]")
+
+
+def run(args: argparse.Namespace, output: Output) -> None:
+    problem = problem_from(args)
+    if args.count < 1:
+        raise QubolearnError(f"--count {args.count}; want at least 1")
+    instances = problem.sample(args.count, stream(args.seed, args.split), args.split)
+    write_instances(Path(args.out), instances)
+    output.say(f"{args.count} instances of {problem} in {args.out}")
+    output.result(problem=problem.name, count=args.count, seed=args.seed, out=args.out)

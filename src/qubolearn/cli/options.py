@@ -1,0 +1,105 @@
+"""Frozen dataclasses as command-line options: a field is an option, the string below it is its help."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from qubolearn.errors import QubolearnError
+from qubolearn.problems import Problem, problem_names, problem_type
+from qubolearn.solvers import solver_names
+
+__all__ = ["add_fields", "add_problem", "add_solver", "chosen", "problem_from"]
+
+SOLVER_HELP = "with options as in annealing:reads=50,sweeps=200,seed=1"
+
+
+def add_fields(
+    parser: argparse.ArgumentParser, kind: type, title: str, defaults: bool = True, skip: Sequence[str] = ()
+) -> None:
+    """One option per field of a dataclass. Options that are not given stay absent, see :func:`chosen`."""
+    group = parser.add_argument_group(title)
+    hints, helps = get_type_hints(kind), _field_docs(kind)
+    for field in fields(kind):
+        if field.name in skip:
+            continue
+        text = helps.get(field.name, "").replace("%", "%%")
+        if defaults and field.default is not MISSING:
+            text = f"{text} [{field.default}]".strip()
+        option = "--" + field.name.replace("_", "-")
+        settings: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS, "help": text}
+        hint = hints[field.name]
+        if hint is bool:
+            group.add_argument(option, action=argparse.BooleanOptionalAction, **settings)
+        elif get_origin(hint) is Literal:
+            group.add_argument(option, choices=get_args(hint), **settings)
+        else:
+            group.add_argument(option, type=_reader(hint), metavar=_metavar(hint), **settings)
+
+
+def chosen(args: argparse.Namespace, kind: type) -> dict[str, Any]:
+    """The fields of a dataclass that the command line gave."""
+    return {field.name: getattr(args, field.name) for field in fields(kind) if hasattr(args, field.name)}
+
+
+def add_problem(parser: argparse.ArgumentParser, argv: Sequence[str]) -> type[Problem] | None:
+    """The positional PROBLEM, and the options of the one that argv names."""
+    parser.add_argument(
+        "problem", metavar="PROBLEM", help=", ".join(problem_names()) + " (PROBLEM --help: its options)"
+    )
+    name = next((word for word in argv if not word.startswith("-")), None)
+    if name is None:
+        return None
+    kind = problem_type(name)
+    if fields(kind):  # type: ignore[arg-type]
+        add_fields(parser, kind, f"options of {name}")
+    return kind
+
+
+def problem_from(args: argparse.Namespace) -> Problem:
+    """The problem that the command line describes."""
+    kind = problem_type(args.problem)
+    return kind(**chosen(args, kind))
+
+
+def add_solver(parser: argparse.ArgumentParser, default: str = "exhaustive") -> None:
+    """The option --solver."""
+    text = f"{', '.join(solver_names())}; {SOLVER_HELP} [{default}]"
+    parser.add_argument("--solver", default=default, metavar="NAME", help=text)
+
+
+@lru_cache
+def _field_docs(kind: type) -> dict[str, str]:
+    """field -> the string literal below it, through all base classes that have source."""
+    docs: dict[str, str] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        try:
+            body = ast.parse(dedent(inspect.getsource(base))).body[0]
+        except (OSError, TypeError, SyntaxError):
+            continue
+        statements = getattr(body, "body", [])
+        for statement, following in pairwise(statements):
+            if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
+                continue
+            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                docs[statement.target.id] = " ".join(str(following.value.value).split())
+    return docs
+
+
+def _reader(hint: Any) -> Any:
+    plain = [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
+    if plain[0] in (int, float, str, Path):
+        return plain[0]
+    raise QubolearnError(f"an option of type {hint} cannot be given on the command line")
+
+
+def _metavar(hint: Any) -> str:
+    return {int: "N", float: "X", str: "NAME", Path: "PATH"}[_reader(hint)]

@@ -1,0 +1,76 @@
+"""Tables for people, one JSON object for programs, progress on stderr."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from qubolearn.evaluation import Evaluation
+
+__all__ = ["Output", "metric_rows", "percent"]
+
+
+class Output:
+    """Where a command's words go: with ``json``, tables and notes go to stderr and stdout gets one object."""
+
+    def __init__(self, json: bool = False) -> None:
+        self.json = json
+        self.console = Console(stderr=json, soft_wrap=True, highlight=False)
+        self.errors = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._result: Mapping[str, Any] | None = None
+
+    def say(self, text: str) -> None:
+        """A line for people."""
+        self.console.print(text, markup=False)
+
+    def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """A table for people; numbers are aligned right."""
+        table = Table(title=title, title_justify="left")
+        for index, header in enumerate(headers):
+            table.add_column(header, justify="left" if index == 0 else "right")
+        for row in rows:
+            table.add_row(*(str(cell) for cell in row))
+        self.console.print(table)
+
+    def result(self, **values: Any) -> None:
+        """The command's result, printed by :meth:`close` where JSON was asked for."""
+        self._result = values
+
+    def close(self) -> None:
+        if self.json:
+            print(json_text.dumps(self._result or {}, allow_nan=False))
+
+    @contextmanager
+    def progress(self, title: str, total: int) -> Iterator[Progress]:
+        """A bar on stderr; where that is no terminal, nothing."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        bar = Progress(*columns, console=self.errors, disable=not self.errors.is_terminal, transient=True)
+        with bar:
+            bar.add_task(title, total=total, note="")
+            yield bar
+
+
+def metric_rows(found: Evaluation) -> list[tuple[str, str]]:
+    """Metrics by name, as people read them: accuracies in percent, the rest as numbers."""
+    return [
+        (name.replace("_", ", "), percent(value) if name.startswith("accuracy") else f"{value:.3f}")
+        for name, value in found.metrics.items()
+    ]
+
+
+def percent(value: float) -> str:
+    """0.98765 -> '98.8 %'"""
+    return f"{100 * value:.1f} %"

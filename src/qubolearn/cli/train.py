@@ -1,0 +1,161 @@
+"""Train a network that outputs the QUBO of an instance, and score it on unseen ones.
+
+A preset gives every choice a value: `best` is the best that we know, `paper` the QuAnt paper's protocol to the
+letter. Options override it. Running the same command again resumes a run that was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from qubolearn.cli.options import add_fields, add_problem, chosen, problem_from
+from qubolearn.cli.output import Output, metric_rows
+from qubolearn.config import PRESETS, TrainConfig, preset
+from qubolearn.errors import QubolearnError, missing_extra
+from qubolearn.evaluation import Evaluation, evaluate
+from qubolearn.provenance import provenance
+from qubolearn.runs import Run, write_json
+from qubolearn.solvers import make_solver
+from qubolearn.training import Progress, train
+
+EPILOG = """examples:
+  qubolearn train randgraph --k 4 --out runs/k4
+  qubolearn train randgraph --k 4 --method pure --layers 3 --hidden 32 --out runs/pure
+  qubolearn train randgraph --k 5 --topology pegasus --out runs/k5
+  qubolearn train randgraph --preset paper --seed 1 --out runs/paper
+  qubolearn train randgraph --loss hinge --solver annealing:reads=20,sweeps=100 --out runs/annealed
+
+DIR gets config.json, metrics.jsonl, checkpoint.safetensors, model.safetensors and result.json."""
+
+
+def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    add_problem(parser, argv)
+    parser.add_argument("--out", metavar="DIR", help="run folder [runs/PROBLEM-METHOD-SEED]")
+    parser.add_argument("--preset", default="best", metavar="NAME", help=f"{', '.join(PRESETS)} [best]")
+    parser.add_argument(
+        "--test", type=int, default=2000, metavar="N", help="unseen instances to score at the end [2000]"
+    )
+    parser.add_argument("--device", default=None, metavar="NAME", help="cpu or cuda [cuda where there is one]")
+    parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events into DIR")
+    add_fields(parser, TrainConfig, "training (defaults come from the preset)", defaults=False)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    problem = problem_from(args)
+    config = preset(args.preset, problem, **chosen(args, TrainConfig))
+    make_solver(config.solver)  # a wrong name is said before anything is written
+    device = pick_device(args.device)
+    folder = Path(args.out or f"runs/{problem.name}-{config.method}-{config.seed}")
+    here = Run.create(folder, problem, config)
+    with stop_on_signals() as caught, torch_threads(device):
+        seconds = train_with_progress(here, device, output, args.tensorboard, caught)
+        if caught:
+            output.errors.print(f"stopped and saved; to go on, run the same command again (--out {folder})")
+            return 128 + caught[0]
+        found, result = score(here, device, args.test, seconds)
+    write_json(folder / "result.json", result)
+    show(output, here, found, seconds)
+    output.say(f"run folder: {folder}")
+    output.result(**result, out=str(folder))
+    return 0
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The device of a name, or the best one here."""
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise QubolearnError(f"device {name!r} is not usable here; use cpu") from error
+    return device
+
+
+@contextmanager
+def torch_threads(device: torch.device) -> Iterator[None]:
+    """One thread for the small matrices of a network on the CPU: faster here, and the same bits on any machine."""
+    before = torch.get_num_threads()
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM instead of dying, so that the step in progress ends and is saved."""
+    caught: list[int] = []
+    before = {
+        name: signal.signal(name, lambda number, _: caught.append(number)) for name in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield caught
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def train_with_progress(
+    here: Run, device: torch.device, output: Output, tensorboard: bool = False, caught: Sequence[int] = ()
+) -> float:
+    """Train the run to its end under a progress bar; the seconds that it took."""
+    config, began = here.config, time.perf_counter()
+    if here.finished:
+        output.say(f"{here.folder} is trained already")
+        return float(here.metrics()[-1]["seconds"])
+    writer = _tensorboard(here.folder) if tensorboard else None
+    title = f"{here.problem.name} {config.method} L{config.layers} H{config.hidden}"
+    with output.progress(title, config.steps) as bar:
+        task = bar.task_ids[0]
+        metric = here.problem.metric
+        latest = ""
+
+        def report(progress: Progress) -> None:
+            nonlocal latest
+            if progress.scores:
+                latest = f"  {metric} {progress.scores[metric]:.4g}"
+                if writer:
+                    for name in (name for name in progress.scores if isinstance(progress.scores[name], float)):
+                        writer.add_scalar(f"validation/{name}", progress.scores[name], progress.step)
+                    writer.add_scalar("train/loss", progress.loss, progress.step)
+            if progress.scores or progress.step % 10 == 0:
+                bar.update(task, completed=progress.step, note=f"loss {progress.loss:.4f}{latest}")
+
+        train(here.problem, config, here, device, report, stop=lambda: bool(caught))
+    if writer:
+        writer.close()
+    return time.perf_counter() - began
+
+
+def score(here: Run, device: torch.device, instances: int, seconds: float) -> tuple[Evaluation, dict[str, Any]]:
+    """A trained run on unseen test instances, and that as a record with all that a reader needs to trust it."""
+    problem, config = here.problem, here.config
+    solver = config.solver if config.loss in ("gap", "hinge", "hamming", "contrastive") else "exhaustive"
+    found = evaluate(here.network().to(device), problem, make_solver(solver), instances, config.seed, device=device)
+    header = {"problem": problem.name, "method": config.method, "seed": config.seed, "solver": solver}
+    return found, {**header, **found.as_dict(), "seconds": round(seconds, 3), **provenance()}
+
+
+def show(output: Output, here: Run, found: Evaluation, seconds: float) -> None:
+    """The result for people."""
+    config = here.config
+    title = f"{here.problem}, {config.method}, L{config.layers} H{config.hidden}, {config.topology}, seed {config.seed}"
+    rows = [*metric_rows(found), ("training", f"{seconds:.1f} s")]
+    output.table(title, [f"on {found.instances} unseen instances", ""], rows)
+
+
+def _tensorboard(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise missing_extra("--tensorboard", "tensorboard") from error
+    return SummaryWriter(str(folder / "tensorboard"))

@@ -1,0 +1,141 @@
+"""Pictures of what a run learned. Each function takes data and returns a matplotlib Figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from qubolearn.errors import QubolearnError, missing_extra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from qubolearn.runs import Run
+
+__all__ = ["comparison", "couplings_over_training", "curves", "hamming_over_training", "pipeline", "save"]
+
+BLUE, RED, GREY = "#2166ac", "#b2182b", "#777777"
+MOMENTS = 4  # columns of the pictures over training
+
+
+def figure(columns: int, rows: int = 1, width: float = 2.6, height: float = 2.4) -> tuple[Figure, list[Axes]]:
+    """A figure and its axes, row by row; drawn without a screen."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise missing_extra("drawing", "plots") from error
+    made = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    return made, list(made.subplots(rows, columns, squeeze=False).flat)
+
+
+def save(made: Figure, path: Path) -> Path:
+    """Write a figure as .png or .svg; the same figure gives the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+    made.savefig(path, dpi=150, metadata=metadata)
+    return path
+
+
+def hamming_over_training(run: Run) -> Figure:
+    """Wrong bits per validation instance at moments of training; red: after projection, at the end."""
+    records = _moments(run)
+    made, axes = figure(len(records))
+    for axis, record in zip(axes, records, strict=True):
+        counts = record["hamming"]
+        if record is records[-1] and "hamming_projected" in record:
+            axis.bar(range(len(counts)), record["hamming_projected"], color=RED, label="projected")
+        axis.bar(range(len(counts)), counts, width=0.5, color=BLUE, label="as solved")
+        axis.set_title(f"step {record['step']}", fontsize=9)
+        axis.set_xlabel("wrong bits")
+    axes[0].set_ylabel("instances")
+    axes[-1].legend(fontsize=7)
+    made.suptitle(_title(run), fontsize=9)
+    return made
+
+
+def couplings_over_training(run: Run) -> Figure:
+    """A of one validation instance at moments of training."""
+    records = _moments(run)
+    made, axes = figure(len(records))
+    for axis, record in zip(axes, records, strict=True):
+        image = axis.imshow(record["couplings"], cmap="RdBu_r", vmin=-1, vmax=1)
+        axis.set_title(f"step {record['step']}", fontsize=9)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    made.colorbar(image, ax=axes, shrink=0.8)
+    made.suptitle(f"couplings A of one instance: {_title(run)}", fontsize=9)
+    return made
+
+
+def curves(runs: Sequence[Run]) -> Figure:
+    """Loss and metric on validation instances over training, one line per run."""
+    made, (left, right) = figure(2, width=3.6, height=2.8)
+    for run in runs:
+        records = _records(run)
+        steps = [record["step"] for record in records]
+        losses = [record.get("loss", float("nan")) for record in records]  # none before the first step
+        left.plot(steps, losses, label=run.config.method)
+        right.plot(steps, [record[run.problem.metric] for record in records], label=run.config.method)
+    left.set(xlabel="step", ylabel="training loss")
+    right.set(xlabel="step", ylabel=f"validation {runs[0].problem.metric}")
+    right.legend(fontsize=8)
+    return made
+
+
+def comparison(names: Sequence[str], values: Mapping[str, Sequence[float]], ylabel: str) -> Figure:
+    """Bars side by side: for each name, one bar per entry of ``values``."""
+    made, (axis,) = figure(1, width=4.5, height=2.8)
+    width = 0.8 / len(values)
+    for index, (label, heights) in enumerate(values.items()):
+        places = [place + (index - (len(values) - 1) / 2) * width for place in range(len(names))]
+        bars = axis.bar(places, heights, width, label=label, color=[BLUE, RED, GREY][index % 3])
+        axis.bar_label(bars, fmt="%.1f", fontsize=7)
+    axis.set_xticks(range(len(names)), names)
+    axis.set_ylabel(ylabel)
+    axis.margins(y=0.15)
+    axis.legend(fontsize=8, loc="lower right")
+    return made
+
+
+def pipeline(p: torch.Tensor, A: torch.Tensor, x_star: torch.Tensor, answer: torch.Tensor) -> Figure:
+    """One instance on its way: p -> network -> A -> solver -> x* -> answer."""
+    made, axes = figure(4, width=2.3, height=2.5)
+    side = round(len(p) ** 0.5)
+    axes[0].imshow(p.reshape(side, side) if side * side == len(p) else p[None], cmap="viridis")
+    axes[0].set_title("instance  p", fontsize=10)
+    axes[1].imshow(A, cmap="RdBu_r", vmin=-1, vmax=1)
+    axes[1].set_title("network → QUBO  A", fontsize=10)
+    axes[2].imshow(x_star[None], cmap="Greys", vmin=0, vmax=1)
+    axes[2].set_title("solver → bits  x*", fontsize=10)
+    for index, bit in enumerate(x_star.int().tolist()):
+        axes[2].text(index, 0, str(bit), ha="center", va="center", color="white" if bit else "black", fontsize=9)
+    axes[3].text(0.5, 0.5, str(answer.tolist()), ha="center", va="center", fontsize=12)
+    axes[3].set_title("decode → answer", fontsize=10)
+    for axis in axes:
+        axis.set_xticks([])
+        axis.set_yticks([])
+    return made
+
+
+def _records(run: Run) -> list[dict[str, Any]]:
+    records = run.metrics()
+    if not records:
+        raise QubolearnError(f"{run.folder} has no metrics yet; train it first")
+    return records
+
+
+def _moments(run: Run) -> list[dict[str, Any]]:
+    """The first record, the last, and some between; early ones lie closer, since most changes there."""
+    records = _records(run)
+    last = len(records) - 1
+    chosen = sorted({round(last * (moment / (MOMENTS - 1)) ** 2) for moment in range(MOMENTS)})
+    return [records[index] for index in chosen]
+
+
+def _title(run: Run) -> str:
+    c = run.config
+    return f"{run.problem}, {c.method}, L{c.layers} H{c.hidden}, {c.topology}, loss {c.loss}, seed {c.seed}"
