@@ -76,7 +76,7 @@ def hamming_hinge_loss(A: Tensor, x_true: Tensor, x_tilde: Tensor, margin: float
 
     The structured SVM with Hamming margin Δ (number of wrong bits). Cost: one solver call, on the augmented A.
     """
-    distance = (x_tilde != x_true).sum(-1)
+    distance = (x_tilde != x_true).sum(-1).to(A.dtype)
     return margin * distance + energies(A, x_true) - energies(A, x_tilde)
 
 

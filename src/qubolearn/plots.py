@@ -129,10 +129,10 @@ def _records(run: Run) -> list[dict[str, Any]]:
 
 
 def _moments(run: Run) -> list[dict[str, Any]]:
-    """The first record, the last, and some between; early ones lie closer, since most changes there."""
+    """The first record, the last, and some between."""
     records = _records(run)
     last = len(records) - 1
-    chosen = sorted({round(last * (moment / (MOMENTS - 1)) ** 2) for moment in range(MOMENTS)})
+    chosen = sorted({round(last * moment / (MOMENTS - 1)) for moment in range(MOMENTS)})
     return [records[index] for index in chosen]
 
 

@@ -16,7 +16,7 @@ import torch
 from qubolearn import plots
 from qubolearn.cli.output import Output, percent
 from qubolearn.cli.plot import draw
-from qubolearn.cli.train import pick_device, score, torch_threads, train_with_progress
+from qubolearn.cli.train import pick_device, score, train_with_progress
 from qubolearn.config import preset
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.provenance import provenance
@@ -38,16 +38,15 @@ def run(args: argparse.Namespace, output: Output) -> None:
     began, folder, problem = time.perf_counter(), Path(args.out), RandGraph(k=4)
     device = pick_device("cpu")
     runs, results = [], []
-    with torch_threads(device):
-        for method in ("quant", "diag", "pure"):
-            config = preset("best", problem, method=method, epochs=args.epochs, seed=args.seed)
-            here = Run.create(folder / method, problem, config)
-            output.say(f"training {method} ...")
-            seconds = train_with_progress(here, device, output)
-            _, result = score(here, device, 2000, seconds)
-            write_json(here.folder / "result.json", result)
-            runs.append(here)
-            results.append(result)
+    for method in ("quant", "diag", "pure"):
+        config = preset("best", problem, method=method, epochs=args.epochs, seed=args.seed)
+        here = Run.create(folder / method, problem, config)
+        output.say(f"training {method} ...")
+        seconds = train_with_progress(here, device, output)
+        _, result = score(here, device, 2000, seconds)
+        write_json(here.folder / "result.json", result)
+        runs.append(here)
+        results.append(result)
     names = [here.config.method for here in runs]
     measured = {
         "as solved": [100 * result["accuracy"] for result in results],

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     device = pick_device(args.device)
     folder = Path(args.out or f"runs/{problem.name}-{config.method}-{config.seed}")
     here = Run.create(folder, problem, config)
-    with stop_on_signals() as caught, torch_threads(device):
+    with stop_on_signals() as caught:
         seconds = train_with_progress(here, device, output, args.tensorboard, caught)
         if caught:
             output.errors.print(f"stopped and saved; to go on, run the same command again (--out {folder})")
@@ -76,18 +76,6 @@ def pick_device(name: str | None) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise QubolearnError(f"device {name!r} is not usable here; use cpu") from error
     return device
-
-
-@contextmanager
-def torch_threads(device: torch.device) -> Iterator[None]:
-    """One thread for the small matrices of a network on the CPU: faster here, and the same bits on any machine."""
-    before = torch.get_num_threads()
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -1,0 +1,198 @@
+"""The command line as a new user meets it: results, JSON, files and one-line errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import dimod
+import numpy as np
+import pytest
+import torch
+
+from qubolearn.cli import COMMANDS, main
+from qubolearn.qubo import from_coo, upper_triangular
+
+QUICK = "--k 3 --topology dense --hidden 32 --epochs 20 --instances 500 --batch-size 100 --validation 50".split()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained run and a file of instances."""
+    made = tmp_path_factory.mktemp("cli")
+    assert main(["train", "randgraph", *QUICK, "--out", str(made / "run"), "--test", "200", "--json"]) == 0
+    assert main(["instances", "randgraph", "--k", "3", "--count", "7", "--out", str(made / "p.npz")]) == 0
+    return made
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    """Run a command with --json: its one object on stdout, and nothing else there."""
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    result = json.loads(out)
+    assert isinstance(result, dict)
+    return result
+
+
+def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command that must fail with exit code 2 and one line."""
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("qubolearn: error: ")
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_train_writes_a_run_and_a_second_call_does_not_train_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stamp = (folder / "run" / "model.safetensors").stat().st_mtime_ns
+    again = call(capsys, "train", "randgraph", *QUICK, "--out", str(folder / "run"), "--test", "200")
+    assert (folder / "run" / "model.safetensors").stat().st_mtime_ns == stamp
+    stored = json.loads((folder / "run" / "result.json").read_text())
+    assert again["accuracy"] == stored["accuracy"] > 0.5
+    assert {"accuracy_projected", "seconds", "versions", "machine", "seed", "hamming"} <= stored.keys()
+
+
+def test_json_may_stand_anywhere_and_tables_go_to_stderr(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["--json", "evaluate", str(folder / "run"), "--instances", "50"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["instances"] == 50
+    assert "accuracy" in captured.err
+    assert main(["evaluate", str(folder / "run"), "--instances", "50"]) == 0
+    assert "accuracy" in capsys.readouterr().out
+
+
+def test_evaluate_with_several_solvers_and_seeds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(folder / "run")
+    exact = call(capsys, "evaluate", run, "--instances", "100", "--seed", "3")
+    neal = call(
+        capsys, "evaluate", run, "--instances", "100", "--seed", "3", "--solver", "neal:reads=20,sweeps=50,seed=0"
+    )
+    other = call(capsys, "evaluate", run, "--instances", "100", "--seed", "4")
+    assert neal["accuracy"] == exact["accuracy"]
+    assert neal["source"] == "simulated"
+    assert exact["hamming"] != other["hamming"]
+    projected = call(capsys, "evaluate", run, "--instances", "100", "--seed", "3", "--project")
+    assert projected["headline"] == exact["accuracy_projected"]
+
+
+def test_solve_writes_qubos_bits_and_answers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = call(capsys, "solve", str(folder / "run"), str(folder / "p.npz"), "--out", str(folder / "solved.npz"))
+    assert result["count"] == 7
+    solved, instances = np.load(folder / "solved.npz"), np.load(folder / "p.npz")
+    A, states = torch.from_numpy(solved["A"]).double(), torch.from_numpy(solved["states"]).double()
+    np.testing.assert_allclose(torch.einsum("bi,bij,bj->b", states, A, states), solved["energies"], atol=1e-6)
+    right = (solved["answers"] == instances["answer"]).all(1)
+    assert (right == (solved["states"] == instances["x_true"]).all(1)).all()
+
+
+@pytest.mark.parametrize("form", ["coo", "bqm"])
+def test_export_writes_the_same_qubos_as_solve(folder: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    call(capsys, "export", str(folder / "run"), str(folder / "p.npz"), "--format", form, "--out", str(folder / form))
+    call(capsys, "solve", str(folder / "run"), str(folder / "p.npz"), "--out", str(folder / f"{form}.npz"))
+    A = upper_triangular(torch.from_numpy(np.load(folder / f"{form}.npz")["A"]).double())
+    files = sorted((folder / form).iterdir())
+    assert [file.name for file in files] == [f"{i:04d}.{form}" for i in range(7)]
+    if form == "coo":
+        torch.testing.assert_close(from_coo(files[3].read_text()), A[3])
+    else:
+        bqm = dimod.BinaryQuadraticModel.from_file(files[3].read_bytes())
+        assert bqm.energy(np.ones(6)) == pytest.approx(A[3].sum().item())
+    assert "not an empty folder" in fails(
+        capsys, "export", str(folder / "run"), str(folder / "p.npz"), "--out", str(folder / form)
+    )
+
+
+def test_plot_draws_pictures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = call(capsys, "plot", str(folder / "run"), "--out", str(folder / "pictures"))["files"]
+    assert len(files) == 3
+    assert all(Path(file).read_bytes().startswith(b"\x89PNG") for file in files)
+
+
+def test_demo_compares_the_three_methods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = call(capsys, "demo", "--out", str(tmp_path), "--epochs", "2")
+    assert set(result["accuracy"]) == {"quant", "diag", "pure"}
+    assert {Path(picture).name for picture in result["pictures"]} >= {"comparison.png", "quant-couplings.png"}
+
+
+def test_tensorboard_events_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "train", "randgraph", *QUICK, "--epochs", "1", "--out", str(tmp_path / "run"), "--tensorboard")
+    assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("trian randgraph", "did you mean train"),
+        ("train randgrph --out {new}", "did you mean randgraph"),
+        ("train randgraph --k 99 --out {new}", "k=99"),
+        ("train randgraph --preset bst --out {new}", "did you mean best"),
+        ("train randgraph --topology chimra --out {new}", "did you mean chimera"),
+        ("train randgraph --solver exaustive --out {new}", "did you mean exhaustive"),
+        ("train randgraph --solver annealing:reeds=3 --out {new}", "did you mean reads"),
+        ("train randgraph --device warp --out {new}", "not usable"),
+        ("train randgraph --out {here}", "not empty"),
+        ("train randgraph --k 4 --out {run}", "another configuration"),
+        ("evaluate {new}", "holds no run"),
+        ("evaluate {here}", "holds no run"),
+        ("evaluate {run} --solver neal:reads", "not option=value"),
+        ("evaluate {run} --set noise=3", "unknown option"),
+        ("evaluate {run} --set k=4", "another size"),
+        ("evaluate {run} --instances 0", "--instances 0"),
+        ("solve {run} {new}", "no file"),
+        ("solve {run} {other}", "another problem"),
+        ("solve {run} {nan} --out {new}", "not finite"),
+        ("solve {run} {run}/config.json", "not a readable .npz"),
+        ("export {run} {other} --out {new}", "another problem"),
+        ("instances randgraph --count 0 --out {new}", "--count 0"),
+        ("plot {new}", "holds no run"),
+    ],
+)
+def test_bad_input_is_one_line_exit_code_two_and_nothing_written(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, says: str
+) -> None:
+    other, nan, new = tmp_path / "other.npz", tmp_path / "nan.npz", tmp_path / "new"
+    np.savez(other, p=np.zeros((2, 5), np.float32))
+    np.savez(nan, p=np.full((2, 81), np.nan, np.float32))
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    places = {"new": new, "here": tmp_path, "run": folder / "run", "other": other, "nan": nan}
+    assert says in fails(capsys, *words.format(**places).split())
+    assert not new.exists()
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([command, "--help"])
+    assert stopped.value.code == 0
+    assert f"qubolearn {command}" in capsys.readouterr().out
+
+
+def test_help_of_a_problem_shows_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "randgraph", "--help"])
+    text = capsys.readouterr().out
+    assert "Nodes of the graph. [4]" in text
+    assert "--weight-unique" in text
+
+
+def test_importing_takes_no_optional_dependency_and_no_numba() -> None:
+    heavy = ["matplotlib", "tensorboard", "dwave.system", "minorminer", "ray", "numba", "networkx", "rich"]
+    code = f"import sys, qubolearn; print([m for m in {heavy} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
+def test_the_installed_command_runs() -> None:
+    done = subprocess.run([sys.executable, "-m", "qubolearn", "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "examples:" in done.stdout

@@ -1,0 +1,170 @@
+"""QUBO algebra against brute force and dimod."""
+
+from __future__ import annotations
+
+import dimod
+import numpy as np
+import pytest
+import torch
+from dimod.serialization import coo
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import (
+    all_states,
+    check_qubo,
+    energies,
+    from_bqm,
+    from_coo,
+    from_ising,
+    symmetric,
+    to_bqm,
+    to_coo,
+    to_ising,
+    upper_triangular,
+)
+
+SEEDS = st.integers(0, 2**32 - 1)
+SIZES = st.integers(1, 6)
+
+
+def random_qubos(seed: int, n: int, batch: int = 3) -> Tensor:
+    return torch.randn(batch, n, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def naive_energy(A: Tensor, x: Tensor) -> float:
+    n = len(x)
+    return sum(float(x[i] * A[i, j] * x[j]) for i in range(n) for j in range(n))
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS, SIZES)
+def test_energies_equal_the_double_sum_and_dimod(seed: int, n: int) -> None:
+    A = random_qubos(seed, n)
+    states = all_states(n, dtype=torch.float64).expand(3, -1, -1)
+    found = energies(A, states)
+    bqm = to_bqm(A[1])
+    for r in range(2**n):
+        assert found[0, r].item() == pytest.approx(naive_energy(A[0], states[0, r]), abs=1e-9)
+        assert found[1, r].item() == pytest.approx(bqm.energy(states[1, r].int().tolist()), abs=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS, SIZES)
+def test_normal_forms_keep_all_energies(seed: int, n: int) -> None:
+    A = random_qubos(seed, n)
+    states = all_states(n, dtype=torch.float64).expand(3, -1, -1)
+    for form in (symmetric(A), upper_triangular(A)):
+        torch.testing.assert_close(energies(form, states), energies(A, states))
+    assert torch.equal(symmetric(A), symmetric(A).mT)
+    assert not upper_triangular(A).tril(-1).any()
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS, SIZES)
+def test_qubo_to_ising_and_back_keeps_all_energies(seed: int, n: int) -> None:
+    A = random_qubos(seed, n)
+    x = all_states(n, dtype=torch.float64).expand(3, -1, -1)
+    s = 2 * x - 1
+    J, b, offset = to_ising(A)
+    ising = energies(J, s) + (s * b[:, None]).sum(-1) + offset[:, None]
+    torch.testing.assert_close(ising, energies(A, x))
+    back, back_offset = from_ising(J, b)
+    torch.testing.assert_close(energies(back, x) + (back_offset + offset)[:, None], energies(A, x))
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS, SIZES)
+def test_any_ising_model_becomes_the_qubo_of_dimod(seed: int, n: int) -> None:
+    J = random_qubos(seed, n)  # not symmetric, with a diagonal
+    b = random_qubos(seed + 1, n)[:, 0]
+    x = all_states(n, dtype=torch.float64).expand(3, -1, -1)
+    s = 2 * x - 1
+    A, offset = from_ising(J, b)
+    want = energies(J, s) + (s * b[:, None]).sum(-1)
+    torch.testing.assert_close(energies(A, x) + offset[:, None], want)
+    h = dict(enumerate(b[0].tolist()))
+    couplers = {(i, j): J[0, i, j].item() + J[0, j, i].item() for i in range(n) for j in range(i + 1, n)}
+    bqm = dimod.BinaryQuadraticModel.from_ising(h, couplers, J[0].diagonal().sum().item())
+    from_dimod, dimod_offset = from_bqm(bqm)
+    torch.testing.assert_close(upper_triangular(A[0]), from_dimod)
+    assert offset[0].item() == pytest.approx(dimod_offset)
+
+
+def test_the_formula_printed_in_the_paper_is_wrong() -> None:
+    J, b = random_qubos(0, 3, 1), random_qubos(1, 3, 1)[:, 0]
+    ones = torch.ones(3, 3, dtype=torch.float64)
+    printed = J / 4 + (J @ ones + ones @ J) / 2 + torch.diag_embed(b) / 2
+    x = all_states(3, dtype=torch.float64)[None]
+    s = 2 * x - 1
+    want = energies(J, s) + (s * b[:, None]).sum(-1)
+    gap = energies(printed, x) - want
+    assert gap.std() > 0.1  # not even up to a constant
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS, SIZES)
+def test_bqm_and_coo_round_trips_are_exact(seed: int, n: int) -> None:
+    A = upper_triangular(random_qubos(seed, n)[0])
+    A[A.abs() < 0.3] = 0
+    assert torch.equal(from_bqm(to_bqm(A))[0], A)
+    assert torch.equal(from_coo(to_coo(A)), A)
+
+
+def test_coo_text_is_what_dimod_reads() -> None:
+    A = upper_triangular(random_qubos(5, 4)[0])
+    bqm = coo.loads(to_coo(A))
+    np.testing.assert_allclose(from_bqm(bqm)[0], A)
+    written = coo.dumps(to_bqm(A), vartype_header=True)  # dimod rounds to six digits
+    torch.testing.assert_close(from_coo(written), A, atol=1e-5, rtol=0)
+
+
+def test_bqm_of_spins_with_labels() -> None:
+    bqm = dimod.BinaryQuadraticModel({"a": 1.0, "b": -2.0}, {("a", "b"): 0.5}, 3.0, "SPIN")
+    A, offset = from_bqm(bqm)
+    for x in all_states(2, dtype=torch.float64):
+        spins = dict(zip(bqm.variables, (2 * x - 1).tolist(), strict=True))
+        assert naive_energy(A, x) + offset == pytest.approx(bqm.energy(spins))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no entry"),
+        ("0 0", "not 'i j value'"),
+        ("0 0 nan", "not finite"),
+        ("0 -1 2.0", "not in 0"),
+        ("0 99999999999 2.0", "not in 0"),
+        ("# vartype=SPIN\n0 0 1", "only BINARY"),
+        ("0 ² 1", "not in 0"),
+        ("# n=100000\n0 0 1", "not in 0"),
+    ],
+)
+def test_bad_coo_is_refused_in_one_line(text: str, says: str) -> None:
+    with pytest.raises(QubolearnError, match=says) as caught:
+        from_coo(text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("A", "says"),
+    [
+        (torch.zeros(3, 3), r"pass A\[None\]"),
+        (torch.zeros(1, 2, 3), r"\[1, 2, 3\]"),
+        (torch.zeros(1, 0, 0), "n >= 1"),
+        (torch.zeros(1, 2, 2, dtype=torch.int64), "floating point"),
+        (torch.full((2, 2, 2), float("nan")), r"A\[0, 0, 0\] is nan"),
+        (torch.tensor([[[0.0, float("inf")], [0.0, 0.0]]]), r"A\[0, 0, 1\] is inf"),
+        ([[1.0]], "torch.Tensor"),
+    ],
+)
+def test_bad_qubos_are_refused(A: Tensor, says: str) -> None:
+    with pytest.raises(QubolearnError, match=says):
+        check_qubo(A)
+
+
+def test_states_of_another_size_are_refused() -> None:
+    with pytest.raises(QubolearnError, match="do not fit"):
+        energies(torch.zeros(2, 3, 3), torch.zeros(2, 4))
