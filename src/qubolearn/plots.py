@@ -105,11 +105,11 @@ def pipeline(p: torch.Tensor, A: torch.Tensor, x_star: torch.Tensor, answer: tor
     """One instance on its way: p -> network -> A -> solver -> x* -> answer."""
     made, axes = figure(4, width=2.3, height=2.5)
     side = round(len(p) ** 0.5)
-    axes[0].imshow(p.reshape(side, side) if side * side == len(p) else p[None], cmap="viridis")
+    axes[0].imshow((p.reshape(side, side) if side * side == len(p) else p[None]).numpy(), cmap="viridis")
     axes[0].set_title("instance  p", fontsize=10)
-    axes[1].imshow(A, cmap="RdBu_r", vmin=-1, vmax=1)
+    axes[1].imshow(A.numpy(), cmap="RdBu_r", vmin=-1, vmax=1)
     axes[1].set_title("network → QUBO  A", fontsize=10)
-    axes[2].imshow(x_star[None], cmap="Greys", vmin=0, vmax=1)
+    axes[2].imshow(x_star[None].numpy(), cmap="Greys", vmin=0, vmax=1)
     axes[2].set_title("solver → bits  x*", fontsize=10)
     for index, bit in enumerate(x_star.int().tolist()):
         axes[2].text(index, 0, str(bit), ha="center", va="center", color="white" if bit else "black", fontsize=9)

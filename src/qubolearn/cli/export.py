@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
@@ -20,11 +21,23 @@ EPILOG = """examples:
   python -c "import dimod; print(dimod.BinaryQuadraticModel.from_file(open('qubos/0000.bqm', 'rb').read()))" """
 
 
+def coo_bytes(A: Tensor) -> bytes:
+    return to_coo(A).encode()
+
+
+def bqm_bytes(A: Tensor) -> bytes:
+    with to_bqm(A).to_file() as file:
+        return bytes(file.read())
+
+
+FORMATS = {"coo": coo_bytes, "bqm": bqm_bytes}
+
+
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("run", metavar="DIR", help="run folder of a training")
     parser.add_argument("instances", metavar="INSTANCES.npz", help="file with p [count, m]")
     parser.add_argument(
-        "--format", choices=["coo", "bqm"], default="coo", help="COO text or dimod's binary format [coo]"
+        "--format", choices=list(FORMATS), default="coo", help="COO text or dimod's binary format [coo]"
     )
     parser.add_argument("--out", metavar="FOLDER", help="new or empty folder for the files [INSTANCES.qubos]")
 
@@ -40,8 +53,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with torch.no_grad(), output.progress(f"{len(p)} QUBOs", len(p)) as bar:
         for index, A in enumerate(network(p)):
-            data = to_coo(A).encode() if args.format == "coo" else to_bqm(A).to_file().read()
-            write_atomic(folder / f"{index:04d}.{args.format}", data)
+            write_atomic(folder / f"{index:04d}.{args.format}", FORMATS[args.format](A))
             bar.advance(bar.task_ids[0])
     output.say(f"{len(p)} QUBOs in {folder}")
     output.result(count=len(p), format=args.format, out=str(folder))

@@ -24,7 +24,7 @@ from qubolearn.evaluation import Evaluation, evaluate
 from qubolearn.provenance import provenance
 from qubolearn.runs import Run, write_json
 from qubolearn.solvers import make_solver
-from qubolearn.training import Progress, train
+from qubolearn.training import Progress, new_network, train
 
 EPILOG = """examples:
   qubolearn train randgraph --k 4 --out runs/k4
@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 def run(args: argparse.Namespace, output: Output) -> int:
     problem = problem_from(args)
     config = preset(args.preset, problem, **chosen(args, TrainConfig))
-    make_solver(config.solver)  # a wrong name is said before anything is written
+    new_network(problem, config)  # a wrong name or size is said before anything is written
+    make_solver(config.solver)
     device = pick_device(args.device)
     folder = Path(args.out or f"runs/{problem.name}-{config.method}-{config.seed}")
     here = Run.create(folder, problem, config)
