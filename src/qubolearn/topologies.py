@@ -92,6 +92,7 @@ class Family(NamedTuple):
 
     chip: Callable[[int], networkx.Graph]  # size -> the graph without defects, nodes in coordinates
     place: Callable[[Qubit], tuple[Cell, int]]  # qubit -> its cell, and which of the eight it is there
+    mirror: Callable[[Cell, int], tuple[Cell, int]]  # a symmetry of the plane that exchanges rows and columns
     largest: int  # the size of the largest chip that D-Wave built
     room: int  # the bits in whole cells of that chip
     chimera_step: int  # how far apart the cells of a Chimera grid lie in this family's plane
@@ -145,10 +146,20 @@ def _zephyr_place(qubit: Qubit) -> tuple[Cell, int]:
     return (y, x, k // 2), 4 * u + 2 * (k % 2) + 1 - first
 
 
+def _transpose(cell: Cell, slot: int) -> tuple[Cell, int]:
+    y, x, *rest = cell
+    return (x, y, *rest), slot ^ 4
+
+
+def _antitranspose(cell: Cell, slot: int) -> tuple[Cell, int]:
+    y, x = cell
+    return (-x, -y), slot ^ 6
+
+
 FAMILIES = {
-    "chimera": Family(_chimera, _chimera_place, largest=16, room=2048, chimera_step=1),
-    "pegasus": Family(_pegasus, _pegasus_place, largest=16, room=5400, chimera_step=3),
-    "zephyr": Family(_zephyr, _zephyr_place, largest=15, room=6736, chimera_step=2),
+    "chimera": Family(_chimera, _chimera_place, _transpose, largest=16, room=2048, chimera_step=1),
+    "pegasus": Family(_pegasus, _pegasus_place, _antitranspose, largest=16, room=5400, chimera_step=3),
+    "zephyr": Family(_zephyr, _zephyr_place, _transpose, largest=15, room=6736, chimera_step=2),
 }
 
 
