@@ -35,6 +35,12 @@ def ranked(A: Tensor) -> list[Tensor]:
     return sorted(all_states(N, dtype=torch.float64), key=lambda x: energy(A, x))
 
 
+def flip(x: Tensor, i: int) -> Tensor:
+    y = x.clone()
+    y[i] = 1 - y[i]
+    return y
+
+
 def hamming(x: Tensor, y: Tensor) -> int:
     return int((x != y).sum())
 
@@ -49,6 +55,7 @@ NAIVE: dict[str, Callable[[Tensor, Tensor], float]] = {
     "unique": lambda A, x: -abs(energy(A, x) - energy(A, ranked(A)[1])),
     "hinge": lambda A, x: max(0.0, 0.7 + energy(A, x) - min(energy(A, y) for y in ranked(A) if hamming(x, y))),
     "hamming": lambda A, x: max(0.7 * hamming(x, y) + energy(A, x) - energy(A, y) for y in ranked(A)),
+    "pseudo": lambda A, x: sum(math.log1p(math.exp(-1.3 * (energy(A, flip(x, i)) - energy(A, x)))) for i in range(N)),
     "nll": lambda A, x: 1.3 * energy(A, x) + math.log(sum(math.exp(-1.3 * energy(A, y)) for y in ranked(A))),
 }
 
@@ -57,6 +64,7 @@ OURS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "unique": lambda A, x: losses.unique_loss(A, x, best_two(A)[1]),
     "hinge": lambda A, x: losses.hinge_loss(A, x, *best_two(A), margin=0.7),
     "hamming": lambda A, x: losses.hamming_hinge_loss(A, x, best_two(losses.hamming_augmented(A, x, 0.7))[0], 0.7),
+    "pseudo": lambda A, x: losses.pseudo_loss(A, x, beta=1.3),
     "nll": lambda A, x: losses.nll_loss(A, x, beta=1.3),
 }
 

@@ -12,7 +12,7 @@ from qubolearn.problems.contract import Problem
 
 __all__ = ["PRESETS", "LossName", "TrainConfig", "preset"]
 
-LossName = Literal["gap", "hinge", "hamming", "nll", "contrastive", "l1"]
+LossName = Literal["gap", "hinge", "hamming", "nll", "contrastive", "pseudo", "l1"]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from qubolearn.errors import QubolearnError
+from qubolearn.matching import MatchingBody
 from qubolearn.problems.contract import Problem
 from qubolearn.topologies import Topology
 
@@ -106,5 +107,9 @@ def build_network(
     name: NetworkName, problem: Problem, topology: Topology, method: Method, layers: int, hidden: int
 ) -> QuboNetwork:
     """The untrained network of a name for a problem on a topology (the diagonal one for *diag* and *pure*)."""
-    body = MLP(problem.input_size, topology.entries.shape[1], layers, hidden)
+    body: nn.Module
+    if name == "matching":
+        body = MatchingBody(problem, topology, hidden)
+    else:
+        body = MLP(problem.input_size, topology.entries.shape[1], layers, hidden)
     return QuboNetwork(body, problem.input_size, topology, method)

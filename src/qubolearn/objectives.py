@@ -63,6 +63,10 @@ def contrastive(A: Tensor, batch: Instances, context: Context) -> Tensor:
     return losses.contrastive_loss(A, batch.x_true, sample(A.detach()), context.config.beta)
 
 
+def pseudo(A: Tensor, batch: Instances, context: Context) -> Tensor:
+    return losses.pseudo_loss(A, batch.x_true, context.config.beta)
+
+
 def l1(A: Tensor, batch: Instances, context: Context) -> Tensor:
     scores = -A.diagonal(dim1=-2, dim2=-1)
     return losses.l1_loss(scores, batch.x_true)
@@ -74,5 +78,6 @@ OBJECTIVES: Mapping[LossName, Callable[[Tensor, Instances, Context], Tensor]] = 
     "hamming": hamming,
     "nll": nll,
     "contrastive": contrastive,
+    "pseudo": pseudo,
     "l1": l1,
 }

@@ -8,27 +8,54 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
+from qubolearn.solvers import exhaustive_cpu, exhaustive_torch
 from qubolearn.solvers.contract import Found, QuboSolver
-from qubolearn.solvers.exhaustive_torch import code_bits, lowest_codes
+from qubolearn.solvers.exhaustive_torch import code_bits
 
 __all__ = ["ExhaustiveSearch"]
 
-#: States returned beyond ``count``: the contract ranks them again in float64, which repairs near ties.
-SPARE_STATES = 6
+#: The largest n by default: about a second on one thread of a CPU.
+MAX_BITS = {"cpu": 36, "cuda": 40}
+OTHER_MAX_BITS = 28
 
-MAX_BITS = 24
+#: States per second, for the estimate in errors only.
+SPEED = {"cpu": 2e10, "cuda": 1e12}
+OTHER_SPEED = 1e8
+
+#: States that torch returns beyond ``count``: the contract ranks them again in float64, which repairs near ties.
+SPARE_STATES = 6
 
 
 @dataclass(frozen=True)
 class ExhaustiveSearch(QuboSolver):
-    """Visits all 2**n states: exact, for small n."""
+    """Visits all 2**n states of every QUBO: exact, for small n.
+
+    On the CPU a compiled kernel visits about 2·10¹⁰ states per second and thread (float32; half that in float64),
+    on ``torch.get_num_threads()`` threads; results do not depend on their number. In float32 the search rounds
+    energies to at most 4 n ε Σ|A_ij| (ε = 1.2e-7); up to 30 groups of states within that of the best are compared
+    in float64. So another state is returned only where more than 30 are that close.
+
+    ``max_bits`` is the largest n that is accepted, by default 36 on a CPU and 40 on an NVIDIA GPU.
+
+    >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
+    >>> ExhaustiveSearch()(A, count=4).energies.tolist()
+    [[-1.0, 0.0, 1.0, 1.0]]
+    """
+
+    max_bits: int | None = None
 
     def search(self, A: Tensor, count: int) -> Found:
-        n = A.shape[2]
-        if n > MAX_BITS:
+        n, device = A.shape[2], A.device.type
+        limit = MAX_BITS.get(device, OTHER_MAX_BITS) if self.max_bits is None else self.max_bits
+        if n > limit:
+            hours = A.shape[0] * 2.0**n / SPEED.get(device, OTHER_SPEED) / 3600
             raise QubolearnError(
-                f"exhaustive search over n={n} bits needs 2**{n} states (limit 2**{MAX_BITS}); use simulated annealing"
+                f"exhaustive search over n={n} bits needs 2**{n} states (limit 2**{limit}), about {hours:.2g} h for "
+                f"{A.shape[0]} QUBOs on this {device}; use simulated annealing or raise max_bits"
             )
         A = A if A.dtype == torch.float64 else A.to(torch.float32)
-        codes = lowest_codes(A, min(count + SPARE_STATES, 2**n))
+        if device == "cpu":
+            codes = exhaustive_cpu.lowest_codes(A, count)
+        else:
+            codes = exhaustive_torch.lowest_codes(A, min(count + SPARE_STATES, 2**n))
         return Found(code_bits(codes, n), {"source": "exhaustive"})
