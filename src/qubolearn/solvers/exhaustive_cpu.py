@@ -1,0 +1,139 @@
+"""All states of a batch of QUBOs on the CPU: the compiled kernels, run over instances and parts on all threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.solvers import exhaustive_torch
+from qubolearn.solvers.parallel import progress, run_tasks
+
+__all__ = ["SECONDS_PER_STATE", "log_partition_and_marginals", "lowest_codes"]
+
+Array: TypeAlias = npt.NDArray[Any]
+Advance: TypeAlias = Callable[[int], None]
+
+#: Rough costs on one thread; they decide on threads and progress bars, and make the estimate in error messages.
+SECONDS_PER_STATE = {np.dtype(np.float32): 4e-11, np.dtype(np.float64): 8e-11}
+PARTITION_FACTOR = 5
+
+#: A part has 2^18 states, or more where there would be over 2^12 parts.
+PART_BITS, MAX_PART_BITS = 18, 12
+
+#: Bytes of partial results held at once; larger batches are worked off in groups of instances.
+HELD = 2**26
+
+#: Σ|A_ij + A_ji| from which on energies may overflow.
+OVERFLOW = {np.dtype(np.float32): 1e37, np.dtype(np.float64): 1e306}
+
+
+def lowest_codes(A: Tensor, count: int) -> Tensor:
+    """Codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, float32 or float64, in no order."""
+    from qubolearn.solvers.exhaustive_numba import INNER, LANES
+
+    batch, n = A.shape[0], A.shape[2]
+    if n < INNER:
+        return exhaustive_torch.lowest_codes(A, count)
+    values, parts = A.contiguous().numpy(), _split(n)[1]
+    with progress(f"exhaustive search, n={n}", batch * parts, batch * _seconds(values)) as advance:
+        groups = _groups(values, parts * LANES * values.itemsize)
+        return torch.from_numpy(np.concatenate([_search(group, count, advance) for group in groups]))
+
+
+def _search(values: Array, count: int, advance: Advance) -> Array:
+    from qubolearn.solvers import exhaustive_numba as kernels
+
+    batch, n = values.shape[:2]
+    outer, parts = _split(n)
+    cells = np.empty((batch, parts * kernels.LANES), values.dtype)
+    energies, codes, sizes = np.empty((batch, count)), np.zeros((batch, count), np.int64), np.empty(batch)
+
+    def scan(start: int, stop: int) -> None:
+        kernels.scan(values, outer, start, stop, cells)
+
+    def pick(start: int, stop: int) -> None:
+        kernels.pick(values, outer, cells, start, stop, energies, codes, sizes)
+
+    def scan_and_pick(start: int, stop: int) -> None:
+        scan(start, stop)
+        pick(start, stop)
+
+    if parts == 1:
+        run_tasks(scan_and_pick, batch, batch * _seconds(values), advance)
+    else:
+        run_tasks(scan, batch * parts, batch * _seconds(values), advance)
+        run_tasks(pick, batch, batch * count * 2**outer * 1e-8, lambda done: None)
+    if sizes.max() > OVERFLOW[values.dtype]:
+        if values.dtype == np.float32:
+            return _search(values.astype(np.float64), count, lambda done: None)
+        raise QubolearnError(f"energies of A overflow: |A_ij + A_ji| add up to {sizes.max():.1e}; divide A by 1e10")
+    return codes
+
+
+def log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]``, float64, for A in float32 or float64."""
+    from qubolearn.solvers.exhaustive_numba import INNER
+
+    batch, n = A.shape[0], A.shape[2]
+    if n < INNER:
+        return exhaustive_torch.log_partition_and_marginals(A.double(), beta)
+    values, parts = A.contiguous().numpy(), _split(n)[1]
+    seconds = batch * _seconds(values) * PARTITION_FACTOR
+    with progress(f"partition function, n={n}", batch * parts, seconds) as advance:
+        groups = _groups(values, parts * n * n * 8)
+        results = [_partition(group, beta, advance) for group in groups]
+    value, marginals = (torch.from_numpy(np.concatenate(found)) for found in zip(*results, strict=True))
+    steep = value.isnan()  # instances whose exponents leave the range of the kernel
+    if steep.any():
+        wider = (
+            log_partition_and_marginals if A.dtype == torch.float32 else exhaustive_torch.log_partition_and_marginals
+        )
+        value[steep], marginals[steep] = wider(A[steep].double(), beta)
+    return value, marginals
+
+
+def _partition(values: Array, beta: float, advance: Advance) -> tuple[Array, Array]:
+    from qubolearn.solvers import partition_numba as kernels
+
+    batch, n = values.shape[:2]
+    outer, parts = _split(n)
+    peaks, totals = np.empty((batch, parts)), np.empty((batch, parts))
+    moments = np.empty((batch, parts, n, n))
+    scale = -beta / math.log(2)
+
+    def work(start: int, stop: int) -> None:
+        kernels.partition(
+            values, scale, outer, start, stop, peaks.reshape(-1), totals.reshape(-1), moments.reshape(-1, n, n)
+        )
+
+    run_tasks(work, batch * parts, batch * _seconds(values) * PARTITION_FACTOR, advance)
+    peak = peaks.max(1)
+    weights = np.exp2(peaks - peak[:, None])
+    total = (weights * totals).sum(1)
+    weights /= total[:, None]
+    marginals = np.einsum("bp,bpij->bij", weights, moments)
+    return np.log(total) + peak * math.log(2), marginals
+
+
+def _split(n: int) -> tuple[int, int]:
+    """How many outer bits the kernels get for n bits, and how many parts that makes."""
+    part_bits = min(max(0, n - PART_BITS), MAX_PART_BITS)
+    return max(0, n - 11 - part_bits), 2**part_bits
+
+
+def _groups(values: Array, size: int) -> list[Array]:
+    """Cut a batch into groups whose partial results, ``size`` bytes an instance, may be held at once."""
+    step = max(1, HELD // size)
+    return [values[start : start + step] for start in range(0, len(values), step)]
+
+
+def _seconds(values: Array) -> float:
+    """About how long one instance takes on one thread."""
+    return float(2 ** values.shape[1] * SECONDS_PER_STATE[values.dtype])
