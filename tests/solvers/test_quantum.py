@@ -1,0 +1,258 @@
+import dataclasses
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import all_states, energies, from_ising
+from qubolearn.solvers import quantum
+from qubolearn.solvers.chains import Embedding
+from qubolearn.solvers.exhaustive import ExhaustiveSearch
+from qubolearn.solvers.quantum import QuantumAnnealing
+
+IDEAL = {"h_error": 0.0, "J_error": 0.0}
+
+
+def k44(batch, seed=0):
+    """Random QUBOs on a cell of Chimera."""
+    pattern = torch.eye(8)
+    pattern[:4, 4:] = 1
+    return torch.randn(batch, 8, 8, generator=torch.Generator().manual_seed(seed)) * pattern
+
+
+def dense(batch, n, seed=0):
+    return torch.randn(batch, n, n, generator=torch.Generator().manual_seed(seed)).triu()
+
+
+def ground_states(A):
+    """[batch, 2**n]: which states have the lowest energy, by brute force."""
+    E = energies(A.double(), all_states(A.shape[-1]).expand(len(A), -1, -1))
+    return (E - E.amin(1, keepdim=True)).abs() < 1e-9
+
+
+def test_finds_what_exhaustive_search_finds():
+    A = k44(20)
+    found = QuantumAnnealing(seed=0)(A, 2)
+    best = ExhaustiveSearch()(A, 2)
+    assert torch.allclose(found.energies[:, 0], best.energies[:, 0])
+    assert (found.energies[:, 1] <= best.energies[:, 1] + 1e-9).double().mean() >= 0.9
+
+
+def test_energies_are_those_of_the_true_problem():
+    A = dense(4, 5)
+    found = QuantumAnnealing(seed=0, h_error=0.3, J_error=0.3)(A, 3)
+    assert torch.allclose(found.energies, energies(A.double(), found.states))
+
+
+def test_the_adiabatic_limit():
+    J = torch.tensor([[[0.0, -1.0, 0.3], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]])
+    A, _ = from_ising(J, torch.tensor([[1.0, 0.8, 0.9]]))
+    for schedule in ("linear", "dwave"):
+        success = [
+            float(QuantumAnnealing(anneal_time=t, schedule=schedule, **IDEAL)(A).info["success_probability"])
+            for t in (0.0, 0.2, 1.0, 5.0, 50.0)
+        ]
+        assert success[0] == pytest.approx(1 / 8, abs=1e-5)
+        assert success == sorted(success)
+        assert success[-1] > 0.995
+
+
+@pytest.mark.parametrize("schedule", ["linear", "dwave"])
+@pytest.mark.parametrize("n", [3, 8])
+def test_the_tolerance_is_kept(n, schedule):
+    A = dense(40, n)
+    options = {"anneal_time": 3.0, "schedule": schedule, **IDEAL}
+    exact = QuantumAnnealing(steps=6000, **options).probabilities(A)
+    for tolerance in (0.03, 0.003):
+        found = QuantumAnnealing(tolerance=tolerance, **options).probabilities(A)
+        error = (found - exact).abs().amax(1)
+        assert float(error.max()) < 1.5 * tolerance
+        assert float(error.quantile(0.9)) < tolerance
+
+
+def test_success_probability_is_the_mass_on_the_true_ground_states():
+    A = dense(6, 6)
+    solver = QuantumAnnealing(seed=3, h_error=0.2, J_error=0.2)
+    p = solver.probabilities(A)
+    assert torch.allclose(p.sum(1), torch.ones(6, dtype=torch.float64))
+    assert torch.allclose(solver(A).info["success_probability"], (p * ground_states(A)).sum(1))
+
+
+def test_success_counts_all_ground_states():
+    A = torch.zeros(2, 3, 3)
+    A[1, 0, 1] = 1.0  # six of eight states
+    solver = QuantumAnnealing(anneal_time=0.0)
+    assert solver(A).info["success_probability"].tolist() == pytest.approx([1.0, 0.75], abs=1e-5)
+
+
+def test_reads_follow_the_state_vector():
+    A = dense(1, 4)
+    solver = QuantumAnnealing(seed=1, reads=20_000, anneal_time=0.5)
+    p = solver.probabilities(A)[0]
+    codes = (solver.sample(A)[0].long() << torch.arange(3, -1, -1)).sum(-1)
+    counts = codes.bincount(minlength=16)
+    assert chisquare(counts.numpy(), (p * 20_000).numpy()).pvalue > 1e-3
+
+
+def test_a_call_is_a_function_of_A_and_the_seed():
+    A = k44(5)
+    first, second, other = (QuantumAnnealing(seed=seed)(A) for seed in (7, 7, 8))
+    assert torch.equal(first.states, second.states)
+    assert torch.equal(first.info["success_probability"], second.info["success_probability"])
+    assert not torch.equal(first.info["success_probability"], other.info["success_probability"])
+
+
+def test_no_seed_means_fresh_randomness():
+    A = k44(3)
+    quick = QuantumAnnealing(anneal_time=0.5)  # so that reads differ
+    assert not torch.equal(quick.sample(A), quick.sample(A))
+
+
+def test_without_errors_the_state_vector_knows_no_seed():
+    A = k44(3)
+    first, second = (QuantumAnnealing(seed=seed, **IDEAL).probabilities(A) for seed in (1, 2))
+    assert torch.equal(first, second)
+
+
+def test_an_instance_does_not_depend_on_the_rest_of_the_batch(monkeypatch):
+    A = torch.cat([k44(6), 100 * k44(1, seed=1), torch.zeros(1, 8, 8)])
+    solver = QuantumAnnealing(seed=2, anneal_time=1.0)  # quick, so that reads differ
+    whole = solver.sample(A)
+    assert torch.equal(solver.sample(A[:3]), whole[:3])
+    monkeypatch.setattr(quantum, "CHUNK_AMPLITUDES", 2 * 2**8)
+    assert torch.equal(solver.sample(A), whole)
+
+
+def test_scaling_A_changes_nothing():
+    A = k44(3)
+    solver = QuantumAnnealing(seed=0)
+    assert torch.allclose(solver.probabilities(A), solver.probabilities(1000 * A), atol=1e-6)
+
+
+def test_each_programming_has_errors_of_its_own():
+    A = k44(1)
+    solver = QuantumAnnealing(seed=0, h_error=0.5, reads=40, programmings=4)
+    assert solver.sample(A).shape == (1, 40, 8)
+    once, four_times = dataclasses.replace(solver, programmings=1).probabilities(A), solver.probabilities(A)
+    assert not torch.allclose(once, four_times, atol=1e-3)
+    assert float(four_times.sum()) == pytest.approx(1)
+    success = solver(A).info["success_probability"]
+    assert torch.allclose(success, (four_times * ground_states(A)).sum(1))
+
+
+def test_larger_control_errors_cost_success():
+    A = dense(30, 8)
+    good, bad = (
+        QuantumAnnealing(seed=0, h_error=error, J_error=error)(A).info["success_probability"].mean()
+        for error in (0.0, 0.5)
+    )
+    assert float(bad) < float(good) - 0.1
+
+
+def test_neighbours_complete_the_second_best():
+    A = k44(30)
+    best = ExhaustiveSearch()(A, 2).energies[:, 1]
+    solver = QuantumAnnealing(seed=0, anneal_time=20.0, complete=False)
+    found = {True: 0.0, False: 0.0}
+    for i in range(len(A)):  # one by one: without neighbours some have no second state at all
+        for complete in found:
+            try:
+                second = dataclasses.replace(solver, complete=complete)(A[i : i + 1]).energies[0, 1]
+                found[complete] += float(second <= best[i] + 1e-9)
+            except QubolearnError as error:
+                assert not complete
+                assert "raise its number of reads" in str(error)  # noqa: PT017
+    assert found[True] > found[False]
+
+
+def test_info_says_what_was_done():
+    info = QuantumAnnealing(seed=0, anneal_time=2.0, schedule="linear", steps=50)(k44(2)).info
+    assert info["source"] == "simulated"
+    assert (info["anneal_time_ns"], info["schedule"], info["reads"]) == (2.0, "linear", 100)
+    assert info["steps"].tolist() == [50, 50]
+    assert info["success_probability"].shape == (2,)
+    assert "chain_break_fraction" not in info
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_small_n_and_other_dtypes(n):
+    A = dense(2, n).double()
+    found = QuantumAnnealing(seed=0)(A, 2)
+    assert found.states.dtype == torch.float64
+    assert torch.allclose(found.energies[:, 0], ExhaustiveSearch()(A, 1).energies[:, 0])
+
+
+def test_an_empty_batch():
+    A = torch.zeros(0, 3, 3)
+    assert QuantumAnnealing(seed=0).sample(A).shape == (0, 100, 3)
+    assert QuantumAnnealing(seed=0).probabilities(A).shape == (0, 8)
+
+
+SQUARE = Embedding.of({0: [0], 1: [1], 2: [2, 3]}, [(0, 1), (1, 2), (2, 3), (3, 0)])
+
+
+def test_chains_of_one_qubit_are_no_chains():
+    J = torch.tensor([[[0.0, 1.0, 0.3], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]])  # the largest |J| is positive, so both
+    A, _ = from_ising(J, torch.tensor([[0.4, -0.2, 0.3]]))  # ranges of J scale alike
+    alone = Embedding.of({0: [5], 1: [7], 2: [6]}, [(5, 7), (7, 6), (6, 5)])
+    assert torch.allclose(
+        QuantumAnnealing(seed=0).probabilities(A), QuantumAnnealing(seed=0, embedding=alone).probabilities(A)
+    )
+
+
+def test_strong_chains_hold_and_weak_ones_break():
+    A = dense(10, 3)
+    strong, weak = (
+        QuantumAnnealing(seed=0, anneal_time=20.0, embedding=SQUARE, chain_strength=strength)(A)
+        for strength in (1.414, 0.01)
+    )
+    assert float(strong.info["chain_break_fraction"].mean()) < 0.02
+    assert float(strong.info["success_probability"].mean()) > 0.8
+    assert float(weak.info["chain_break_fraction"].mean()) > float(strong.info["chain_break_fraction"].mean())
+    assert torch.allclose(strong.energies[:, 0], ExhaustiveSearch()(A, 1).energies[:, 0])
+
+
+def test_success_with_chains_is_after_the_vote():
+    A = dense(4, 3)
+    solver = QuantumAnnealing(seed=0, anneal_time=1.0, embedding=SQUARE, chain_strength=0.3)
+    p = solver.probabilities(A)
+    assert p.shape == (4, 8)
+    assert torch.allclose(solver(A).info["success_probability"], (p * ground_states(A)).sum(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"schedule": "dwawe"}, "did you mean dwave"),
+        ({"anneal_time": -1.0}, "anneal_time=-1.0 must be finite and at least 0"),
+        ({"anneal_time": float("nan")}, "anneal_time=nan"),
+        ({"h_error": float("inf")}, "h_error=inf"),
+        ({"J_error": -0.1}, "J_error=-0.1"),
+        ({"tolerance": 0.0}, "tolerance=0.0 must be finite and above 0"),
+        ({"chain_strength": 0.0}, "chain_strength=0.0"),
+        ({"reads": 0}, "reads=0 must be at least 1"),
+        ({"steps": 0}, "steps=0"),
+        ({"programmings": 3}, "reads=100 cannot be shared evenly by programmings=3"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(QubolearnError, match=message):
+        QuantumAnnealing(**options)
+
+
+def test_bad_problems():
+    solver = QuantumAnnealing(seed=0)
+    with pytest.raises(QubolearnError, match=r"21 qubits .* limit of 20 on cpu.*0.0938 GiB.*a GPU .* or simulated"):
+        solver(torch.zeros(1, 21, 21))
+    with pytest.raises(QubolearnError, match=r"40 qubits .* use simulated annealing"):
+        solver(torch.zeros(1, 40, 40))
+    for call in (solver, solver.sample, solver.probabilities):
+        with pytest.raises(QubolearnError, match="must be finite"):
+            call(torch.full((1, 2, 2), float("nan")))
+    with pytest.raises(QubolearnError, match="scale A down"):
+        QuantumAnnealing(auto_scale=False)(torch.full((1, 2, 2), 50.0))
+    with pytest.raises(QubolearnError, match=r"anneal_time=1e\+09 ns needs .* time steps"):
+        QuantumAnnealing(anneal_time=1e9)(torch.ones(1, 2, 2))
+    with pytest.raises(QubolearnError, match="seed=-1"):
+        QuantumAnnealing(seed=-1)(torch.ones(1, 2, 2))
