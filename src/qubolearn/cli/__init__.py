@@ -21,6 +21,8 @@ COMMANDS = {
     "solve": ("qubolearn.cli.solve", "solve instances from a file: QUBOs, bits and answers"),
     "export": ("qubolearn.cli.export", "write the QUBOs of instances as COO text or dimod files"),
     "plot": ("qubolearn.cli.plot", "draw what a run learned: histograms, couplings, curves"),
+    "reproduce": ("qubolearn.cli.reproduce", "fill tables of the paper, and ours beside them"),
+    "tables": ("qubolearn.cli.tables", "fill the tables of Markdown files from result files"),
     "demo": ("qubolearn.cli.demo", "train, compare and draw: the tour in two minutes"),
 }
 
