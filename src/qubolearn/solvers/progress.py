@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from time import monotonic
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import Progress
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 __all__ = ["Bar"]
 
@@ -31,13 +32,10 @@ class Bar:
         return self
 
     def advance(self, work: float) -> None:
+        """Say that this much more of the total is done."""
         self._done += work
-        seconds = monotonic() - self._started
-        if self._shown is None and seconds * self._total > LONG * self._done:
-            console = Console(stderr=True)
-            self._shown = Progress(console=console, transient=True, disable=not console.is_terminal)
-            self._shown.add_task(self._title, total=self._total)
-            self._shown.start()
+        if self._shown is None and (monotonic() - self._started) * self._total > LONG * self._done:
+            self._shown = _started_bar(self._title, self._total)
         if self._shown is not None:
             self._shown.update(self._shown.task_ids[0], completed=self._done)
 
@@ -46,3 +44,14 @@ class Bar:
     ) -> None:
         if self._shown is not None:
             self._shown.stop()
+
+
+def _started_bar(title: str, total: float) -> Progress:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    bar = Progress(console=console, transient=True, disable=not console.is_terminal)
+    bar.add_task(title, total=total)
+    bar.start()
+    return bar
