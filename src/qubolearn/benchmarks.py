@@ -1,0 +1,207 @@
+"""Ours and the peers side by side: the same QUBOs, one run, one machine; records of plain numbers.
+
+Times are the best of several repeats, per QUBO, after a call that pays for compilation. Ratios compare times of one
+run, since machines differ and are noisy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from qubolearn.config import preset
+from qubolearn.problems import make_problem
+from qubolearn.qubo import energies, to_bqm
+from qubolearn.randomness import stream
+from qubolearn.solvers import ExhaustiveSearch, log_partition, make_solver
+from qubolearn.training import train
+
+__all__ = ["BENCHMARKS", "Record"]
+
+Record = dict[str, Any]
+BATCH = 141  # the paper's
+
+
+def random_qubos(batch: int, n: int, seed: int = 0) -> Tensor:
+    """Dense QUBOs ``[batch, n, n]`` with standard normal entries, symmetric."""
+    A = torch.randn(batch, n, n, generator=stream(seed, "benchmark", n))
+    return (A + A.mT) / 2
+
+
+def seconds_of(work: Callable[[], object], repeats: int = 5) -> float:
+    """The best time of several calls, after one that is not counted."""
+    work()
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Run on so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def exact(quick: bool) -> Iterator[Record]:
+    """Exhaustive search for the best two states, against dimod.ExactSolver, and the partition function."""
+    import dimod
+
+    peer = dimod.ExactSolver()
+    for n in (8, 15) if quick else (8, 12, 15, 18, 20, 22, 24):
+        batch = max(2, min(BATCH, 2**21 >> n)) if n > 15 else BATCH
+        A = random_qubos(batch, n)
+        search = ExhaustiveSearch()
+        with threads(1):
+            ours = seconds_of(partial(search, A, 2)) / batch
+            partition = seconds_of(partial(log_partition, A, 1.0)) / batch
+        with threads(2):
+            two = seconds_of(partial(search, A, 2)) / batch
+        record = {"n": n, "batch": batch, "us": 1e6 * ours, "ns_per_state": 1e9 * ours / 2**n}
+        record |= {"partition_over_search": partition / ours, "two_threads": ours / two}
+        if n <= 18:
+            models = [to_bqm(a) for a in A[:3]]
+            theirs = min(seconds_of(partial(peer.sample, m), 1 if n > 12 else 3) for m in models)
+            record |= {"dimod_us": 1e6 * theirs, "ratio": theirs / ours}
+        yield record
+
+
+def exact_on_gpu(quick: bool) -> Iterator[Record]:
+    """Exhaustive search on a GPU, up to n = 32."""
+    for n in (20, 24) if quick else (20, 24, 28, 32):
+        A = random_qubos(1, n).cuda()
+        search = ExhaustiveSearch()
+
+        def work(A: Tensor = A, search: ExhaustiveSearch = search) -> None:
+            search(A, 2)
+            torch.cuda.synchronize()
+
+        seconds = seconds_of(work, 3)
+        yield {"n": n, "seconds": seconds, "states_per_second": 2**n / seconds}
+
+
+def anneal(quick: bool) -> Iterator[Record]:
+    """Simulated annealing of the same effort, 100 reads of 1000 sweeps, ours and the peers', on one thread."""
+    for n in (8,) if quick else (8, 15, 32):
+        A = random_qubos(BATCH, n)
+        best = ExhaustiveSearch()(A, 2) if n <= 24 else make_solver("annealing:reads=400,sweeps=5000,seed=9")(A, 2)
+        solvers = {"ours": "annealing:seed=0", "neal": "neal:seed=0"}
+        for name, spec in solvers.items():
+            with threads(1):
+                yield _annealed(name, n, A, best.energies, make_solver(spec))
+        for name, sample in _other_annealers().items():
+            part = 8  # they solve one at a time
+            began = time.perf_counter()
+            found = torch.stack([sample(a) for a in A[:part]])
+            seconds = (time.perf_counter() - began) / part
+            hit = _hits(A[:part], found, best.energies[:part, 0])
+            yield {"n": n, "solver": name, "us": 1e6 * seconds, "ground_state_probability": hit.mean().item()}
+
+
+def _annealed(name: str, n: int, A: Tensor, exact_energies: Tensor, solver: Any) -> Record:
+    solver = replace(solver, threads=1) if hasattr(solver, "threads") else solver
+    seconds = seconds_of(lambda: solver(A, 2), 3 if name == "ours" else 1) / len(A)
+    solution = solver(A, 2)
+    near = 1e-4 * exact_energies.abs().clamp_min(1)
+    right = (solution.energies - exact_energies).abs() <= near
+    found_best = right[:, 0].double()
+    success = (solution.info["success_probability"].double() * found_best).mean().item()
+    record = {"n": n, "solver": name, "us": 1e6 * seconds, "ground_state_probability": success}
+    record |= {"x_star_found": found_best.mean().item(), "x_plus_found": right.all(1).double().mean().item()}
+    record["spin_updates_per_second"] = 100 * 1000 * n / seconds
+    return record
+
+
+def _other_annealers() -> Mapping[str, Callable[[Tensor], Tensor]]:
+    """Peers that are installed: one QUBO ``[n, n]`` -> reads ``[reads, n]``."""
+    found: dict[str, Callable[[Tensor], Tensor]] = {}
+    try:
+        import openjij
+
+        def jij(a: Tensor) -> Tensor:
+            sampler = openjij.SASampler()
+            record = sampler.sample(to_bqm(a), num_reads=100, num_sweeps=1000).record
+            return torch.from_numpy(record.sample.copy()).double()
+
+        found["openjij"] = jij
+    except ImportError:
+        pass
+    try:
+        import simulated_bifurcation
+
+        def bifurcation(a: Tensor) -> Tensor:
+            vectors, _ = simulated_bifurcation.minimize(
+                a, domain="binary", agents=100, max_steps=1000, best_only=False, verbose=False
+            )
+            return torch.as_tensor(vectors).double()
+
+        found["simulated-bifurcation"] = bifurcation
+    except ImportError:
+        pass
+    return found
+
+
+def _hits(A: Tensor, reads: Tensor, lowest: Tensor) -> Tensor:
+    """The share of reads ``[batch, reads, n]`` at the lowest energy ``[batch]``."""
+    return (energies(A.double(), reads) <= lowest[:, None] + 1e-4 * lowest[:, None].abs().clamp_min(1)).double().mean(1)
+
+
+def quantum(quick: bool) -> Iterator[Record]:
+    """Simulated quantum annealing from first principles, with and without control errors, and path-integral MC."""
+    for n in (8,) if quick else (8, 10, 12, 15):
+        A = random_qubos(8 if quick else 32, n)
+        best = ExhaustiveSearch()(A, 1).energies[:, 0]
+        for name, spec in {
+            "quantum": "quantum:seed=0",
+            "quantum, no control errors": "quantum:seed=0,h_error=0,J_error=0",
+            "path-integral": "path-integral:seed=0",
+        }.items():
+            solver = make_solver(spec)
+            began = time.perf_counter()
+            solution = solver(A, 2)
+            seconds = (time.perf_counter() - began) / len(A)
+            right = (solution.energies[:, 0] - best).abs() <= 1e-4 * best.abs().clamp_min(1)
+            success = (solution.info["success_probability"].double() * right).mean().item()
+            record = {"n": n, "solver": name, "us": 1e6 * seconds, "ground_state_probability": success}
+            yield {**record, "x_star_found": right.double().mean().item()}
+
+
+def training(quick: bool) -> Iterator[Record]:
+    """One epoch of the paper's protocol (40 steps of 141), against the same loop that calls neal per instance."""
+    for k, topology in ((4, "chimera"),) if quick else ((4, "chimera"), (5, "pegasus")):
+        problem = make_problem("randgraph", k=k)
+        config = preset("paper", problem, topology=topology, solver="exhaustive", epochs=1, validation=1)
+        ours = seconds_of(partial(train, problem, config), 3)
+        peer = replace(config, solver="neal", instances=141)  # one step of 40
+        began = time.perf_counter()
+        train(problem, peer)
+        theirs = (time.perf_counter() - began) * config.steps
+        yield {"k": k, "n": problem.bits, "epoch_seconds": ours, "neal_epoch_seconds": theirs, "ratio": theirs / ours}
+
+
+BENCHMARKS: Mapping[str, Callable[[bool], Iterator[Record]]] = {
+    "exact": exact,
+    "exact-gpu": exact_on_gpu,
+    "anneal": anneal,
+    "quantum": quantum,
+    "train": training,
+}
+
+
+def columns(records: Sequence[Record]) -> list[str]:
+    """All keys, in the order in which they first appear."""
+    return list(dict.fromkeys(key for record in records for key in record))

@@ -1,0 +1,53 @@
+"""Measure our solvers and the peers side by side, on the same QUBOs, in one run.
+
+exact: exhaustive search and partition function against dimod.ExactSolver; exact-gpu: on an NVIDIA GPU; anneal: against
+neal, and OpenJij and simulated-bifurcation where installed (pip install 'qubolearn[peers]'); quantum: simulated quantum
+annealing; train: one epoch of the paper's protocol against the same loop with neal per instance.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from qubolearn.benchmarks import BENCHMARKS, columns
+from qubolearn.cli.output import Output
+from qubolearn.cli.train import pick_device
+from qubolearn.provenance import provenance
+from qubolearn.runs import write_json
+
+EPILOG = """examples:
+  qubolearn benchmark exact
+  qubolearn benchmark anneal --quick --out results/benchmarks"""
+
+
+def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    parser.add_argument("what", choices=list(BENCHMARKS), help="what to measure")
+    parser.add_argument("--quick", action="store_true", help="the smallest size only")
+    parser.add_argument("--out", metavar="DIR", help="also write DIR/WHAT.json, with versions and machine")
+
+
+def run(args: argparse.Namespace, output: Output) -> None:
+    if args.what.endswith("-gpu"):
+        pick_device("cuda")
+    records = []
+    with output.progress(f"benchmark {args.what}", 1) as bar:
+        for record in BENCHMARKS[args.what](args.quick):
+            records.append(record)
+            bar.update(bar.task_ids[0], note=f"n={record['n']}")
+    names = columns(records)
+    rows = [[_number(record.get(name, "")) for name in names] for record in records]
+    output.table(f"benchmark {args.what}", names, rows)
+    result: dict[str, Any] = {"benchmark": args.what, "records": records, **provenance()}
+    if args.out:
+        folder = Path(args.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / f"{args.what}.json", result)
+        output.say(f"written: {folder / args.what}.json")
+    output.result(**result)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

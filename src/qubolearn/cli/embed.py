@@ -1,0 +1,78 @@
+"""What a problem or a run costs on a chip: qubits, chains, and how many instances one anneal holds.
+
+QUBOs on a chip's own pattern need one physical qubit per bit. Dense ones are minor-embedded by minorminer
+(pip install 'qubolearn[dwave]').
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from qubolearn.cli.options import add_fields, chosen
+from qubolearn.cli.output import Output
+from qubolearn.embedding import EmbedReport, embed_report
+from qubolearn.errors import QubolearnError
+from qubolearn.problems import problem_names, problem_type
+from qubolearn.runs import Run
+from qubolearn.topologies import FAMILIES, Topology, topology
+
+EPILOG = """examples:
+  qubolearn embed randgraph --k 5 --topology pegasus        15 bits on 15 qubits, many per anneal
+  qubolearn embed pointset --topology dense --chip pegasus  9 dense bits
+  qubolearn embed 25 --topology dense                       any number of bits
+  qubolearn embed runs/k4 --chip zephyr --size 12"""
+
+
+def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    text = f"a problem ({', '.join(problem_names())}), a run folder, or a number of bits"
+    parser.add_argument("what", metavar="PROBLEM|DIR|BITS", help=text)
+    parser.add_argument(
+        "--topology", default=None, metavar="NAME", help="dense, chimera, pegasus, zephyr [dense, a run's own]"
+    )
+    parser.add_argument("--chip", choices=list(FAMILIES), default=None, help="one family of chips [all three]")
+    parser.add_argument(
+        "--size", type=int, default=None, metavar="M", help="size of the chip, 16 for P16 [the largest built]"
+    )
+    name = next((word for word in argv if word in problem_names()), None)
+    if name:
+        add_fields(parser, problem_type(name), f"options of {name}")
+
+
+def run(args: argparse.Namespace, output: Output) -> None:
+    pattern = _pattern(args)
+    chips = [args.chip] if args.chip else list(FAMILIES)
+    reports: list[EmbedReport] = []
+    with output.progress(f"embedding {pattern.n} bits", len(chips)) as bar:
+        for chip in chips:
+            reports.append(embed_report(pattern, chip, args.size))
+            bar.advance(bar.task_ids[0])
+    headers = ["chip", "logical", "physical", "mean chain", "longest", "instances per anneal", "embedding"]
+    rows = [
+        (
+            f"{r.chip} {r.chip[0].upper()}{r.size}",
+            r.logical_qubits,
+            f"{r.physical_qubits:.1f}",
+            f"{r.chain_mean:.2f}",
+            f"{r.chain_max:.1f}",
+            r.instances_per_anneal,
+            r.method,
+        )
+        for r in reports
+    ]
+    output.table(f"{pattern.n} bits, {len(pattern.couplers)} couplers ({pattern.name})", headers, rows)
+    output.result(reports=[asdict(report) for report in reports])
+
+
+def _pattern(args: argparse.Namespace) -> Topology:
+    if args.what.isdecimal():
+        return topology(args.topology or "dense", int(args.what))
+    if args.what in problem_names():
+        kind = problem_type(args.what)
+        return topology(args.topology or "dense", kind(**chosen(args, kind)).bits)
+    if not Path(args.what).exists():
+        raise QubolearnError(f"{args.what!r} is no problem, run folder or number of bits")
+    here = Run.open(args.what)
+    return topology(args.topology or here.config.topology, here.problem.bits)
