@@ -61,7 +61,7 @@ def exact(quick: bool) -> Iterator[Record]:
     """Exhaustive search for the best two states, against dimod.ExactSolver, and the partition function."""
     import dimod
 
-    peer = dimod.ExactSolver()
+    peer = dimod.ExactSolver()  # type: ignore[no-untyped-call]
     for n in (8, 15) if quick else (8, 12, 15, 18, 20, 22, 24):
         batch = max(2, min(BATCH, 2**21 >> n)) if n > 15 else BATCH
         A = random_qubos(batch, n)

@@ -106,9 +106,16 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "": _PAPER_GRAPHS,
     },
     "best": {
-        "randgraph": {**_BEST, "epochs": 300, "learning_rate": 3e-3},
+        "randgraph": {**_BEST, "epochs": 150, "learning_rate": 3e-3},
         "": {**_BEST, "topology": "dense", "epochs": 100},
     },
+}
+
+
+# RandGraph from k = 5 on: two or more cells of Pegasus, and longer.
+_LARGER_GRAPHS: Mapping[str, Mapping[str, Any]] = {
+    "paper": {"epochs": 450, "learning_rate": 1e-5, "topology": "pegasus"},
+    "best": {"epochs": 300, "topology": "pegasus"},
 }
 
 
@@ -122,8 +129,8 @@ def preset(name: str, problem: Problem, **overrides: Any) -> TrainConfig:
         raise unknown_name("preset", name, PRESETS)
     table = PRESETS[name]
     config = replace(TrainConfig(), **dict(table.get(problem.name, table[""])))
-    if name == "paper" and problem.name == "randgraph" and getattr(problem, "k", 4) >= 5:
-        config = replace(config, epochs=450, learning_rate=1e-5, topology="pegasus")
+    if problem.name == "randgraph" and getattr(problem, "k", 4) >= 5:
+        config = replace(config, **_LARGER_GRAPHS[name])
     config = replace(config, **overrides)
     if config.method != "quant":
         config = replace(config, topology="diagonal")

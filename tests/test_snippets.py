@@ -1,0 +1,44 @@
+"""The snippets of README and docs run as they stand: Python blocks by exec, bash blocks by the real command."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for number, text in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)):
+            found.append((f"{page.name}-{number}", text))
+    return found
+
+
+@pytest.mark.parametrize(("name", "text"), blocks("python"), ids=lambda value: value if "-" in value[:40] else "")
+def test_python_blocks_run(name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "snippet.py"
+    script.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning:qubolearn", str(script)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(("name", "text"), blocks("bash"), ids=lambda value: value if "-" in value[:40] else "")
+def test_bash_blocks_run(name: str, text: str, tmp_path: Path) -> None:
+    from qubolearn.cli import main
+
+    lines = [line.split(" #")[0].split() for line in text.splitlines() if line.startswith("qubolearn ")]
+    assert lines
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        for words in lines:
+            assert main(words[1:]) == 0, words
