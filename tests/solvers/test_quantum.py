@@ -225,14 +225,16 @@ def test_success_with_chains_is_after_the_vote():
     ("options", "message"),
     [
         ({"schedule": "dwawe"}, "did you mean dwave"),
-        ({"anneal_time": -1.0}, "anneal_time=-1.0 must be finite and at least 0"),
+        ({"anneal_time": -1.0}, "anneal_time=-1.0 must be a finite number, at least 0"),
         ({"anneal_time": float("nan")}, "anneal_time=nan"),
         ({"h_error": float("inf")}, "h_error=inf"),
         ({"J_error": -0.1}, "J_error=-0.1"),
-        ({"tolerance": 0.0}, "tolerance=0.0 must be finite and above 0"),
+        ({"tolerance": 0.0}, "tolerance=0.0 must be a finite number above 0"),
         ({"chain_strength": 0.0}, "chain_strength=0.0"),
-        ({"reads": 0}, "reads=0 must be at least 1"),
+        ({"reads": 0}, "reads=0 must be a whole number, at least 1"),
+        ({"reads": 1.5}, "reads=1.5"),
         ({"steps": 0}, "steps=0"),
+        ({"anneal_time": "long"}, "anneal_time='long'"),
         ({"programmings": 3}, "reads=100 cannot be shared evenly by programmings=3"),
     ],
 )
@@ -243,7 +245,7 @@ def test_bad_options(options, message):
 
 def test_bad_problems():
     solver = QuantumAnnealing(seed=0)
-    with pytest.raises(QubolearnError, match=r"21 qubits .* limit of 20 on cpu.*0.0938 GiB.*a GPU .* or simulated"):
+    with pytest.raises(QubolearnError, match=r"21 qubits .* limit of 20 on cpu.*0.195 GiB.*a GPU .* or simulated"):
         solver(torch.zeros(1, 21, 21))
     with pytest.raises(QubolearnError, match=r"40 qubits .* use simulated annealing"):
         solver(torch.zeros(1, 40, 40))

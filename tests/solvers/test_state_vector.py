@@ -28,10 +28,10 @@ def by_matrix_exponentials(E, schedule, anneal_time, slices=300):
     n = int(math.log2(len(E)))
     X = np.array([[0.0, 1.0], [1.0, 0.0]])
     mixer = -sum(np.kron(np.kron(np.eye(2**i), X), np.eye(2 ** (n - 1 - i))) for i in range(n))
+    A, B = (y[:, None, None] for y in schedule((np.arange(slices) + 0.5) / slices))
     psi = np.full(2**n, 2 ** (-n / 2), complex)
-    for k in range(slices):
-        A, B = (float(y) for y in schedule(np.array((k + 0.5) / slices)))
-        psi = expm(-2j * math.pi * (A / 2 * mixer + B / 2 * np.diag(E)) * anneal_time / slices) @ psi
+    for step in expm(-2j * math.pi * (A / 2 * mixer + B / 2 * np.diag(E)) * anneal_time / slices):
+        psi = step @ psi
     return abs(psi) ** 2
 
 

@@ -26,9 +26,9 @@ __all__ = ["QuantumAnnealing"]
 MAX_QUBITS = {"cpu": 20, "cuda": 26}
 MAX_STEPS = 10**7
 
-#: Amplitudes of one chunk of the batch, and the bytes that each needs: states, energies, probabilities.
-CHUNK_AMPLITUDES = 2**24
-BYTES_PER_AMPLITUDE = 48
+#: Amplitudes of one chunk of the batch, and the bytes that each was seen to need: less than 1 GiB together.
+CHUNK_AMPLITUDES = 2**23
+BYTES_PER_AMPLITUDE = 100
 
 #: Energies this close, as a share of the range of all, are one energy up to rounding.
 SAME_ENERGY = 1e-10
@@ -41,8 +41,8 @@ class QuantumAnnealing(QuboSolver):
     The state of all qubits is integrated and then measured, up to 20 qubits on a CPU and 26 on a GPU. Times are
     nanoseconds and energies GHz. The annealer is closed: it has no temperature and does not decohere. Real ones
     are close to that in fast anneals of 5 to some 50 ns, which allow no biases h on today's chips; their standard
-    anneals of 20 µs are thermal, and a thousand times too long to integrate. So this is what a coherent annealer
-    with D-Wave's energies and D-Wave's control errors does.
+    anneals of 20 µs are thermal, and take 2,000 times the steps of the default here. So this is what a coherent
+    annealer with D-Wave's energies and D-Wave's control errors does.
 
     Each instance is scaled to fill h in [-4, 4] and J in [-1, 1] (with chains [-2, 1]) and programmed with Gaussian
     errors. D-Wave's page on integrated control errors shows their deviations fall from 0.025 to 0.010 (h) and
@@ -69,14 +69,15 @@ class QuantumAnnealing(QuboSolver):
         if self.schedule not in SCHEDULES:
             raise unknown_name("schedule", self.schedule, SCHEDULES)
         for name in ("anneal_time", "h_error", "J_error"):
-            if not (math.isfinite(value := getattr(self, name)) and value >= 0):
-                raise QubolearnError(f"{name}={value} must be finite and at least 0")
+            if not _finite(value := getattr(self, name)) or value < 0:
+                raise QubolearnError(f"{name}={value!r} must be a finite number, at least 0")
         for name in ("tolerance", "chain_strength"):
-            if not (math.isfinite(value := getattr(self, name)) and value > 0):
-                raise QubolearnError(f"{name}={value} must be finite and above 0")
+            if not _finite(value := getattr(self, name)) or value <= 0:
+                raise QubolearnError(f"{name}={value!r} must be a finite number above 0")
         for name in ("reads", "programmings", "steps"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise QubolearnError(f"{name}={value} must be at least 1")
+            value = getattr(self, name)
+            if (value is not None or name != "steps") and (not isinstance(value, int) or value < 1):
+                raise QubolearnError(f"{name}={value!r} must be a whole number, at least 1")
         if self.reads % self.programmings:
             raise QubolearnError(
                 f"reads={self.reads} cannot be shared evenly by programmings={self.programmings}; take a multiple"
@@ -203,6 +204,10 @@ class _Measured(NamedTuple):
     success: Tensor  # [batch]
     broken: Tensor  # [batch], the share of chains that broke
     steps: Tensor  # [batch]
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _check_size(qubits: int, device: str) -> None:

@@ -45,14 +45,14 @@ def evolve(re: Floats, im: Floats, energies: Floats, theta: Floats, turns: Float
     """
     cos, sin = np.cos(theta), np.sin(theta)
     if threads == 1 or len(re) == 1:
-        return _evolve(re, im, energies, cos, sin, turns)
+        _evolve(re, im, energies, cos, sin, turns)
+        return
     parts = min(len(re), 4 * threads)  # more than threads, lest all wait for one that is held up
     edges = [len(re) * part // parts for part in range(parts + 1)]
     with ThreadPoolExecutor(threads) as pool:
         tasks = [pool.submit(_evolve, re[i:j], im[i:j], energies[i:j], cos, sin, turns) for i, j in pairwise(edges)]
     for task in tasks:
         task.result()
-    return None
 
 
 @compiled
@@ -88,11 +88,10 @@ def _rotate(v: Floats, stride: int, c: np.float32, s: np.float32) -> None:
                 v0[j], v2[j] = c * p - s * u, s * p + c * u
                 v1[j], v3[j] = c * q - s * w, s * q + c * w
         stride *= 4
-    while stride < v.shape[0]:
+    if stride < v.shape[0]:  # one qubit is left, the first
         v0, v1 = v[:stride], v[stride:]
         for j in range(stride):
             v0[j], v1[j] = c * v0[j] - s * v1[j], s * v0[j] + c * v1[j]
-        stride *= 2
 
 
 @compiled
