@@ -40,8 +40,9 @@ class Solver(Protocol):
 class Found(NamedTuple):
     """What a search hands back before energies are recomputed and states are ranked."""
 
-    states: Tensor  # [batch, candidates >= count, n], any dtype, any order, duplicates allowed
+    states: Tensor  # [batch, candidates >= count, n], any dtype, any order, repeats allowed
     info: Mapping[str, Any]
+    distinct: bool = False  # where True, no state stands twice among the candidates of an instance
 
 
 class QuboSolver(ABC):
@@ -62,7 +63,7 @@ class QuboSolver(ABC):
         if batch == 0:
             return Solution(A.new_zeros(0, count, n), A.new_zeros(0, count, dtype=torch.float64))
         found = self.search(A, count)
-        return best_distinct(A, found.states, count, found.info)
+        return best_distinct(A, found.states, count, found.info, found.distinct)
 
     @abstractmethod
     def search(self, A: Tensor, count: int) -> Found:
@@ -81,15 +82,20 @@ def solve(A: Tensor, solver: Solver, count: int = 2) -> Solution:
     return solver(A, count)
 
 
-def best_distinct(A: Tensor, candidates: Tensor, count: int, info: Mapping[str, Any] | None = None) -> Solution:
-    """Rank candidates ``[batch, c, n]`` by their float64 energy and keep the ``count`` best distinct ones."""
+def best_distinct(
+    A: Tensor, candidates: Tensor, count: int, info: Mapping[str, Any] | None = None, distinct: bool = False
+) -> Solution:
+    """Rank candidates ``[batch, c, n]`` by their float64 energy and keep the ``count`` best distinct ones.
+
+    ``distinct`` says that they are, which saves looking for repeats.
+    """
     batch, c, n = candidates.shape
     bits = candidates.to(A.device, torch.float64)
     energy = energies(A.detach().to(torch.float64), bits)  # [batch, c]
     order = energy.argsort(dim=1, stable=True)
     bits = bits.gather(1, order[:, :, None].expand(batch, c, n))
     energy = energy.gather(1, order)
-    if c > 1:
+    if c > 1 and not distinct:
         bits, energy = _drop_repeats(bits, energy)
     if c < count or not bool(torch.isfinite(energy[:, count - 1]).all()):
         short = int((torch.isfinite(energy).sum(1)).min()) if c else 0

@@ -1,0 +1,83 @@
+"""The grid of jobs: nothing runs twice, a failure stops nothing, results do not depend on the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qubolearn.cli import main
+from qubolearn.errors import QubolearnError
+from qubolearn.experiments import jobs as module
+from qubolearn.experiments.entries import ENTRIES
+from qubolearn.experiments.jobs import Job, Outcome, Store, run_jobs
+from qubolearn.experiments.summary import Cell, markdown
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A task that notes its calls and fails for seed 13."""
+    seen: list[int] = []
+
+    def task(seed: int, **options: Any) -> dict[str, Any]:
+        seen.append(seed)
+        if seed == 13:
+            raise QubolearnError("unlucky")
+        return {"exhaustive": {"accuracy": seed / 10}, "training_seconds": 1.0}
+
+    monkeypatch.setitem(module.TASKS, "note", task)
+    return seen
+
+
+def job(seed: int, **options: Any) -> Job:
+    return Job("item", "L5 H78", "quant, best", seed, "note", options)
+
+
+def test_finished_jobs_are_not_run_again_unless_they_changed(tmp_path: Path, calls: list[int]) -> None:
+    store = Store(tmp_path)
+    run_jobs([job(0), job(1)], store)
+    run_jobs([job(0), job(1), job(2)], store)
+    assert calls == [0, 1, 2]
+    run_jobs([job(0, hidden=3)], store)
+    assert calls == [0, 1, 2, 0]
+
+
+def test_a_failed_job_is_reported_and_does_not_stop_the_others(tmp_path: Path, calls: list[int]) -> None:
+    outcomes = run_jobs([job(0), job(13), job(1)], Store(tmp_path))
+    assert [outcome.error for outcome in outcomes] == [None, "unlucky", None]
+    assert [outcome.job.seed for outcome in outcomes] == [0, 13, 1]
+    assert len(list(tmp_path.rglob("*.json"))) == 2
+
+
+def test_records_carry_their_job_versions_and_machine(tmp_path: Path, calls: list[int]) -> None:
+    (outcome,) = run_jobs([job(3)], Store(tmp_path))
+    assert outcome.record is not None
+    assert {"job", "key", "metrics", "seconds", "versions", "machine"} <= outcome.record.keys()
+
+
+def test_cells_show_mean_and_spread() -> None:
+    assert Cell((0.98, 1.0), 1.0).text(percent=True) == "99.00 ± 1.41"
+    assert Cell((0.5,), 1.0).text(percent=False) == "0.50"
+
+
+def test_table_has_a_row_per_row_and_a_dash_where_nothing_is(tmp_path: Path, calls: list[int]) -> None:
+    other = Job("item", "L3 H32", "pure, best", 1, "note", {})
+    entry = ENTRIES["randgraph"]
+    text = markdown(entry, run_jobs([job(5), job(7), other], Store(tmp_path)))
+    assert text.splitlines()[2:] == ["| L5 H78 | 60.00 ± 14.14 | – |", "| L3 H32 | – | 10.00 |"]
+    assert markdown(entry, [Outcome(job(1), None, "failed")]).count("\n") == 2
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entries_have_distinct_files_and_quick_ones_are_few(name: str) -> None:
+    full, quick = ENTRIES[name].jobs(3, False), ENTRIES[name].jobs(1, True)
+    assert len({made.filename for made in full}) == len(full)
+    assert all(made.item == name for made in full)
+    assert 0 < len(quick) <= len(full) / 3
+
+
+def test_quick_reproduction_runs_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "randgraph", "--quick", "--out", str(tmp_path), "--processes", "1"]) == 0
+    assert "L5 H78" in capsys.readouterr().out
+    assert len(list(tmp_path.rglob("*.json"))) == 6
