@@ -15,6 +15,7 @@ from dwave.samplers import RandomSampler, SteepestDescentSampler, TreeDecomposit
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies, to_bqm
+from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.dimod_adapter import DimodSolver, dimod_annealing, neal, path_integral, tabu
 from qubolearn.solvers.dimod_sampler import QubolearnSampler
 
@@ -184,7 +185,12 @@ def neal_sampler() -> QubolearnSampler:
     return QubolearnSampler(neal(reads=5, sweeps=20))
 
 
+def annealing_sampler() -> QubolearnSampler:
+    return QubolearnSampler(SimulatedAnnealing(reads=5, sweeps=20))
+
+
 @dimod.testing.load_sampler_bqm_tests(exact_sampler)
+@dimod.testing.load_sampler_bqm_tests(annealing_sampler)
 @dimod.testing.load_sampler_bqm_tests(neal_sampler)
 class TestConformance(unittest.TestCase):
     def test_api(self) -> None:

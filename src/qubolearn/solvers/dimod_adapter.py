@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import random
 import threading
 from collections.abc import Iterator, Mapping
@@ -50,7 +49,7 @@ class DimodSolver(QuboSolver):
     depends neither on the number of threads nor on the rest of the batch. A sampler without a ``seed`` parameter
     draws from Python's or NumPy's global generator, which is seeded for the call and put back after it.
 
-    ``threads=None`` uses all cores for samplers that are known to release the GIL, and one for all others.
+    ``threads=None`` is ``torch.get_num_threads()`` for samplers that are known to release the GIL, and one for others.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> neal(reads=10, sweeps=100, seed=0)(A).states.tolist()
@@ -103,7 +102,7 @@ class DimodSolver(QuboSolver):
     def _threads(self) -> int:
         if self.threads is not None:
             return self.threads
-        return os.cpu_count() or 1 if self._module().startswith(_PARALLEL_PACKAGES) else 1
+        return torch.get_num_threads() if self._module().startswith(_PARALLEL_PACKAGES) else 1
 
     def _solve_one(self, index: int, U: Tensor, seed: int, count: int) -> _Reads:
         n = U.shape[-1]

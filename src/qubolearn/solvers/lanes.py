@@ -1,0 +1,203 @@
+"""Sixteen reads at a time inside numba: vectors of 16 floats or 16 words of bits, as one LLVM value each.
+
+numba vectorises plain loops, but not a lookup in a table of 16 floats, which AVX-512 does in one instruction.
+So here is the little that the annealing kernel needs as intrinsics. Results are the same on every processor: AVX2
+does the lookup in six instructions, any other one float after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import types
+from numba.extending import intrinsic, models, register_model
+
+__all__ = [
+    "LANES",
+    "add_scaled",
+    "flip",
+    "load_bits",
+    "load_floats",
+    "lookup",
+    "lowest_flip",
+    "store_bits",
+    "zeros",
+]
+
+LANES = 16
+
+_WORD = ir.IntType(32)
+_FLOATS = ir.VectorType(ir.FloatType(), LANES)
+_BITS = ir.VectorType(_WORD, LANES)
+
+
+class _Lanes(types.Type):
+    """The numba type of 16 float32 or 16 int32."""
+
+    def __init__(self, name: str, vector: Any) -> None:
+        super().__init__(name=name)
+        self.vector = vector
+
+
+@register_model(_Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, lanes: _Lanes) -> None:
+        super().__init__(manager, lanes, lanes.vector)  # type: ignore[no-untyped-call]
+
+
+_floats = _Lanes("FloatLanes", _FLOATS)
+_bits = _Lanes("BitLanes", _BITS)
+
+
+def _typed(function: Any) -> Any:
+    return intrinsic(function)
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any, vector: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
+
+
+def _constant(values: Sequence[int]) -> Any:
+    return ir.Constant(ir.VectorType(_WORD, len(values)), list(values))
+
+
+def _splat(builder: Any, scalar: Any, vector: Any) -> Any:
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, scalar, ir.Constant(_WORD, 0))
+    return builder.shuffle_vector(first, undefined, _constant([0] * LANES))
+
+
+def _loader(lanes: _Lanes) -> Any:
+    def load(typing: Any, array: Any, index: Any) -> Any:
+        """16 elements of the array from the index on."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array, index = args
+            return builder.load(_pointer(context, builder, signature.args[0], array, index, lanes.vector), align=4)
+
+        return lanes(array, types.intp), generate
+
+    return intrinsic(load)
+
+
+load_bits = _loader(_bits)
+load_floats = _loader(_floats)
+
+
+@_typed
+def store_bits(typing: Any, array: Any, index: Any, bits: Any) -> Any:
+    """Write 16 words into the array from the index on."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, index, bits = args
+        builder.store(bits, _pointer(context, builder, signature.args[0], array, index, _BITS), align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, _bits), generate
+
+
+@_typed
+def zeros(typing: Any) -> Any:
+    """16 times 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(_FLOATS, [0.0] * LANES)
+
+    return _floats(), generate
+
+
+@_typed
+def add_scaled(typing: Any, total: Any, scale: Any, term: Any) -> Any:
+    """total + scale · term, lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        total, scale, term = args
+        function = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
+        multiply_add = builder.module.declare_intrinsic("llvm.fmuladd.v16f32", (), function)
+        return builder.call(multiply_add, [term, _splat(builder, scale, _FLOATS), total])
+
+    return _floats(_floats, types.float32, _floats), generate
+
+
+@_typed
+def lookup(typing: Any, table: Any, bits: Any) -> Any:
+    """table[bits & 15], lane by lane: table holds 16 floats."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        features = context.codegen().magic_tuple()[2]
+        if "+avx512f" in features:
+            return _permute(builder, "llvm.x86.avx512.permvar.sf.512", *args)
+        if "+avx2" in features:
+            return _lookup_avx2(builder, *args)
+        return _lookup_one_by_one(builder, *args)
+
+    return _floats(_floats, _bits), generate
+
+
+def _permute(builder: Any, name: str, table: Any, index: Any) -> Any:
+    function = ir.FunctionType(table.type, [table.type, index.type])
+    return builder.call(builder.module.declare_intrinsic(name, (), function), [table, index])
+
+
+def _lookup_avx2(builder: Any, table: Any, bits: Any) -> Any:
+    low, high = (_half(builder, table, half) for half in range(2))
+    found = []
+    for half in range(2):
+        index = _half(builder, bits, half)
+        in_low = _permute(builder, "llvm.x86.avx2.permps", low, index)  # its index has 3 bits
+        in_high = _permute(builder, "llvm.x86.avx2.permps", high, index)
+        fourth = builder.icmp_unsigned("!=", builder.and_(index, _constant([8] * 8)), _constant([0] * 8))
+        found.append(builder.select(fourth, in_high, in_low))
+    return builder.shuffle_vector(*found, _constant(range(LANES)))
+
+
+def _half(builder: Any, vector: Any, half: int) -> Any:
+    return builder.shuffle_vector(vector, vector, _constant(range(8 * half, 8 * half + 8)))
+
+
+def _lookup_one_by_one(builder: Any, table: Any, bits: Any) -> Any:
+    index = builder.and_(bits, _constant([LANES - 1] * LANES))
+    found = ir.Constant(_FLOATS, ir.Undefined)
+    for lane in range(LANES):
+        here = ir.Constant(_WORD, lane)
+        value = builder.extract_element(table, builder.extract_element(index, here))
+        found = builder.insert_element(found, value, here)
+    return found
+
+
+def _cost_of_flip(builder: Any, bits: Any, field: Any, position: Any) -> Any:
+    """(1 - 2x) · field, where x is the bit at the position: the field with its sign flipped where x is 1."""
+    to_sign = _splat(builder, builder.sub(ir.Constant(_WORD, 31), position), _BITS)
+    sign = builder.and_(builder.shl(bits, to_sign), _constant([-(2**31)] * LANES))
+    return builder.bitcast(builder.xor(builder.bitcast(field, _BITS), sign), _FLOATS)
+
+
+@_typed
+def flip(typing: Any, bits: Any, field: Any, threshold: Any, position: Any) -> Any:
+    """The bits after flipping the one at the position in all lanes where that costs less than the threshold."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits, field, threshold, position = args
+        position = builder.trunc(position, _WORD)
+        accept = builder.fcmp_ordered("<", _cost_of_flip(builder, bits, field, position), threshold)
+        bit = _splat(builder, builder.shl(ir.Constant(_WORD, 1), position), _BITS)
+        return builder.select(accept, builder.xor(bits, bit), bits)
+
+    return _bits(_bits, _floats, _floats, types.int64), generate
+
+
+@_typed
+def lowest_flip(typing: Any, bits: Any, field: Any, position: Any) -> Any:
+    """What flipping the bit at the position costs in the lane where it costs least."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits, field, position = args
+        cost = _cost_of_flip(builder, bits, field, builder.trunc(position, _WORD))
+        function = ir.FunctionType(ir.FloatType(), [_FLOATS])
+        minimum = builder.module.declare_intrinsic("llvm.vector.reduce.fmin.v16f32", (), function)
+        return builder.call(minimum, [cost])
+
+    return types.float32(_bits, _floats, types.int64), generate

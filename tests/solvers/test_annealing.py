@@ -1,0 +1,268 @@
+"""Simulated annealing: against brute force, the Boltzmann distribution and neal."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from dwave.samplers.sa.sampler import default_beta_range as neal_beta_range
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
+from numba.core.codegen import get_host_cpu_features
+from numba.extending import intrinsic
+
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import all_states, energies, to_bqm
+from qubolearn.solvers import annealing, annealing_torch, lanes
+from qubolearn.solvers.annealing import SimulatedAnnealing, default_beta_range
+from qubolearn.solvers.dimod_adapter import neal
+from qubolearn.solvers.harvest_numba import harvest
+from qubolearn.solvers.seeds import instance_seeds
+
+
+def random_qubos(batch: int, n: int, seed: int = 0, kind: str = "dense") -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    if kind == "integer":
+        return torch.randint(-3, 4, (batch, n, n), generator=generator).double()
+    A = torch.randn(batch, n, n, generator=generator, dtype=torch.float64)
+    if kind == "sparse":
+        A = A * ((torch.rand(n, n, generator=generator) < 0.3) | torch.eye(n, dtype=torch.bool))
+    return A
+
+
+def all_energies(A: torch.Tensor) -> torch.Tensor:
+    """[batch, 2**n]"""
+    return energies(A, all_states(A.shape[-1], dtype=torch.float64).expand(len(A), -1, -1))
+
+
+def brute_force(A: torch.Tensor, count: int) -> torch.Tensor:
+    return all_energies(A.double()).sort(dim=1).values[:, :count]
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "integer"])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 13, 15])
+def test_finds_the_lowest_states(n: int, kind: str) -> None:
+    A = random_qubos(20 if n < 15 else 8, n, seed=n, kind=kind)
+    solution = SimulatedAnnealing(seed=0)(A)
+    exact = brute_force(A, 2)
+    torch.testing.assert_close(solution.energies[:, 0], exact[:, 0])
+    assert torch.isclose(solution.energies[:, 1], exact[:, 1]).double().mean() >= 0.95
+    torch.testing.assert_close(energies(A, solution.states), solution.energies)
+
+
+@pytest.mark.parametrize(("n", "batch"), [(8, 300), (15, 25)])
+def test_second_best_state_is_found_on_random_qubos(n: int, batch: int) -> None:
+    A = random_qubos(batch, n, seed=3)
+    torch.testing.assert_close(SimulatedAnnealing(seed=1)(A).energies, brute_force(A, 2))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_all_states_can_be_asked_for(n: int) -> None:
+    A = torch.cat([random_qubos(2, n), torch.zeros(1, n, n, dtype=torch.float64)])
+    torch.testing.assert_close(SimulatedAnnealing(reads=3, sweeps=5, seed=0)(A, 2**n).energies, brute_force(A, 2**n))
+
+
+def test_large_n_beats_or_equals_neal() -> None:
+    A = random_qubos(3, 70, seed=5)  # states of more than 64 bits are told apart by hashes
+    ours = SimulatedAnnealing(seed=0, sweeps=300)(A, 4)
+    theirs = neal(reads=50, sweeps=300, seed=0)(A, 1)
+    assert (ours.energies[:, :1] <= theirs.energies + 1e-9).all()
+    assert all(len(states.unique(dim=0)) == 4 for states in ours.states)
+
+
+def boltzmann(A: torch.Tensor, beta: float) -> torch.Tensor:
+    return torch.softmax(-beta * all_energies(A), dim=1)
+
+
+def frequencies(states: torch.Tensor) -> torch.Tensor:
+    n = states.shape[-1]
+    codes = (states.long() << torch.arange(n - 1, -1, -1)).sum(-1)  # the order of all_states
+    return torch.stack([torch.bincount(row, minlength=2**n) / len(row) for row in codes])
+
+
+def in_torch(solver: SimulatedAnnealing, A: torch.Tensor) -> torch.Tensor:
+    return solver._read_in_torch(*annealing._scaled(A))
+
+
+@pytest.mark.parametrize("sample", [SimulatedAnnealing.sample, in_torch])
+@pytest.mark.parametrize("n", [3, 6])
+def test_reads_at_one_temperature_follow_the_boltzmann_distribution(sample, n: int) -> None:
+    A = random_qubos(3, n, seed=n)
+    reads = 20_000 if sample is SimulatedAnnealing.sample else 5_000
+    solver = SimulatedAnnealing(reads=reads, sweeps=40, beta_range=(0.7, 0.7), seed=2)
+    expected, found = boltzmann(A, 0.7), frequencies(sample(solver, A))
+    error = (expected * (1 - expected) / reads).sqrt()
+    assert ((found - expected).abs() < 5 * error + 5e-4).all()  # 5e-4: quantiles of -log(u) come in steps
+
+
+@pytest.mark.parametrize("sample", [SimulatedAnnealing.sample, in_torch])
+def test_success_probability_is_that_of_neal(sample) -> None:
+    # So few sweeps that about half the reads fail: a wrong schedule or acceptance rule would show.
+    A = random_qubos(40, 14, seed=9)
+    best = brute_force(A, 1)
+    reads = sample(SimulatedAnnealing(sweeps=12, seed=0), A).double()
+    ours = (energies(A, reads) <= best + 1e-9).double().mean()
+    parameters = {"num_reads": 100, "num_sweeps": 12}
+    runs = [neal().sampler.sample(to_bqm(a), seed=i, **parameters).record.energy for i, a in enumerate(A)]
+    theirs = (torch.from_numpy(np.array(runs)) <= best + 1e-9).double().mean()
+    assert 0.2 < theirs < 0.8
+    assert abs(ours - theirs) < 0.03
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "integer"])
+def test_beta_range_is_that_of_neal(kind: str) -> None:
+    A = random_qubos(10, 7, seed=1, kind=kind)
+    expected = torch.tensor([neal_beta_range(to_bqm(a)) for a in A], dtype=torch.float64)
+    torch.testing.assert_close(default_beta_range(A), expected)
+
+
+def test_beta_range_of_qubos_without_any_bias() -> None:
+    assert default_beta_range(torch.zeros(1, 3, 3)).tolist() == [[0.1, 1.0]]
+
+
+def test_the_seed_decides_whatever_the_threads_and_the_rest_of_the_batch() -> None:
+    A = random_qubos(9, 20)
+    solver = SimulatedAnnealing(reads=40, sweeps=5, seed=4)
+    threads = torch.get_num_threads()
+    samples = []
+    try:
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            samples.append(solver.sample(A))
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(samples[0], other) for other in samples[1:])
+    assert torch.equal(solver.sample(A[:4]), samples[0][:4])
+    assert not torch.equal(SimulatedAnnealing(reads=40, sweeps=5, seed=5).sample(A), samples[0])
+    unseeded = SimulatedAnnealing(reads=40, sweeps=5)
+    assert not torch.equal(unseeded.sample(A), unseeded.sample(A))
+
+
+def test_equal_qubos_of_a_batch_and_all_reads_draw_independently() -> None:
+    A = random_qubos(1, 40).expand(3, 40, 40)
+    reads = SimulatedAnnealing(reads=600, sweeps=1, beta_range=(1e-6, 1e-6), seed=0).sample(A)
+    assert len(reads.reshape(-1, 40).unique(dim=0)) == 1800
+    assert abs(reads.mean() - 0.5) < 0.01
+
+
+def test_two_python_threads_at_once() -> None:
+    A = random_qubos(30, 16)
+    solver = SimulatedAnnealing(reads=30, sweeps=50, seed=0)
+    expected = solver(A)
+    with ThreadPoolExecutor(4) as pool:
+        for solution in pool.map(lambda _: solver(A), range(8)):
+            assert torch.equal(solution.states, expected.states)
+
+
+def test_the_scale_of_the_energies_does_not_matter() -> None:
+    A = random_qubos(4, 11)
+    solver = SimulatedAnnealing(reads=20, sweeps=10, seed=0)
+    for scale in (2.0**-200, 2.0**200):
+        assert torch.equal(solver.sample(A * scale), solver.sample(A))
+
+
+def test_beta_range_is_in_units_of_the_energies() -> None:
+    A = random_qubos(2, 9)
+    warm = SimulatedAnnealing(reads=50, sweeps=20, beta_range=(0.5, 2.0), seed=0)
+    hot = SimulatedAnnealing(reads=50, sweeps=20, beta_range=(0.0625, 0.25), seed=0)
+    assert torch.equal(warm.sample(A), hot.sample(8 * A))
+
+
+def test_info_reports_the_share_of_reads_at_the_best_energy() -> None:
+    A = random_qubos(5, 14, seed=9)
+    solver = SimulatedAnnealing(sweeps=12, seed=0)
+    reads = energies(A, solver.sample(A).double())
+    share = (reads <= reads.min(1, keepdim=True).values + 1e-9).double().mean(1)
+    info = solver(A).info
+    torch.testing.assert_close(info["success_probability"], share)
+    assert (info["reads"], info["sweeps"], info["source"]) == (100, 12, "simulated")
+
+
+def test_harvest_in_torch_finds_the_same_lowest_states() -> None:
+    A = random_qubos(20, 9)
+    solver = SimulatedAnnealing(reads=20, sweeps=60, seed=0)
+    states, success = annealing._harvest_in_torch(A, in_torch(solver, A))
+    lowest = energies(A, states.double()).sort(dim=1).values
+    torch.testing.assert_close(lowest[:, 0], brute_force(A, 1)[:, 0])
+    assert ((success > 0) & (success <= 1)).all()
+
+
+def test_generators_of_reads_differ() -> None:
+    states = annealing_torch.generators(instance_seeds(0, 50), 200)
+    assert len(states.unique()) == 10_000
+    assert states.min() >= 1
+    assert states.max() < 2**32
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 7), st.integers(0, 10**6), st.integers(1, 10))
+def test_harvest_is_exact_when_the_reads_hold_all_local_minima(n: int, seed: int, count: int) -> None:
+    A = random_qubos(1, n, seed=seed)
+    S, _ = annealing._scaled(A)
+    states = all_states(n, dtype=torch.float64)
+    E = all_energies(A)[0]
+    neighbours = torch.arange(2**n)[:, None] ^ (1 << torch.arange(n))
+    minima = (E[:, None] < E[neighbours]).all(1)
+    reads = states[minima].to(torch.int8)[None].numpy()
+    count = min(count, 2**n)
+    found, success = np.zeros((1, count, n), np.int8), np.zeros(1)
+    harvest(S.numpy(), reads, found, success)
+    torch.testing.assert_close(energies(A, torch.from_numpy(found).double()), E.sort().values[None, :count])
+    assert success[0] == pytest.approx(1 / minima.sum().item())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reads": 0}, "reads=0"),
+        ({"sweeps": 0}, "sweeps=0"),
+        ({"beta_range": (2.0, 1.0)}, r"beta_range=\(2.0, 1.0\)"),
+        ({"beta_range": (0.0, 1.0)}, "beta_range"),
+        ({"beta_range": (1.0, float("inf"))}, "beta_range"),
+        ({"beta_range": (float("nan"), 1.0)}, "beta_range"),
+        ({"seed": -3}, "seed=-3"),
+    ],
+)
+def test_bad_options_are_refused(options, message: str) -> None:
+    with pytest.raises(QubolearnError, match=message):
+        SimulatedAnnealing(**options)
+
+
+def test_bad_qubos_are_refused() -> None:
+    with pytest.raises(QubolearnError, match="finite"):
+        SimulatedAnnealing().sample(torch.full((1, 2, 2), float("nan")))
+    with pytest.raises(QubolearnError, match="shape"):
+        SimulatedAnnealing().sample(torch.zeros(2, 2))
+
+
+def lookup_by(generate):
+    """The lookup as an intrinsic that uses one of the three ways to do it, whatever this processor has."""
+
+    def lookup(typing, table, bits):
+        return table(table, bits), lambda context, builder, signature, args: generate(builder, *args)
+
+    return intrinsic(lookup)
+
+
+@pytest.mark.parametrize("way", [lanes._lookup_one_by_one, lanes._lookup_avx2, None])
+def test_lookup_is_the_same_on_every_processor(way) -> None:
+    if way is lanes._lookup_avx2 and "+avx2" not in get_host_cpu_features():
+        pytest.skip("this processor has no AVX2")
+    lookup = lanes.lookup if way is None else lookup_by(way)
+    load_bits, load_floats, lowest_flip = lanes.load_bits, lanes.load_floats, lanes.lowest_flip
+
+    @njit
+    def lookups(table, zero, bits, out):
+        # The cost of flipping a 0 is the field itself, here the same in all lanes of a row.
+        for row in range(16):
+            field = lookup(load_floats(table, 0), load_bits(bits, 16 * row))
+            out[row] = lowest_flip(load_bits(zero, 0), field, 0)
+
+    table = np.random.default_rng(0).standard_normal(16).astype(np.float32)
+    bits = np.random.default_rng(1).integers(0, 1000, 16).astype(np.int32)
+    out = np.zeros(16, np.float32)
+    lookups(table, np.zeros(16, np.int32), np.repeat(bits, 16), out)
+    np.testing.assert_array_equal(out, table[bits & 15])
