@@ -115,6 +115,8 @@ def test_the_same_working_graph_gives_the_same_cached_tiles() -> None:
 
 
 def test_a_chip_that_is_too_small_is_refused() -> None:
+    with pytest.raises(QubolearnError, match=r"n=100 bits with 0 couplers .*pegasus P2 with 40 qubits"):
+        find_tiles(100, (), Chip.ideal("pegasus", 2))
     with pytest.raises(QubolearnError, match=r"n=60 bits with 1770 couplers .*pegasus P2 with .* qubits; use a larger"):
         find_tiles(60, topology("dense", 60).couplers, Chip.ideal("pegasus", 2))
 

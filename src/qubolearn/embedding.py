@@ -87,13 +87,24 @@ class Tiling:
 def find_tiles(n: int, couplers: Iterable[Coupler], chip: Chip) -> Tiling:
     """As many disjoint embeddings of the graph as we find; at least one, or an error. Cached by graph and chip."""
     wanted = frozenset((min(pair), max(pair)) for pair in couplers)
-    for name in dict.fromkeys([chip.family, "chimera"]):
+    if n > len(chip.graph):
+        raise _too_small(n, wanted, chip)
+    if not wanted:
+        return _single_qubits(n, chip)
+    for name in dict.fromkeys(["chimera", chip.family]):  # Chimera first: it needs the fewest couplers to be intact
         if n <= FAMILIES[name].room and wanted <= set(topology(name, n).couplers):
             # The whole pattern is placed, so that QUBOs with some zero couplers share one cached tiling.
-            tiling = _direct_tiles(name, n, chip) if wanted else _single_qubits(n, chip)
+            tiling = _direct_tiles(name, n, chip)
             if tiling.tiles:
                 return tiling
     return _minor_tiles(n, wanted, chip)
+
+
+def _too_small(n: int, couplers: frozenset[Coupler], chip: Chip) -> QubolearnError:
+    return QubolearnError(
+        f"n={n} bits with {len(couplers)} couplers do not fit on the chip {chip}; "
+        "use a larger chip, fewer bits or a sparser topology"
+    )
 
 
 @dataclass(frozen=True)
@@ -123,7 +134,7 @@ def embed_report(pattern: Topology, chip: str = "pegasus", size: int | None = No
     """
     if chip not in FAMILIES:
         raise unknown_name("chip", chip, FAMILIES)
-    ideal = _ideal_chip(chip, size or FAMILIES[chip].largest)
+    ideal = _ideal_chip(chip, FAMILIES[chip].largest if size is None else size)
     tiling = find_tiles(pattern.n, pattern.couplers, ideal)
     lengths = [[len(chain) for chain in tiling.tiles[0]]]
     if tiling.method == "minor":
@@ -170,10 +181,7 @@ def _minor_tiles(n: int, couplers: frozenset[Coupler], chip: Chip) -> Tiling:
     tiles = _copies(shortest, couplers, chip) if shortest else ()
     tiles = tiles or _on_the_whole_chip(n, couplers, chip)
     if not tiles:
-        raise QubolearnError(
-            f"n={n} bits with {len(couplers)} couplers do not fit on the chip {chip}; "
-            "use a larger chip, fewer bits or a sparser topology"
-        )
+        raise _too_small(n, couplers, chip)
     return Tiling("minor", tiles)
 
 
@@ -305,8 +313,6 @@ def _seeds(couplers: frozenset[Coupler]) -> range:
 
 def _on_the_whole_chip(n: int, couplers: frozenset[Coupler], chip: Chip) -> tuple[Tile, ...]:
     """One embedding around the chip's defects, where no copy of the regular one fits."""
-    if n > len(chip.graph):
-        return ()
     find_embedding, _ = _minorminer()
     chains: dict[int, Any] = find_embedding(_graph(n, couplers), chip.graph, random_seed=0, tries=3, timeout=60)
     return (tuple(tuple(chains[bit]) for bit in range(n)),) if chains else ()

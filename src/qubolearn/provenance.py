@@ -9,14 +9,16 @@ from typing import Any
 
 import torch
 
+from qubolearn.version import VERSION
+
 __all__ = ["provenance"]
 
-PACKAGES = ("qubolearn", "torch", "numpy", "scipy", "numba", "dimod", "dwave-samplers", "dwave-graphs")
+PACKAGES = ("torch", "numpy", "scipy", "numba", "dimod", "dwave-samplers", "dwave-graphs")
 
 
 def provenance() -> dict[str, Any]:
     """Versions of what computes, and the machine in words; no paths, names or addresses."""
-    versions = {"python": platform.python_version()}
+    versions = {"python": platform.python_version(), "qubolearn": VERSION}
     for package in PACKAGES:
         try:
             versions[package] = version(package)

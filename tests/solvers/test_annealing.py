@@ -184,7 +184,7 @@ def test_info_reports_the_share_of_reads_at_the_best_energy() -> None:
 def test_harvest_in_torch_finds_the_same_lowest_states() -> None:
     A = random_qubos(20, 9)
     solver = SimulatedAnnealing(reads=20, sweeps=60, seed=0)
-    states, success = annealing._harvest_in_torch(A, in_torch(solver, A))
+    states, success = annealing._harvest_in_torch(A, in_torch(solver, A), 2)
     lowest = energies(A, states.double()).sort(dim=1).values
     torch.testing.assert_close(lowest[:, 0], brute_force(A, 1)[:, 0])
     assert ((success > 0) & (success <= 1)).all()

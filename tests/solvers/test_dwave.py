@@ -317,6 +317,17 @@ def test_incomplete_answers_are_refused(change: Any, message: str) -> None:
         DWaveSolver(access=QpuAccess(Partial(mock_sampler(seed=0))))(qubos("chimera", 8, 2))
 
 
+def test_a_garbled_answer_is_refused() -> None:
+    class Garbled(Wrapped):
+        def sample(self, bqm: Any, **parameters: Any) -> Any:
+            sampleset = super().sample(bqm, **parameters)
+            sampleset.record.sample[:] = sampleset.record.sample[:, ::-1].copy()
+            return sampleset
+
+    with pytest.raises(QubolearnError, match="garbled: its reads miss the energies it states"):
+        DWaveSolver(access=QpuAccess(Garbled(mock_sampler(seed=0))))(qubos("chimera", 8, 2))
+
+
 class CloudJob:
     """A future of the cloud client."""
 
@@ -449,6 +460,8 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "message"),
     [
         ({"reads": 0}, "reads=0"),
+        ({"reads": 2.5}, "reads=2.5 must be a whole number"),
+        ({"budget_seconds": "much"}, "budget_seconds='much' must be a finite number"),
         ({"scaling": "tyle"}, "did you mean tile"),
         ({"chain_strength": 0.0}, "chain_strength=0.0"),
         ({"deadline_seconds": float("inf")}, "deadline_seconds=inf"),
@@ -480,7 +493,9 @@ def test_options_beyond_the_chip_are_refused(options: dict[str, Any], message: s
         ({"size": 1}, "size 1"),
         ({"sweeps": 0}, "sweeps=0"),
         ({"seed": -1}, "seed=-1"),
-        ({"size": 3, "broken_qubits": [10**6]}, "broken qubit 1000000 is not on the chip"),
+        ({"size": 2.5}, "size=2.5"),
+        ({"size": 3, "broken_qubits": [10**6]}, "1000000, which is not on the chip"),
+        ({"size": 3, "broken_couplers": [(0, 10**6)]}, r"\(0, 1000000\), which is not on the chip"),
     ],
 )
 def test_impossible_mocks_are_refused(options: dict[str, Any], message: str) -> None:

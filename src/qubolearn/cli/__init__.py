@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import version
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.version import VERSION
 
 __all__ = ["COMMANDS", "main"]
 
@@ -63,7 +63,7 @@ def _dispatch(arguments: list[str], output: Output) -> int:
         print(_help())
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        print(f"qubolearn {version('qubolearn')}")
+        print(f"qubolearn {VERSION}")
         return 0
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:

@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.experiments.tasks import TASKS
 from qubolearn.provenance import provenance
 from qubolearn.runs import read_json, write_json
+from qubolearn.version import VERSION
 
 __all__ = ["Job", "Outcome", "Store", "run_jobs"]
 
@@ -43,7 +43,7 @@ class Job:
     @property
     def key(self) -> str:
         """Changes when the job would compute something else."""
-        text = json.dumps([self.task, self.options, self.seed, version("qubolearn")], sort_keys=True)
+        text = json.dumps([self.task, self.options, self.seed, VERSION], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property

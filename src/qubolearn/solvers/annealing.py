@@ -62,9 +62,9 @@ class SimulatedAnnealing(QuboSolver):
         if S.is_cpu:
             states, success = _harvest(S, self._read(S, scale), count)
         else:
-            states, success = _harvest_in_torch(A, self._read_in_torch(S, scale))
+            states, success = _harvest_in_torch(A, self._read_in_torch(S, scale), count)
         info = {"source": "simulated", "reads": self.reads, "sweeps": self.sweeps, "success_probability": success}
-        return Found(states, info)
+        return Found(states, info, distinct=S.is_cpu)
 
     def _read(self, S: Tensor, scale: Tensor) -> Tensor:
         """The final states of QUBOs in the form of :func:`_scaled`: int8 ``[batch, reads, n]``."""
@@ -138,7 +138,7 @@ def _scaled(A: Tensor) -> tuple[Tensor, Tensor]:
     S.diagonal(dim1=1, dim2=2).div_(2)
     scale = S.abs().amax((1, 2))
     scale = torch.where(scale > 0, scale, 1.0)
-    return S.div_(scale[:, None, None]), scale
+    return S.div_(scale[:, None, None]).contiguous(), scale
 
 
 def _harvest(S: Tensor, reads: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -156,11 +156,11 @@ def _harvest(S: Tensor, reads: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(states), torch.from_numpy(success)
 
 
-def _harvest_in_torch(A: Tensor, reads: Tensor) -> tuple[Tensor, Tensor]:
-    """As :func:`_harvest`, on A's device, with the neighbours of the best state only."""
+def _harvest_in_torch(A: Tensor, reads: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Candidates for :func:`_harvest`'s states, on A's device, and the share of reads at the best."""
     energy = energies(A.to(torch.float64), reads)
     best, index = energy.min(dim=1)
     tolerance = 1e-12 * A.to(torch.float64).abs().sum((1, 2))
     success = (energy <= (best + tolerance)[:, None]).to(torch.float64).mean(1).cpu()
     lowest = reads.gather(1, index[:, None, None].expand(-1, 1, reads.shape[-1]))
-    return with_second_best(A, torch.cat([lowest, reads], dim=1)), success
+    return with_second_best(A, torch.cat([lowest, reads], dim=1), count), success

@@ -94,7 +94,7 @@ class DimodSolver(QuboSolver):
         }
         if self._module().startswith(_LOCAL_PACKAGES):
             info["source"] = "simulated"
-        return Found(with_second_best(A.cpu(), states), info)
+        return Found(with_second_best(A.cpu(), states, count), info)
 
     def _module(self) -> str:
         return type(self.sampler).__module__ + "."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from qubolearn.solvers.packing import SCALINGS, Packing, Ranges, pack, program, 
 from qubolearn.solvers.qpu import MARGIN, Opened, QpuAccess, estimated_seconds, run
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
+
+if TYPE_CHECKING:
+    from dimod import BinaryQuadraticModel
 
 __all__ = ["DWaveSolver"]
 
@@ -66,13 +69,12 @@ class DWaveSolver(QuboSolver):
     def __post_init__(self) -> None:
         if self.scaling not in SCALINGS:
             raise unknown_name("scaling", self.scaling, SCALINGS)
-        if self.reads < 1:
-            raise QubolearnError(f"reads={self.reads} must be at least 1")
+        _check_whole("reads", self.reads)
         for name in ("chain_strength", "deadline_seconds", "anneal_time"):
-            if (value := getattr(self, name)) is not None and not (math.isfinite(value) and value > 0):
-                raise QubolearnError(f"{name}={value} must be finite and above 0")
-        if not (math.isfinite(self.budget_seconds) and self.budget_seconds >= 0):
-            raise QubolearnError(f"budget_seconds={self.budget_seconds} must be finite and at least 0")
+            if not ((value := getattr(self, name)) is None or (_is_number(value) and value > 0)):
+                raise QubolearnError(f"{name}={value!r} must be a finite number above 0")
+        if not (_is_number(self.budget_seconds) and self.budget_seconds >= 0):
+            raise QubolearnError(f"budget_seconds={self.budget_seconds!r} must be a finite number, at least 0")
 
     @classmethod
     def mock(
@@ -93,7 +95,8 @@ class DWaveSolver(QuboSolver):
         """The same solver without a token or a network, on D-Wave's stand-in for a chip.
 
         Reads are honest: simulated annealing of the programmed problem at a fixed range of temperatures, where
-        D-Wave's stand-in would plant the exact ground state. QPU times are D-Wave's estimates for Advantage.
+        D-Wave's stand-in would plant the exact ground state. QPU times are D-Wave's estimates for Advantage, and
+        only these depend on ``anneal_time``; what changes the reads is ``sweeps``.
         """
         sampler = _mock_sampler(topology, size, sweeps, seed, list(broken_qubits), list(broken_couplers))
         return cls(
@@ -139,14 +142,15 @@ class DWaveSolver(QuboSolver):
         low, high = properties.get("num_reads_range", (1, 10000))
         if not low <= self.reads <= high:
             raise QubolearnError(f"reads={self.reads}, but this chip takes {low} ... {high}")
-        parameters: dict[str, Any] = {"num_reads": self.reads, "answer_mode": "raw", "auto_scale": False}
+        wanted: dict[str, Any] = {"answer_mode": "raw", "auto_scale": False}
+        known = properties.get("parameters", wanted)
+        parameters = {"num_reads": self.reads, **{key: value for key, value in wanted.items() if key in known}}
         if self.anneal_time is not None:
             low, high = properties.get("annealing_time_range", (0.0, math.inf))
             if not low <= self.anneal_time <= high:
                 raise QubolearnError(f"anneal_time={self.anneal_time} µs, but this chip takes {low} ... {high}")
             parameters["annealing_time"] = self.anneal_time
-        known = properties.get("parameters", parameters)
-        return {key: value for key, value in parameters.items() if key in known}
+        return parameters
 
     def _call(
         self, A: Tensor, packing: Packing, opened: Opened, parameters: dict[str, Any], count: int, spent: list[float]
@@ -161,7 +165,9 @@ class DWaveSolver(QuboSolver):
             told.h, (*packing.ends, told.J), 0.0, SPIN, variable_order=packing.qubits.tolist()
         )
         sampleset = run(opened, bqm, parameters, self.deadline_seconds, spent)
-        bits, broken = unpack(packing, _spins(sampleset, packing, self.reads))
+        spins = _spins(sampleset, packing.qubits.tolist(), self.reads)
+        _check_energies(sampleset, bqm, float(np.abs(told.h).sum() + np.abs(told.J).sum()))
+        bits, broken = unpack(packing, spins)
         states = torch.from_numpy(np.ascontiguousarray(bits))  # [tiles, reads, n]
         energy = energies(A, states)
         lowest = energy.amin(1, keepdim=True)
@@ -175,15 +181,23 @@ class DWaveSolver(QuboSolver):
         return Found(best_distinct(A, candidates, count).states, info)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _check_whole(name: str, value: object) -> None:
+    if not isinstance(value, int) or value < 1:
+        raise QubolearnError(f"{name}={value!r} must be a whole number, at least 1")
+
+
 def _couplers(A: Tensor) -> frozenset[Coupler]:
     """The pairs that any QUBO of the batch couples."""
     rows, columns = (upper_triangular(A) != 0).any(0).triu(1).nonzero(as_tuple=True)
     return frozenset(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
-def _spins(sampleset: Any, packing: Packing, reads: int) -> npt.NDArray[np.int8]:
-    """The reads ``[reads, Q]`` in the packing's order of qubits, checked."""
-    qubits = packing.qubits.tolist()
+def _spins(sampleset: Any, qubits: list[int], reads: int) -> npt.NDArray[np.int8]:
+    """The spins ``[reads, Q]`` of these qubits, checked."""
     if missing := set(qubits) - set(sampleset.variables):
         raise QubolearnError(f"the answer lacks {len(missing)} of {len(qubits)} qubits, such as {min(missing)}")
     columns = [sampleset.variables.index(qubit) for qubit in qubits]
@@ -196,6 +210,13 @@ def _spins(sampleset: Any, packing: Packing, reads: int) -> npt.NDArray[np.int8]
     return np.asarray(spins, dtype=np.int8)
 
 
+def _check_energies(sampleset: Any, bqm: BinaryQuadraticModel, size: float) -> None:
+    """Raise where the energies that came with the reads are not theirs: then the reads are garbled."""
+    error = np.abs(bqm.energies(sampleset) - sampleset.record.energy).max()
+    if not error <= 1e-5 * size:
+        raise QubolearnError(f"the answer is garbled: its reads miss the energies it states by {error:.3g}; try again")
+
+
 def _mock_sampler(
     family: str, size: int, sweeps: int, seed: int | None, broken_qubits: list[int], broken_couplers: list[Coupler]
 ) -> Any:
@@ -205,11 +226,12 @@ def _mock_sampler(
         from dwave.system.testing import MockDWaveSampler
     except ImportError:
         raise missing_extra("the D-Wave solver", "dwave") from None
-    if sweeps < 1:
-        raise QubolearnError(f"sweeps={sweeps} must be at least 1")
+    _check_whole("sweeps", sweeps)
+    _check_whole("size", size)
     ideal = Chip.ideal(family, size)
-    if unknown := set(broken_qubits) - set(ideal.graph):
-        raise QubolearnError(f"broken qubit {min(unknown)} is not on the chip {ideal}")
+    for broken in [*broken_qubits, *broken_couplers]:
+        if not (ideal.graph.has_edge(*broken) if isinstance(broken, tuple) else broken in ideal.graph):
+            raise QubolearnError(f"broken_qubits or broken_couplers name {broken}, which is not on the chip {ideal}")
     annealing: dict[str, Any] = {"num_sweeps": sweeps, "beta_range": MOCK_BETA_RANGE}
     if seed is not None:
         annealing["seed"] = int(instance_seeds(seed, 1)[0]) >> 1  # neal takes 31 bits
