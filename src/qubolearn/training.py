@@ -22,6 +22,7 @@ from qubolearn.problems.contract import Instances, Problem
 from qubolearn.randomness import derive_seed, stream
 from qubolearn.runs import Run
 from qubolearn.solvers import ExhaustiveSearch, Solver, make_solver
+from qubolearn.solvers.parallel import kernel_threads
 from qubolearn.topologies import topology
 
 __all__ = ["Progress", "new_network", "train"]
@@ -42,12 +43,16 @@ class Progress:
 
 @contextmanager
 def one_thread(device: torch.device | str) -> Iterator[None]:
-    """One thread for the small matrices of a network on the CPU: faster, and the same bits on any number of cores."""
+    """One thread for the small matrices of a network on the CPU: faster, and the same bits on any number of cores.
+
+    Solvers keep all threads.
+    """
     before = torch.get_num_threads()
     if torch.device(device).type == "cpu":
         torch.set_num_threads(1)
     try:
-        yield
+        with kernel_threads(before):
+            yield
     finally:
         torch.set_num_threads(before)
 

@@ -1,4 +1,4 @@
-"""Run compiled kernels over a range of tasks on torch's number of threads.
+"""Run compiled kernels over a range of tasks on torch's number of threads, or on as many as :func:`kernel_threads` says.
 
 Kernels release the GIL, so plain Python threads suffice: no threading layer to choose, nothing that a fork or a
 second caller at the same time could break.
@@ -10,12 +10,13 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from threading import Lock
 
 import torch
 
-__all__ = ["progress", "run_tasks"]
+__all__ = ["kernel_threads", "progress", "run_tasks"]
 
 #: Seconds of work below which handing some of it to another thread costs more than it saves.
 SHORT = 2e-4
@@ -24,13 +25,26 @@ LONG = 2.0
 STEP = 0.2
 
 
+_chosen: ContextVar[int | None] = ContextVar("kernel_threads", default=None)
+
+
+@contextmanager
+def kernel_threads(count: int) -> Iterator[None]:
+    """Let kernels use so many threads, whatever torch itself uses: a small network wants one, its solver all."""
+    token = _chosen.set(count)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
 def run_tasks(work: Callable[[int, int], None], tasks: int, seconds: float, advance: Callable[[int], None]) -> None:
-    """``work(start, stop)`` over 0 ... tasks-1, cut into pieces that ``torch.get_num_threads()`` threads share.
+    """``work(start, stop)`` over 0 ... tasks-1, cut into pieces that the threads share.
 
     ``seconds`` estimates the whole on one thread; ``advance(tasks)`` is told of each piece done. What is computed
     must not depend on where the pieces are cut.
     """
-    threads = min(torch.get_num_threads(), tasks) if seconds > SHORT else 1
+    threads = min(_chosen.get() or torch.get_num_threads(), tasks) if seconds > SHORT else 1
     pieces_per_thread = 1 if seconds < 10 * SHORT * threads else 4 + int(seconds / threads / STEP)
     count = 1 if threads == 1 and seconds < LONG else min(tasks, threads * pieces_per_thread)
     pieces = iter([(tasks * i // count, tasks * (i + 1) // count) for i in range(count)])
