@@ -19,7 +19,7 @@ CHIPS = {"chimera": 16, "pegasus": 16, "zephyr": 15}
 
 @pytest.fixture(scope="module")
 def chips() -> dict[str, Chip]:
-    return {name: Chip.ideal(name, size) for name, size in CHIPS.items()}
+    return {name: Chip.ideal(name, size // 2) for name, size in CHIPS.items()}
 
 
 def assert_valid(tiles: tuple[Tile, ...], couplers: tuple[tuple[int, int], ...], graph: networkx.Graph) -> None:
@@ -48,15 +48,16 @@ def test_patterns_tile_their_chip_without_chains(chips: dict[str, Chip], name: s
     assert tiling.method == "direct"
     assert all(len(chain) == 1 for tile in tiling.tiles for chain in tile)
     assert_valid(tiling.tiles, pattern.couplers, chips[name].graph)
-    assert len(tiling.tiles) * n > 0.7 * len(chips[name].graph)
+    assert len(tiling.tiles) * n > 0.6 * len(chips[name].graph)
 
 
 @pytest.mark.parametrize(("name", "cells"), [("chimera", 256), ("pegasus", 675), ("zephyr", 842)])
-def test_bipartite_cells_fill_every_chip(chips: dict[str, Chip], name: str, cells: int) -> None:
+def test_bipartite_cells_fill_the_largest_chips(name: str, cells: int) -> None:
+    chip = Chip.ideal(name, CHIPS[name])
     pattern = topology("chimera", 8)
-    tiling = find_tiles(8, pattern.couplers, chips[name])
+    tiling = find_tiles(8, pattern.couplers, chip)
     assert len(tiling.tiles) == cells
-    assert_valid(tiling.tiles, pattern.couplers, chips[name].graph)
+    assert_valid(tiling.tiles, pattern.couplers, chip.graph)
 
 
 @pytest.mark.parametrize("name", ["pegasus", "zephyr"])
@@ -79,7 +80,7 @@ def test_dense_graphs_are_minor_embedded_many_times(name: str, n: int) -> None:
 
 def test_a_qubo_without_couplers_takes_any_qubits(chips: dict[str, Chip]) -> None:
     tiling = find_tiles(9, (), chips["chimera"])
-    assert len(tiling.tiles) == 2048 // 9
+    assert len(tiling.tiles) == 512 // 9
     assert_valid(tiling.tiles, (), chips["chimera"].graph)
 
 

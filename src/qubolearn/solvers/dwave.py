@@ -172,7 +172,7 @@ class DWaveSolver(QuboSolver):
         energy = energies(A, states)
         lowest = energy.amin(1, keepdim=True)
         best = states[torch.arange(len(A)), energy.argmin(1)]
-        candidates = with_second_best(A, torch.cat([best[:, None], states], 1))
+        candidates = with_second_best(A, torch.cat([best[:, None], states], 1), count)
         info = {
             "success_probability": (energy <= lowest + 1e-9 * lowest.abs()).double().mean(1),
             "chain_break_fraction": torch.from_numpy(broken),
