@@ -48,9 +48,7 @@ class MatchingBody(nn.Module):
     def forward(self, p: Tensor) -> tuple[Tensor, list[Tensor]]:
         batch, k, b = len(p), self.k, self.b
         W = p.reshape(batch, k, k, k, k, 1)  # i, a, j, b
-        partners = (
-            torch.relu(self.edge(W)).amax(4).mean(3)
-        )  # the best b for every j, over all j: [batch, i, a, features]
+        partners = self.best_partners(W).mean(3)  # over all j: [batch, i, a, features]
         own = (
             W.diagonal(dim1=1, dim2=3).diagonal(dim1=1, dim2=2).permute(0, 2, 3, 1)
         )  # W[(i, a), (i, a)], [batch, i, a, 1]
@@ -60,3 +58,11 @@ class MatchingBody(nn.Module):
         A = self.coupling(pairs).reshape(batch, k, k, b, b).transpose(2, 3).reshape(batch, k * b, k * b)
         A = A + torch.diag_embed(self.bias(nodes).flatten(1))
         return A.flatten(1).index_select(1, self.entry), [nodes.flatten(1)]
+
+    def best_partners(self, W: Tensor) -> Tensor:
+        """max over b of relu(edge(W)): ``[batch, i, a, j, b, 1] -> [batch, i, a, j, features]``.
+
+        Each feature is monotone in W, so its maximum is at the largest or the smallest W: k times less work.
+        """
+        weight, bias = self.edge.weight[:, 0], self.edge.bias
+        return torch.relu(W.amax(4) * weight.clamp_min(0) + W.amin(4) * weight.clamp_max(0) + bias)

@@ -1,4 +1,4 @@
-"""Run compiled kernels over a range of tasks on torch's number of threads, or on as many as :func:`kernel_threads` says.
+"""Run compiled kernels over a range of tasks on torch's number of threads, or :func:`kernel_threads`'s.
 
 Kernels release the GIL, so plain Python threads suffice: no threading layer to choose, nothing that a fork or a
 second caller at the same time could break.
