@@ -27,6 +27,7 @@ from qubolearn.solvers import make_solver, qpu
 from qubolearn.solvers.dwave import DWaveSolver
 from qubolearn.solvers.packing import Packing, Ranges, pack, program, unpack
 from qubolearn.solvers.qpu import QpuAccess
+from qubolearn.testing import check_solver
 from qubolearn.topologies import topology
 
 RANGES = Ranges((-4.0, 4.0), (-1.0, 1.0), (-2.0, 1.0), (-18.0, 15.0))
@@ -208,6 +209,10 @@ def test_zero_and_empty_batches_and_other_dtypes(dtype: torch.dtype) -> None:
     assert zero.states.dtype == dtype
     assert (zero.energies == 0).all()
     assert "qpu_access_seconds" in zero.info
+
+
+def test_the_contract_of_solvers_is_kept() -> None:
+    check_solver(DWaveSolver.mock("pegasus", 3, sweeps=5, reads=10, seed=0), max_bits=5)
 
 
 def test_the_command_line_names_it_and_a_foreign_sampler_counts_as_simulated() -> None:
