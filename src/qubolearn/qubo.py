@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import dimod
 
 __all__ = [
+    "MAX_FILE_BITS",
     "Ising",
+    "NonFiniteError",
     "all_states",
     "check_qubo",
     "energies",
@@ -32,12 +34,16 @@ __all__ = [
     "upper_triangular",
 ]
 
-#: The largest n that a COO text may name: [n, n] is allocated dense, and a stranger's file must not choose its size.
-MAX_COO_BITS = 4096
+#: The largest n of a file or a dimod model: [n, n] is allocated dense, and a stranger's file must not choose its size.
+MAX_FILE_BITS = 4096
+
+
+class NonFiniteError(QubolearnError):
+    """NaN or an infinity where the mathematics needs a number."""
 
 
 def check_qubo(A: Tensor, what: str = "A") -> None:
-    """Raise unless A is ``[batch, n, n]``, real floating point, n >= 1 and finite."""
+    """Raise unless A is ``[batch, n, n]``, dense, real floating point, n >= 1 and finite."""
     if not isinstance(A, Tensor):
         raise QubolearnError(f"{what} must be a torch.Tensor [batch, n, n], got {type(A).__name__}")
     if A.ndim != 3 or A.shape[1] != A.shape[2] or A.shape[2] < 1:
@@ -45,10 +51,12 @@ def check_qubo(A: Tensor, what: str = "A") -> None:
         raise QubolearnError(f"{what} must have shape [batch, n, n] with n >= 1, got {list(A.shape)}{hint}")
     if not A.dtype.is_floating_point:
         raise QubolearnError(f"{what} must be a floating point tensor, got {A.dtype}; call {what}.float()")
+    if A.is_meta or A.layout != torch.strided:
+        raise QubolearnError(f"{what} is a {A.layout} tensor on device {A.device}; want a dense one that holds numbers")
     if not bool(torch.isfinite(A).all()):
         batch, i, j = (~torch.isfinite(A)).nonzero()[0].tolist()
         value = A[batch, i, j].item()
-        raise QubolearnError(f"{what} must be finite, but {what}[{batch}, {i}, {j}] is {value}")
+        raise NonFiniteError(f"{what} must be finite, but {what}[{batch}, {i}, {j}] is {value}")
 
 
 def energies(A: Tensor, x: Tensor) -> Tensor:
@@ -140,6 +148,8 @@ def to_bqm(A: Tensor) -> dimod.BinaryQuadraticModel:
 
 def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
     """A ``[n, n]`` (upper triangular, float64) and offset of a dimod model; rows follow ``bqm.variables``."""
+    if not 1 <= bqm.num_variables <= MAX_FILE_BITS:
+        raise QubolearnError(f"a dimod model of {bqm.num_variables} variables; want 1 to {MAX_FILE_BITS}")
     binary = bqm.binary  # a view: the model itself keeps its vartype
     index = {variable: i for i, variable in enumerate(binary.variables)}
     A = torch.zeros(len(index), len(index), dtype=torch.float64)
@@ -148,7 +158,15 @@ def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
     for u, v, bias in binary.iter_quadratic():
         i, j = sorted((index[u], index[v]))
         A[i, j] = float(bias)
+    check_qubo(A[None], "the dimod model")  # dimod itself lets NaN pass
+    check_offset(float(binary.offset))
     return A, float(binary.offset)
+
+
+def check_offset(offset: float) -> None:
+    """Raise unless the offset is finite."""
+    if not math.isfinite(offset):
+        raise NonFiniteError(f"the offset must be finite, but is {offset}")
 
 
 def to_coo(A: Tensor) -> str:
@@ -189,6 +207,7 @@ def from_coo(text: str) -> Tensor:
     A = torch.zeros(n, n, dtype=torch.float64)
     for i, j, bias in entries:
         A[min(i, j), max(i, j)] += bias
+    check_qubo(A[None], "the sum of COO entries")
     return A
 
 
@@ -207,6 +226,6 @@ def _coo_entry(line: str, number: int) -> tuple[int, int, float]:
 
 
 def _bit_count(text: str, number: int) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) >= MAX_COO_BITS:
-        raise QubolearnError(f"COO line {number}: index {text[:20]!r} is not in 0 ... {MAX_COO_BITS - 1}")
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) >= MAX_FILE_BITS:
+        raise QubolearnError(f"COO line {number}: index {text[:20]!r} is not in 0 ... {MAX_FILE_BITS - 1}")
     return int(text)
