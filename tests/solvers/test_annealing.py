@@ -164,6 +164,15 @@ def test_the_scale_of_the_energies_does_not_matter() -> None:
         assert torch.equal(solver.sample(A * scale), solver.sample(A))
 
 
+def test_entries_near_the_largest_float() -> None:
+    A = torch.full((1, 5, 5), 1e308, dtype=torch.float64)
+    assert SimulatedAnnealing(reads=20, sweeps=50, seed=0).sample(-A).eq(1).all()
+
+
+def test_an_empty_batch_has_no_reads() -> None:
+    assert SimulatedAnnealing().sample(torch.zeros(0, 3, 3)).shape == (0, 100, 3)
+
+
 def test_beta_range_is_in_units_of_the_energies() -> None:
     A = random_qubos(2, 9)
     warm = SimulatedAnnealing(reads=50, sweeps=20, beta_range=(0.5, 2.0), seed=0)

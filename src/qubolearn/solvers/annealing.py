@@ -79,7 +79,7 @@ class SimulatedAnnealing(QuboSolver):
             part = slice(start, stop)
             anneal(S.numpy()[part], schedules[part], self.sweeps, seeds[part], thresholds(), reads[part])
 
-        # About 0.1 ns for each update of a bit, and 1 ns more for every 100 bits that it is coupled to.
+        # About 0.1 ns for each update of a bit, and 1 ns more for every 100 bits: for the progress bar only.
         seconds = batch * self.reads * self.sweeps * n * (1e-10 + 1e-11 * n)
         with progress("simulated annealing", batch, seconds) as advance:
             run_tasks(work, batch, seconds, advance)
@@ -129,16 +129,17 @@ def _beta_range(S: Tensor) -> Tensor:
 
 
 def _scaled(A: Tensor) -> tuple[Tensor, Tensor]:
-    """A + Aᵀ with A_ii on the diagonal, divided by its largest entry so that float32 can hold it, and that entry.
+    """A + Aᵀ with A_ii on the diagonal, divided by A's largest entry so that float32 can hold it, and that entry.
 
     A ``[batch, n, n]`` -> float64 ``[batch, n, n]`` and ``[batch]``.
     """
     A = A.to(torch.float64)
+    scale = A.abs().amax((1, 2))
+    scale = torch.where(scale > 0, scale, 1.0)
+    A = A / scale[:, None, None]
     S = A + A.mT
     S.diagonal(dim1=1, dim2=2).div_(2)
-    scale = S.abs().amax((1, 2))
-    scale = torch.where(scale > 0, scale, 1.0)
-    return S.div_(scale[:, None, None]).contiguous(), scale
+    return S.contiguous(), scale
 
 
 def _harvest(S: Tensor, reads: Tensor, count: int) -> tuple[Tensor, Tensor]:

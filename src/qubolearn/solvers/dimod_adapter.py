@@ -45,6 +45,8 @@ _global_generators = threading.Lock()
 class DimodSolver(QuboSolver):
     """Runs a ``dimod.Sampler`` on each QUBO of the batch and completes x⁺ by descents from the neighbours of x*.
 
+    Where a descent ends below every read, x* is that state. ``info["success_probability"]`` speaks of the reads alone.
+
     ``parameters`` are passed to ``sampler.sample``. Instance i gets a seed derived from (seed, i), so the result
     depends neither on the number of threads nor on the rest of the batch. A sampler without a ``seed`` parameter
     draws from Python's or NumPy's global generator, which is seeded for the call and put back after it.

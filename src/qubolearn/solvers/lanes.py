@@ -3,6 +3,8 @@
 numba vectorises plain loops, but not a lookup in a table of 16 floats, which AVX-512 does in one instruction.
 So here is the little that the annealing kernel needs as intrinsics. Results are the same on every processor: AVX2
 does the lookup in six instructions, any other one float after the other.
+
+numba's cache does not see changes in this file: touch ``annealing_numba.py`` when you make one.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ _floats = _Lanes("FloatLanes", _FLOATS)
 _bits = _Lanes("BitLanes", _BITS)
 
 
-def _typed(function: Any) -> Any:
+def _intrinsic(function: Any) -> Any:
+    """numba's decorator, with the types that it lacks."""
     return intrinsic(function)
 
 
@@ -80,14 +83,14 @@ def _loader(lanes: _Lanes) -> Any:
 
         return lanes(array, types.intp), generate
 
-    return intrinsic(load)
+    return _intrinsic(load)
 
 
 load_bits = _loader(_bits)
 load_floats = _loader(_floats)
 
 
-@_typed
+@_intrinsic
 def store_bits(typing: Any, array: Any, index: Any, bits: Any) -> Any:
     """Write 16 words into the array from the index on."""
 
@@ -99,7 +102,7 @@ def store_bits(typing: Any, array: Any, index: Any, bits: Any) -> Any:
     return types.void(array, types.intp, _bits), generate
 
 
-@_typed
+@_intrinsic
 def zeros(typing: Any) -> Any:
     """16 times 0."""
 
@@ -109,7 +112,7 @@ def zeros(typing: Any) -> Any:
     return _floats(), generate
 
 
-@_typed
+@_intrinsic
 def add_scaled(typing: Any, total: Any, scale: Any, term: Any) -> Any:
     """total + scale · term, lane by lane."""
 
@@ -122,7 +125,7 @@ def add_scaled(typing: Any, total: Any, scale: Any, term: Any) -> Any:
     return _floats(_floats, types.float32, _floats), generate
 
 
-@_typed
+@_intrinsic
 def lookup(typing: Any, table: Any, bits: Any) -> Any:
     """table[bits & 15], lane by lane: table holds 16 floats."""
 
@@ -175,7 +178,7 @@ def _cost_of_flip(builder: Any, bits: Any, field: Any, position: Any) -> Any:
     return builder.bitcast(builder.xor(builder.bitcast(field, _BITS), sign), _FLOATS)
 
 
-@_typed
+@_intrinsic
 def flip(typing: Any, bits: Any, field: Any, threshold: Any, position: Any) -> Any:
     """The bits after flipping the one at the position in all lanes where that costs less than the threshold."""
 
@@ -189,7 +192,7 @@ def flip(typing: Any, bits: Any, field: Any, threshold: Any, position: Any) -> A
     return _bits(_bits, _floats, _floats, types.int64), generate
 
 
-@_typed
+@_intrinsic
 def lowest_flip(typing: Any, bits: Any, field: Any, position: Any) -> Any:
     """What flipping the bit at the position costs in the lane where it costs least."""
 
