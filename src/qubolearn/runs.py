@@ -1,35 +1,51 @@
 """A run folder: config.json, metrics.jsonl, checkpoint.safetensors, model.safetensors, result.json.
 
 Every file is written beside its place, flushed and renamed, so that a reader sees the old one or the new one.
-Nothing in a folder is executed on loading: weights are safetensors, the rest is JSON.
+Nothing in a folder is executed on loading: weights are safetensors, the rest is JSON, and both are checked against
+what they should be before anything of their size is made.
 """
 
 from __future__ import annotations
 
 import json
-import os
+import math
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor, nn
+from torch import nn
 
 from qubolearn.config import TrainConfig
 from qubolearn.errors import QubolearnError
-from qubolearn.problems import Problem, make_problem
+from qubolearn.problems import Problem, make_problem, problem_type
 from qubolearn.provenance import provenance
+from qubolearn.storage import (
+    FORMAT,
+    FORMAT_VERSION,
+    check_version,
+    read_json,
+    read_tensors,
+    read_text,
+    write_atomic,
+    write_json,
+    write_tensors,
+)
 
 if TYPE_CHECKING:
     from qubolearn.networks import QuboNetwork
 
-__all__ = ["Run", "write_atomic", "write_json"]
+__all__ = ["Run", "read_json", "write_atomic", "write_json"]
 
-FORMAT = "qubolearn-run"
-FORMAT_VERSION = 1
+#: The largest network that a config.json may ask for: 1 GiB of weights, and three times that while it is trained.
+MAX_WEIGHTS = 2**28
+MAX_BITS = 4096
+MAX_METRICS = 2**28  # bytes
+#: Seconds after which a temporary file is taken for what a killed process left behind.
+LEFT_BEHIND = 3600.0
 
 
 @dataclass(frozen=True)
@@ -48,10 +64,14 @@ class Run:
             there = cls.open(folder)
             if (there.problem, there.config) != (problem, config):
                 raise QubolearnError(f"{folder} holds a run of another configuration; choose another --out")
+            _sweep(run.folder)
             return run
-        if run.folder.exists() and (not run.folder.is_dir() or any(run.folder.iterdir())):
-            raise QubolearnError(f"{folder} is not empty and holds no run; choose another --out")
-        run.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            if run.folder.exists() and (not run.folder.is_dir() or any(run.folder.iterdir())):
+                raise QubolearnError(f"{folder} is not empty and holds no run; choose another --out")
+            run.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise QubolearnError(f"cannot make the folder {folder}: {error.strerror}; choose another --out") from error
         write_json(run._path("config.json"), run._header())
         return run
 
@@ -64,15 +84,23 @@ class Run:
         header = read_json(path)
         if header.get("format") != FORMAT:
             raise QubolearnError(f"{path} has format {str(header.get('format'))[:40]!r}, want {FORMAT!r}")
-        if header.get("format_version") != FORMAT_VERSION:
-            raise QubolearnError(
-                f"{path} has format version {str(header.get('format_version'))[:20]}, this qubolearn reads "
-                f"{FORMAT_VERSION}; use the qubolearn that wrote it, or train again"
-            )
+        check_version(header.get("format_version"), path)
         problem = header.get("problem")
         if not isinstance(problem, dict) or not isinstance(header.get("training"), dict):
             raise QubolearnError(f"{path} lacks 'problem' or 'training'")
-        return cls(Path(folder), _problem_from(problem, path), _config_from(header["training"], path))
+        run = cls(Path(folder), _problem_from(problem, path), _config_from(header["training"], path))
+        run._check_size(path)
+        return run
+
+    def _check_size(self, path: Path) -> None:
+        """Refuse a network that a stranger's file makes as large as memory."""
+        inputs, bits, hidden = self.problem.input_size, self.problem.bits, self.config.hidden
+        weights = (inputs + hidden) * hidden * self.config.layers + hidden * bits**2
+        if bits > MAX_BITS or weights > MAX_WEIGHTS:
+            raise QubolearnError(
+                f"{path} asks for a network of about {weights} weights for {bits} bits "
+                f"(limits {MAX_WEIGHTS} and {MAX_BITS}); is it the right file?"
+            )
 
     def _header(self) -> dict[str, Any]:
         problem = {"name": self.problem.name, **asdict(self.problem)}  # type: ignore[call-overload]
@@ -87,53 +115,57 @@ class Run:
         return self._path("model.safetensors").is_file()
 
     def log(self, **record: Any) -> None:
-        """Append one line to metrics.jsonl."""
-        line = json.dumps(record) + "\n"
-        with self._path("metrics.jsonl").open("a") as file:
-            file.write(line)
-            file.flush()
+        """Add a record to metrics.jsonl; what a resumed run does again takes the place of what it did before."""
+        kept = [earlier for earlier in self.metrics() if earlier["step"] < record["step"]]
+        lines = [json.dumps(each) + "\n" for each in [*kept, record]]
+        write_atomic(self._path("metrics.jsonl"), "".join(lines).encode())
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The records of metrics.jsonl, one per step: a resumed run may have written a step twice."""
+        """The records of metrics.jsonl in order of their steps; lines that are no record are skipped."""
         path = self._path("metrics.jsonl")
         records: dict[int, dict[str, Any]] = {}
-        for line in path.read_text().splitlines() if path.is_file() else []:
-            try:
+        for line in read_text(path, MAX_METRICS).splitlines() if path.is_file() else []:
+            with suppress(ValueError, RecursionError):
                 record = json.loads(line)
-            except ValueError:  # a killed run may leave half a line behind
-                continue
-            records[record["step"]] = record
-        return list(records.values())
+                if isinstance(record, dict) and type(record.get("step")) is int:
+                    records[record["step"]] = record
+        return [records[step] for step in sorted(records)]
 
     def checkpoint(self, network: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
         """Save all that a resumed run needs: the rest follows from the configuration and the step."""
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
         for index, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in state.items()}
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        write_atomic(self._path("checkpoint.safetensors"), save(tensors, {"step": str(step)}))
+        write_tensors(self._path("checkpoint.safetensors"), tensors, step=step)
 
     def restore(self, network: nn.Module, optimizer: torch.optim.Optimizer) -> int:
         """Load the last checkpoint, if there is one, and return the step that comes next."""
         path = self._path("checkpoint.safetensors")
         if not path.is_file():
             return 0
-        tensors, metadata = read_tensors(path)
-        weights = {name.removeprefix("network."): t for name, t in tensors.items() if name.startswith("network.")}
-        _load_weights(network, weights, path)
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            if name.startswith("optimizer."):
-                _, index, key = name.split(".")
-                state.setdefault(int(index), {})[key] = tensor
+        like = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        for index, parameter in enumerate(parameters):
+            like |= {f"optimizer.{index}.{name}": parameter for name in ("exp_avg", "exp_avg_sq")}
+            like[f"optimizer.{index}.step"] = torch.zeros(())
+        tensors, metadata = read_tensors(path, like)
+        step = metadata.get("step", "")
+        if not (step.isascii() and step.isdecimal()) or len(step) > 18 or int(step) > self.config.steps:
+            raise QubolearnError(f"{path} says step {step[:20]!r}; want 0 ... {self.config.steps}")
+        network.load_state_dict(
+            {name.removeprefix("network."): t for name, t in tensors.items() if name.startswith("network.")}
+        )
+        state = {
+            index: {name: tensors[f"optimizer.{index}.{name}"] for name in ("step", "exp_avg", "exp_avg_sq")}
+            for index in range(len(parameters))
+        }
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-        return int(metadata["step"])
+        return int(step)
 
     def finish(self, network: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
         """Save the trained model."""
         self.checkpoint(network, optimizer, step)
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-        write_atomic(self._path("model.safetensors"), save(tensors, {"format": FORMAT}))
+        write_tensors(self._path("model.safetensors"), network.state_dict())
 
     def network(self) -> QuboNetwork:
         """The trained network; before training has ended, that of the last checkpoint."""
@@ -141,8 +173,7 @@ class Run:
 
         network = new_network(self.problem, self.config)
         if self.finished:
-            path = self._path("model.safetensors")
-            _load_weights(network, read_tensors(path)[0], path)
+            network.load_state_dict(read_tensors(self._path("model.safetensors"), network.state_dict())[0])
         elif self._path("checkpoint.safetensors").is_file():
             self.restore(network, torch.optim.Adam(network.parameters()))
         else:
@@ -150,54 +181,12 @@ class Run:
         return network.eval()
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write JSON atomically."""
-    write_atomic(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that whatever happens, its place holds the old content or the new, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise QubolearnError(f"cannot write {path}: {error.strerror}; the file before it is untouched") from error
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object of at most 16 MiB."""
-    try:
-        if path.stat().st_size > 2**24:
-            raise QubolearnError(f"{path} has {path.stat().st_size} bytes (limit 16 MiB)")
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        if isinstance(error, QubolearnError):
-            raise
-        raise QubolearnError(f"{path} is not readable JSON ({type(error).__name__})") from error
-    if not isinstance(value, dict):
-        raise QubolearnError(f"{path} holds a JSON {type(value).__name__}, want an object")
-    return value
-
-
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and metadata of a safetensors file, which cannot execute anything."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise QubolearnError(f"{path} is not a readable safetensors file ({error})") from error
-
-
-def _load_weights(network: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
-    try:
-        network.load_state_dict(weights)
-    except RuntimeError as error:
-        raise QubolearnError(f"{path} does not fit the network of config.json beside it") from error
+def _sweep(folder: Path) -> None:
+    """Delete what killed processes left half-written."""
+    for path in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > LEFT_BEHIND:
+                path.unlink()
 
 
 def _problem_from(options: dict[str, Any], path: Path) -> Problem:
@@ -205,16 +194,27 @@ def _problem_from(options: dict[str, Any], path: Path) -> Problem:
     name = options.pop("name", None)
     if not isinstance(name, str):
         raise QubolearnError(f"{path} names no problem")
+    _check_types(options, problem_type(name), path)
     return make_problem(name, **options)
 
 
 def _config_from(options: dict[str, Any], path: Path) -> TrainConfig:
-    types = {f.name: type(f.default) for f in fields(TrainConfig)}
-    if set(options) != set(types):
-        odd = sorted(set(options) ^ set(types))[0]
-        raise QubolearnError(f"{path}: 'training' has another set of options than this qubolearn ({odd!r})")
-    for name, value in options.items():
-        number = types[name] is float and type(value) is int
-        if type(value) is not types[name] and not number:
-            raise QubolearnError(f"{path}: {name}={str(value)[:40]!r} is no {types[name].__name__}")
+    names = {field.name for field in fields(TrainConfig)}
+    if set(options) != names:
+        odd = min(set(options) ^ names)
+        raise QubolearnError(f"{path}: 'training' has another set of options than this qubolearn ({odd[:40]!r})")
+    _check_types(options, TrainConfig, path)
     return TrainConfig(**options)
+
+
+def _check_types(options: Mapping[str, Any], kind: type, path: Path) -> None:
+    """Raise unless every option is of the type of its field's default; whole numbers are floats too."""
+    for field in fields(kind):
+        if field.name not in options or not isinstance(field.default, (int, float, str)):
+            continue
+        value, want = options[field.name], type(field.default)
+        if type(value) is not want and not (want is float and type(value) is int):
+            raise QubolearnError(f"{path}: {field.name}={str(value)[:40]!r} is no {want.__name__}")
+        limit = 2**63 if type(value) is int else math.inf
+        if not isinstance(value, str) and not abs(value) < limit:
+            raise QubolearnError(f"{path}: {field.name}={str(value)[:40]} is not finite, or too large")

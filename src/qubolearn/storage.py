@@ -1,0 +1,131 @@
+"""Files that are whole or not there, and files from strangers: JSON and safetensors, checked, never executed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "check_version",
+    "read_json",
+    "read_tensors",
+    "read_text",
+    "write_atomic",
+    "write_json",
+    "write_tensors",
+]
+
+FORMAT = "qubolearn-run"
+FORMAT_VERSION = 1
+
+MAX_JSON = 2**24  # bytes
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write JSON atomically."""
+    write_atomic(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: int) -> None:
+    """Write safetensors atomically, with the version of the format."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    header = {"format": FORMAT, "format_version": FORMAT_VERSION, **metadata}
+    write_atomic(path, save(plain, {name: str(value) for name, value in header.items()}))
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file so that whatever happens, its place holds the old content or the new, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise QubolearnError(f"cannot write {path}: {error.strerror}; the file before it is untouched") from error
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a renaming last through a power cut, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object of at most 16 MiB."""
+    try:
+        value = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, QubolearnError):
+            raise
+        raise QubolearnError(f"{path} is not readable JSON ({type(error).__name__})") from error
+    if not isinstance(value, dict):
+        raise QubolearnError(f"{path} holds a JSON {type(value).__name__}, want an object")
+    return value
+
+
+def read_text(path: Path, limit: int = MAX_JSON) -> str:
+    """A text of at most ``limit`` bytes."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except OSError as error:
+        raise QubolearnError(f"cannot read {path}: {error.strerror}") from error
+    if len(data) > limit:
+        raise QubolearnError(f"{path} has more than {limit} bytes; is it the right file?")
+    return data.decode("utf-8", errors="replace")
+
+
+def read_tensors(path: Path, like: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and metadata of a safetensors file, which cannot execute anything.
+
+    Names, shapes and types must be those of ``like``, which is checked before any tensor is read.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            check_version(metadata.get("format_version", "1"), path)
+            shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+            if shapes != {name: list(tensor.shape) for name, tensor in like.items()}:
+                raise QubolearnError(f"{path} does not fit the network of config.json beside it")
+            tensors = {name: file.get_tensor(name) for name in shapes}
+    except (SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, QubolearnError):
+            raise
+        raise QubolearnError(f"{path} is not a readable safetensors file ({error})") from error
+    for name, tensor in tensors.items():
+        if tensor.dtype != like[name].dtype or not bool(torch.isfinite(tensor).all()):
+            raise QubolearnError(f"{path}: {name} is not finite {like[name].dtype}; is the file damaged?")
+    return tensors, metadata
+
+
+def check_version(version: object, path: Path) -> None:
+    """Raise unless a file is of the format that this qubolearn reads."""
+    if str(version) != str(FORMAT_VERSION):
+        raise QubolearnError(
+            f"{path} has format version {str(version)[:20]}, this qubolearn reads {FORMAT_VERSION}; "
+            "use the qubolearn that wrote it, or train again"
+        )
