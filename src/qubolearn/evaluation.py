@@ -14,7 +14,7 @@ from qubolearn.problems.contract import Instances, Problem, Split
 from qubolearn.randomness import stream
 from qubolearn.solvers.contract import Solver
 
-__all__ = ["Evaluation", "evaluate", "evaluate_bits"]
+__all__ = ["Evaluation", "evaluate", "evaluate_answers", "evaluate_bits"]
 
 CHUNK = 1024  # instances solved at once
 
@@ -25,8 +25,8 @@ class Evaluation:
 
     instances: int
     metrics: Mapping[str, float]  # means, medians as <name>_median where not 0/1, <name>_projected where it differs
-    hamming: tuple[int, ...]  # instances at Hamming distance 0, 1, ... n from the solution
-    hamming_projected: tuple[int, ...] | None
+    hamming: tuple[int, ...] | None = None  # instances at Hamming distance 0, 1, ... n from the solution
+    hamming_projected: tuple[int, ...] | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -76,6 +76,11 @@ def evaluate_bits(problem: Problem, x: Tensor, data: Instances, info: Mapping[st
         metrics |= {f"{name}_projected": value for name, value in _summary(scores).items()}
         hamming_projected = _histogram(projected, data.x_true)
     return Evaluation(len(x), metrics, _histogram(x, data.x_true), hamming_projected, info or {})
+
+
+def evaluate_answers(problem: Problem, answer: Tensor, answer_true: Tensor) -> Evaluation:
+    """Metrics of answers that no single bit vector stands for: of several networks, or of a method without bits."""
+    return Evaluation(len(answer), _summary(problem.score(answer, answer_true)))
 
 
 def _summary(scores: Mapping[str, Tensor]) -> dict[str, float]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "instances": ("qubolearn.cli.instances", "write instances of a problem to a file"),
     "solve": ("qubolearn.cli.solve", "solve instances from a file: QUBOs, bits and answers"),
     "export": ("qubolearn.cli.export", "write the QUBOs of instances as COO text or dimod files"),
+    "baseline": ("qubolearn.cli.baseline", "score a method without learning: Direct, QGM, AQM, ICP, Procrustes"),
     "embed": ("qubolearn.cli.embed", "qubits, chains and instances per anneal on a chip"),
     "benchmark": ("qubolearn.cli.benchmark", "our solvers and the peers, side by side"),
     "plot": ("qubolearn.cli.plot", "draw what a run learned: histograms, couplings, curves"),

@@ -1,0 +1,46 @@
+"""Score a method without learning on the same instances: Direct, QGM, AQM, ICP, Procrustes."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+
+from qubolearn.baselines import BASELINES, evaluate_baseline
+from qubolearn.cli.options import add_problem, add_solver, problem_from
+from qubolearn.cli.output import Output, metric_rows
+from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.provenance import provenance
+from qubolearn.solvers import make_solver
+
+EPILOG = """examples:
+  qubolearn baseline direct willow --k 4
+  qubolearn baseline qgm-inserted randgraph --k 4 --solver annealing:seed=0
+  qubolearn baseline icp pointset --noise 0.1
+  qubolearn baseline procrustes rotation --noise 0.2"""
+
+
+def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    parser.add_argument("method", metavar="METHOD", help=", ".join(BASELINES))
+    words = [word for word in argv if not word.startswith("-")]
+    if words and words[0] not in BASELINES:
+        raise unknown_name("baseline", words[0], BASELINES)
+    add_problem(parser, words[1:])
+    add_solver(parser)
+    parser.add_argument("--instances", type=int, default=1000, metavar="N", help="instances to score [1000]")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="which instances [0]")
+    parser.add_argument("--split", choices=["test", "validation", "train"], default="test", help="drawn from [test]")
+
+
+def run(args: argparse.Namespace, output: Output) -> None:
+    problem = problem_from(args)
+    if args.instances < 1:
+        raise QubolearnError(f"--instances {args.instances}; want at least 1")
+    began = time.perf_counter()
+    with output.progress(f"{args.method} on {problem.name}", 1):
+        found = evaluate_baseline(args.method, problem, make_solver(args.solver), args.instances, args.seed, args.split)
+    seconds = time.perf_counter() - began
+    title = f"{args.method} on {problem}, seed {args.seed}"
+    output.table(title, [f"on {found.instances} {args.split} instances", ""], metric_rows(found))
+    header = {"baseline": args.method, "problem": problem.name, "solver": args.solver, "seed": args.seed}
+    output.result(**header, split=args.split, seconds=seconds, **found.as_dict(), **provenance())
