@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -21,6 +22,9 @@ OTHER_MAX_BITS = 28
 #: States per second, for the estimate in errors only.
 SPEED = {"cpu": 2e10, "cuda": 1e12}
 OTHER_SPEED = 1e8
+
+#: From this n on the Triton kernel is faster than plain torch.
+TRITON_BITS = 15
 
 #: States that torch returns beyond ``count``: the contract ranks them again in float64, which repairs near ties.
 SPARE_STATES = 6
@@ -56,6 +60,10 @@ class ExhaustiveSearch(QuboSolver):
         A = A if A.dtype == torch.float64 else A.to(torch.float32)
         if device == "cpu":
             codes = exhaustive_cpu.lowest_codes(A, count)
+        elif device == "cuda" and n >= TRITON_BITS and find_spec("triton"):
+            from qubolearn.solvers import exhaustive_triton
+
+            codes = exhaustive_triton.lowest_codes(A, count)
         else:
             codes = exhaustive_torch.lowest_codes(A, min(count + SPARE_STATES, 2**n))
         return Found(code_bits(codes, n), {"source": "exhaustive"})

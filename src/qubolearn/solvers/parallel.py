@@ -61,7 +61,8 @@ def run_tasks(work: Callable[[int, int], None], tasks: int, seconds: float, adva
         for _ in pieces:  # after an error or Ctrl-C nobody starts another piece
             pass
         for helper in helpers:
-            helper.result()
+            if not helper.cancel():  # one that has not even started is not waited for
+                helper.result()
 
 
 @lru_cache(maxsize=1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -13,6 +15,9 @@ from qubolearn.qubo import check_qubo
 from qubolearn.solvers import exhaustive_cpu, exhaustive_torch
 
 __all__ = ["log_partition", "pair_marginals"]
+
+#: From this n on the Triton kernel is faster than plain torch.
+TRITON_BITS = 15
 
 #: The largest n: a sum over 2**30 states takes about 0.2 s on one thread of a CPU.
 MAX_BITS = 30
@@ -71,6 +76,16 @@ def _sum_states(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     if not math.isfinite(beta):
         raise QubolearnError(f"beta={beta} must be finite")
     wide = A if A.dtype == torch.float64 else A.to(torch.float32)
-    method = exhaustive_cpu if A.device.type == "cpu" else exhaustive_torch
-    value, marginals = method.log_partition_and_marginals(wide, beta)
+    value, marginals = _method(wide)(wide, beta)
     return value.to(A.dtype), marginals.to(A.dtype)
+
+
+def _method(A: Tensor) -> Callable[[Tensor, float], tuple[Tensor, Tensor]]:
+    if A.device.type == "cpu":
+        return exhaustive_cpu.log_partition_and_marginals
+    single = A.device.type == "cuda" and A.dtype == torch.float32
+    if single and A.shape[2] >= TRITON_BITS and find_spec("triton"):
+        from qubolearn.solvers import exhaustive_triton
+
+        return exhaustive_triton.log_partition_and_marginals
+    return exhaustive_torch.log_partition_and_marginals
