@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -34,7 +35,10 @@ def evaluate_stages(
     whole = replace(problems[0], stage="all")
     data = whole.sample(instances, stream(seed, split, device=device), split)
     predictors = [_predictor(network, problem, solver) for network, problem in zip(networks, problems, strict=True)]
-    return evaluate_answers(whole, solve_stages(predictors, data.p), data.answer)
+    began = time.perf_counter()
+    answers = solve_stages(predictors, data.p)
+    found = evaluate_answers(whole, answers, data.answer)
+    return replace(found, info={"solve_seconds": time.perf_counter() - began})
 
 
 def _predictor(network: nn.Module, problem: Rotation, solver: Solver) -> Callable[[Tensor], Tensor]:

@@ -12,21 +12,24 @@ from qubolearn.cli.options import add_solver
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.cli.train import pick_device
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.evaluation import evaluate
+from qubolearn.evaluation import Evaluation, evaluate
 from qubolearn.problems import Problem
+from qubolearn.problems.rotation import Rotation
 from qubolearn.provenance import provenance
 from qubolearn.runs import Run
 from qubolearn.solvers import make_solver
+from qubolearn.staged import evaluate_stages
 
 EPILOG = """examples:
   qubolearn evaluate runs/k4 --instances 5000 --seed 7
   qubolearn evaluate runs/k4 --solver annealing:reads=20,sweeps=50,seed=1
   qubolearn evaluate runs/k4 --solver quantum:seed=1          simulated quantum annealing
-  qubolearn evaluate runs/rotation --set noise=0.2            another option of the problem than in training"""
+  qubolearn evaluate runs/alpha runs/beta runs/gamma --set noise=0.2
+                                                              three stages, and another option than in training"""
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    parser.add_argument("run", metavar="DIR", help="run folder of a training")
+    parser.add_argument("runs", nargs="+", metavar="DIR", help="run folder; three for the stages of rotation")
     add_solver(parser)
     parser.add_argument("--instances", type=int, default=2000, metavar="N", help="instances to score [2000]")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="which instances [0]")
@@ -39,31 +42,40 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
-    here = Run.open(args.run)
-    problem = change_options(here.problem, args.set)
     if args.instances < 1:
         raise QubolearnError(f"--instances {args.instances}; want at least 1")
-    if (problem.input_size, problem.bits) != (here.problem.input_size, here.problem.bits):
-        raise QubolearnError(f"{problem} has another size than the run's {here.problem}; train a run for it")
-    device = pick_device(args.device)
-    network = here.network().to(device)
-    with output.progress(f"{problem.name}, {args.solver}", 1):
-        found = evaluate(network, problem, make_solver(args.solver), args.instances, args.seed, args.split, device)
+    runs = [Run.open(folder) for folder in args.runs]
+    problem, found = _evaluate(args, runs, output)
     headline = f"{problem.metric}_projected" if args.project else problem.metric
     if headline not in found.metrics:
         raise QubolearnError(f"{problem.name} has no projection; leave out --project")
     extra = [(name, f"{value:.4g}") for name, value in found.info.items() if isinstance(value, float)]
-    title = f"{problem}, solver {args.solver} ({found.info['source']}), seed {args.seed}"
+    source = found.info.get("source", "exact")
+    title = f"{problem}, solver {args.solver} ({source}), seed {args.seed}"
     output.table(title, [f"on {found.instances} {args.split} instances", ""], [*metric_rows(found), *extra])
-    header = {"problem": problem.name, "method": here.config.method, "solver": args.solver, "split": args.split}
-    output.result(
-        **header,
-        seed=args.seed,
-        headline=found.metrics[headline],
-        seconds=found.info["solve_seconds"],
-        **found.as_dict(),
-        **provenance(),
-    )
+    header = {"problem": problem.name, "method": runs[0].config.method, "solver": args.solver, "split": args.split}
+    result = {**header, "seed": args.seed, "headline": found.metrics[headline], **found.as_dict(), **provenance()}
+    output.result(seconds=found.info["solve_seconds"], **result)
+
+
+def _evaluate(args: argparse.Namespace, runs: Sequence[Run], output: Output) -> tuple[Problem, Evaluation]:
+    device = pick_device(args.device)
+    solver = make_solver(args.solver)
+    problems = [change_options(here.problem, args.set) for here in runs]
+    for here, changed in zip(runs, problems, strict=True):
+        if (changed.input_size, changed.bits) != (here.problem.input_size, here.problem.bits):
+            raise QubolearnError(f"{changed} has another size than the run's {here.problem}; train a run for it")
+    networks = [here.network().to(device) for here in runs]
+    with output.progress(f"{problems[0].name}, {args.solver}", 1):
+        if len(runs) == 1:
+            return problems[0], evaluate(
+                networks[0], problems[0], solver, args.instances, args.seed, args.split, device
+            )
+        if not all(isinstance(problem, Rotation) for problem in problems):
+            raise QubolearnError(f"{len(runs)} runs; only the three stages of rotation are evaluated together")
+        stages = [problem for problem in problems if isinstance(problem, Rotation)]
+        found = evaluate_stages(networks, stages, solver, args.instances, args.seed, args.split, device)
+        return replace(stages[0], stage="all"), found
 
 
 def change_options(problem: Problem, settings: Sequence[str]) -> Problem:
