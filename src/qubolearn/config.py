@@ -112,7 +112,9 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-# RandGraph from k = 5 on: two or more cells of Pegasus, and longer.
+# RandGraph from k = 5 on: two or more cells of Pegasus, and longer. From k = 6 on the paper's network needs a width and
+# a time that the permutation-aware one does not.
+_MATCHING = {"network": "matching", "hidden": 64, "loss": "pseudo", "epochs": 40, "topology": "pegasus"}
 _LARGER_GRAPHS: Mapping[str, Mapping[str, Any]] = {
     "paper": {"epochs": 450, "learning_rate": 1e-5, "topology": "pegasus"},
     "best": {"epochs": 300, "topology": "pegasus"},
@@ -131,6 +133,8 @@ def preset(name: str, problem: Problem, **overrides: Any) -> TrainConfig:
     config = replace(TrainConfig(), **dict(table.get(problem.name, table[""])))
     if problem.name == "randgraph" and getattr(problem, "k", 4) >= 5:
         config = replace(config, **_LARGER_GRAPHS[name])
+    if name == "best" and problem.name == "randgraph" and getattr(problem, "k", 4) >= 6:
+        config = replace(config, **_MATCHING)
     config = replace(config, **overrides)
     if config.method != "quant":
         config = replace(config, topology="diagonal")
