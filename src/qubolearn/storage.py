@@ -99,10 +99,13 @@ def read_text(path: Path, limit: int = MAX_JSON) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def read_tensors(path: Path, like: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_tensors(
+    path: Path, like: Mapping[str, Tensor], finite: bool = True
+) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors and metadata of a safetensors file, which cannot execute anything.
 
-    Names, shapes and types must be those of ``like``, which is checked before any tensor is read.
+    Names, shapes and types must be those of ``like``, which is checked before any tensor is read, and all numbers
+    must be finite, unless ``finite`` is False.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -117,7 +120,7 @@ def read_tensors(path: Path, like: Mapping[str, Tensor]) -> tuple[dict[str, Tens
             raise
         raise QubolearnError(f"{path} is not a readable safetensors file ({error})") from error
     for name, tensor in tensors.items():
-        if tensor.dtype != like[name].dtype or not bool(torch.isfinite(tensor).all()):
+        if tensor.dtype != like[name].dtype or (finite and not bool(torch.isfinite(tensor).all())):
             raise QubolearnError(f"{path}: {name} is not finite {like[name].dtype}; is the file damaged?")
     return tensors, metadata
 

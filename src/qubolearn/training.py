@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from qubolearn.config import TrainConfig
-from qubolearn.errors import QubolearnError
+from qubolearn.distributed import ALONE, Peers, add_up
 from qubolearn.evaluation import evaluate_bits
+from qubolearn.faults import keep_fault
 from qubolearn.losses import mlp_loss
 from qubolearn.networks import QuboNetwork, build_network
 from qubolearn.objectives import OBJECTIVES, Context
 from qubolearn.problems.contract import Instances, Problem
+from qubolearn.qubo import NonFiniteError
 from qubolearn.randomness import derive_seed, stream
 from qubolearn.runs import Run
 from qubolearn.solvers import ExhaustiveSearch, Solver, make_solver
@@ -64,10 +66,12 @@ def train(
     device: torch.device | str = "cpu",
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] = lambda: False,
+    peers: Peers = ALONE,
 ) -> QuboNetwork:
     """Train a network for a problem; with a run folder, keep metrics, checkpoints and the model there, and resume.
 
     ``stop`` is asked after every step; where it answers True, the state is saved and the network returned as it is.
+    With ``peers``, this process does its share of every step; all of them read the run, the first one writes it.
     """
     with one_thread(device):
         network = new_network(problem, config).to(device)
@@ -77,42 +81,51 @@ def train(
         if config.standardise:
             network.standardise.fit(data.epoch(0).p)
         start = run.restore(network, optimizer) if run else 0
-        if run and start == 0:
-            run.log(step=0, **validation_scores(network, problem, held_out))
+        writer = run if peers.rank == 0 else None
+        if writer and start == 0:
+            writer.log(step=0, **validation_scores(network, problem, held_out))
 
-        watched = evaluation_steps(config)
+        watched = evaluation_steps(config) if peers.rank == 0 else set()
         began = saved = time.perf_counter()
         for step in range(start, config.steps):
             optimizer.param_groups[0]["lr"] = learning_rate(config, step)
-            loss = batch_loss(network, problem, config, data.batch(step), step)
+            batch = data.batch(step)
             optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
+            with keep_fault(run, config, network, batch, step):
+                loss = batch_loss(network, problem, config, batch, step, peers)
+                loss.backward()  # type: ignore[no-untyped-call]
+                value = _finite(*add_up(network, loss, peers))
             optimizer.step()
 
-            done, value, scores = step + 1, _finite(loss, step, config), None
+            done, scores = step + 1, None
             if done in watched:
                 scores = validation_scores(network, problem, held_out)
-                if run:
-                    run.log(step=done, loss=value, seconds=time.perf_counter() - began, **scores)
+                if writer:
+                    writer.log(step=done, loss=value, seconds=time.perf_counter() - began, **scores)
             report(Progress(done, config.steps, value, scores))
-            stopping = stop()
-            if run and (stopping or time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS):
-                run.checkpoint(network, optimizer, done)
+            stopping = peers.largest(stop())
+            if writer and (stopping or time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS):
+                writer.checkpoint(network, optimizer, done)
                 saved = time.perf_counter()
             if stopping:
                 return network.eval()
-        if run:
-            run.finish(network, optimizer, config.steps)
+        if writer:
+            writer.finish(network, optimizer, config.steps)
         return network.eval()
 
 
-def batch_loss(network: QuboNetwork, problem: Problem, config: TrainConfig, batch: Instances, step: int) -> Tensor:
-    """The mean loss of a batch: p -> network -> A -> solver -> loss."""
-    A, features = network.couplings(batch.p)
-    values = OBJECTIVES[config.loss](A, batch, Context(problem, _solver_of(config, step), config))
+def batch_loss(
+    network: QuboNetwork, problem: Problem, config: TrainConfig, batch: Instances, step: int, peers: Peers = ALONE
+) -> Tensor:
+    """The mean loss of a batch, or this process's part of it: p -> network -> A -> solver -> loss."""
+    share = peers.share(batch)
+    A, features = network.couplings(share.p)
+    # no two processes draw the same random numbers
+    solver = _solver_of(config, step * peers.size + peers.rank)
+    values = OBJECTIVES[config.loss](A, share, Context(problem, solver, config))
     if config.weight_mlp:
         values = values + config.weight_mlp * mlp_loss(features)
-    return values.mean()
+    return values.mean() * (len(share.p) / len(batch.p))
 
 
 def new_network(problem: Problem, config: TrainConfig) -> QuboNetwork:
@@ -148,22 +161,21 @@ def validation_scores(network: QuboNetwork, problem: Problem, held_out: Instance
     return {**evaluate_bits(problem, x_star, held_out).as_dict(), "couplings": A[0].tolist()}
 
 
-def _solver_of(config: TrainConfig, step: int) -> Solver:
-    """The training solver with the randomness of one step."""
+def _solver_of(config: TrainConfig, draw: int) -> Solver:
+    """The training solver with the randomness of one step of one process."""
     solver = make_solver(config.solver)
     if getattr(solver, "seed", "absent") == "absent":
         return solver
-    return replace(solver, seed=derive_seed(config.seed, "solver", step))  # type: ignore[type-var]
+    return replace(solver, seed=derive_seed(config.seed, "solver", draw))  # type: ignore[type-var]
 
 
-def _finite(loss: Tensor, step: int, config: TrainConfig) -> float:
-    value = loss.item()
-    if not math.isfinite(value):
-        raise QubolearnError(
-            f"the loss is {value} at step {step} (seed {config.seed}, epoch {step // config.steps_per_epoch}); "
-            f"lower learning_rate={config.learning_rate} or look for outliers in p"
-        )
-    return value
+def _finite(loss: float, gradient: float) -> float:
+    """The loss, where it and the norm of its gradient are finite: a step along NaN would end the network."""
+    if not math.isfinite(loss):
+        raise NonFiniteError(f"the loss is {loss}")
+    if not math.isfinite(gradient):
+        raise NonFiniteError(f"the loss is {loss:g}, but its gradient has norm {gradient}")
+    return loss
 
 
 class _Batches:

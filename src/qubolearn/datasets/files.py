@@ -37,11 +37,13 @@ def data_folder(name: str, remedy: str = "") -> Path:
     return folder
 
 
-def load_npz(path: Path | str, required: Mapping[str, tuple[str, int]]) -> dict[str, np.ndarray[Any, Any]]:
+def load_npz(
+    path: Path | str, required: Mapping[str, tuple[str, int]], finite: bool = True
+) -> dict[str, np.ndarray[Any, Any]]:
     """The arrays that ``required`` names, as ``{name: (dtype kinds, dimensions)}``, e.g. ``{"points": ("f", 2)}``.
 
-    Every other array in the file is left unread. Pickled arrays, arrays larger than the file says and non-finite
-    numbers are refused.
+    Every other array in the file is left unread. Pickled arrays, arrays larger than the file says and (unless
+    ``finite`` is False) non-finite numbers are refused.
     """
     path = Path(path)
     if not path.is_file():
@@ -59,7 +61,7 @@ def load_npz(path: Path | str, required: Mapping[str, tuple[str, int]]) -> dict[
             for name, (kinds, dimensions) in required.items():
                 with archive.open(f"{name}.npy") as member:
                     array = _read_npy(member, sizes[f"{name}.npy"])
-                _check_array(array, kinds, dimensions, f"{path}: array {name!r}")
+                _check_array(array, kinds, dimensions, finite, f"{path}: array {name!r}")
                 arrays[name] = array
             return arrays
     except QubolearnError:
@@ -84,12 +86,12 @@ def _read_npy(member: IO[bytes], size: int) -> np.ndarray[Any, Any]:
     return data.reshape(shape, order="F" if fortran else "C")
 
 
-def _check_array(array: np.ndarray[Any, Any], kinds: str, dimensions: int, what: str) -> None:
+def _check_array(array: np.ndarray[Any, Any], kinds: str, dimensions: int, finite: bool, what: str) -> None:
     if array.dtype.kind not in kinds or array.ndim != dimensions:
         raise QubolearnError(
             f"{what} is {array.dtype} with {array.ndim} dimensions; want kind {' or '.join(kinds)} with {dimensions}"
         )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
         raise QubolearnError(f"{what} holds numbers that are not finite; fetch it anew")
 
 

@@ -1,0 +1,100 @@
+"""One training on several processes: each takes its share of every batch, and all take the same step.
+
+``torchrun --nproc-per-node 2 -m qubolearn train ...`` starts them. Every process draws the same batch from (seed, step)
+and keeps rows rank, rank + size, ... of it; gradients are added up, so that a step is that of one process on the whole
+batch up to rounding. One process writes the run.
+
+DistributedDataParallel adds up the same numbers, but lays them out anew after its first backward pass. From three
+processes on the layout decides the order of additions, so a run that was stopped and resumed would end in other bits.
+Here all gradients travel as one vector in the order of the parameters.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from qubolearn.errors import QubolearnError
+from qubolearn.problems.contract import Instances
+
+__all__ = ["ALONE", "Peers", "add_up", "process_group"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The processes of one training, and which of them this is."""
+
+    rank: int = 0
+    size: int = 1
+
+    def share(self, batch: Instances) -> Instances:
+        """This process's rows of a batch."""
+        if self.size == 1:
+            return batch
+        if len(batch.p) < self.size:
+            raise QubolearnError(f"a batch of {len(batch.p)} instances for {self.size} processes; want one for each")
+        return Instances(*(tensor[self.rank :: self.size] for tensor in batch))
+
+    def reduce(self, values: Tensor, operation: Literal["SUM", "MAX"] = "SUM") -> Tensor:
+        """``values`` added up over all processes, or their maximum, in place."""
+        if self.size > 1:
+            try:
+                dist.all_reduce(values, getattr(dist.ReduceOp, operation))
+            except RuntimeError as error:
+                raise QubolearnError(
+                    "another process of this training has ended; run the same command again to go on from the last "
+                    f"checkpoint ({' '.join(str(error).split())[:80]})"
+                ) from error
+        return values
+
+    def largest(self, value: int) -> int:
+        """The largest value that any process has."""
+        return value if self.size == 1 else int(self.reduce(torch.tensor(value), "MAX").item())
+
+    def first(self, make: Callable[[], T]) -> T:
+        """What ``make`` returns here, called in the first process before it is called in the others."""
+        if self.rank > 0:
+            self.largest(0)
+        made = make()
+        if self.rank == 0:
+            self.largest(0)
+        return made
+
+
+ALONE = Peers()
+
+
+def add_up(network: nn.Module, loss: Tensor, peers: Peers) -> tuple[float, float]:
+    """Add up loss and gradients over all processes; returns the loss and the norm of the gradient."""
+    gradients = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
+    flat = peers.reduce(torch.cat([loss.detach().reshape(1), *(gradient.flatten() for gradient in gradients)]))
+    if peers.size > 1:
+        totals = torch.split(flat[1:], [gradient.numel() for gradient in gradients])
+        for gradient, total in zip(gradients, totals, strict=True):
+            gradient.copy_(total.view_as(gradient))
+    value, norm = torch.stack([flat[0], flat[1:].norm()]).tolist()
+    return value, norm
+
+
+@contextmanager
+def process_group() -> Iterator[Peers]:
+    """The processes that torchrun started, or this one alone."""
+    if not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
+        yield ALONE
+        return
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    dist.init_process_group("gloo")
+    try:
+        yield Peers(dist.get_rank(), dist.get_world_size())
+    finally:
+        dist.destroy_process_group()
