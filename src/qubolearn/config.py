@@ -114,7 +114,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 # RandGraph from k = 5 on: two or more cells of Pegasus, and longer. From k = 6 on the paper's network needs a width and
 # a time that the permutation-aware one does not.
-_MATCHING = {"network": "matching", "hidden": 64, "loss": "pseudo", "epochs": 40, "topology": "pegasus"}
+_MATCHING: Mapping[str, Any] = {"network": "matching", "hidden": 64, "loss": "pseudo", "epochs": 40, "topology": "pegasus"}
 _LARGER_GRAPHS: Mapping[str, Mapping[str, Any]] = {
     "paper": {"epochs": 450, "learning_rate": 1e-5, "topology": "pegasus"},
     "best": {"epochs": 300, "topology": "pegasus"},

@@ -69,7 +69,7 @@ def energies(A: Tensor, x: Tensor) -> Tensor:
     batch, n = A.shape[0], A.shape[-1]
     if x.shape[0] != batch or x.shape[-1] != n:
         raise QubolearnError(f"states {list(x.shape)} do not fit QUBOs {list(A.shape)}: want [{batch}, ..., {n}]")
-    rows = x.to(A.dtype).reshape(batch, -1, n)
+    rows = x.to(A.dtype).reshape(batch, math.prod(x.shape[1:-1]), n)
     return ((rows @ A) * rows).sum(-1).reshape(x.shape[:-1])
 
 
