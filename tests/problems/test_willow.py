@@ -124,22 +124,32 @@ def test_splits_share_no_image(small: Path) -> None:
 def test_noise_is_for_training_only(small: Path) -> None:
     for split in SPLITS:
         clean = Willow().sample(50, torch.Generator().manual_seed(2), split)
-        for noisy in (Willow(jitter=0.1), Willow(blur=0.1)):
+        for noisy in (Willow(jitter=0.1), Willow(rotate=0.3)):
             instances = noisy.sample(50, torch.Generator().manual_seed(2), split)
             assert torch.equal(instances.answer, clean.answer)
             assert torch.equal(instances.p, clean.p) == (split != "train")
 
 
-def test_blur_touches_appearance_and_jitter_geometry(small: Path) -> None:
-    def difference(problem: Willow) -> torch.Tensor:
-        clean = Willow().sample(20, torch.Generator().manual_seed(3)).p
-        return (problem.sample(20, torch.Generator().manual_seed(3)).p - clean).abs().mean(0).reshape(16, 16)
+def test_noise_touches_geometry_alone(small: Path) -> None:
+    pairs = Willow().sample_pairs(20, torch.Generator().manual_seed(3))
+    clean = Willow().weights(pairs)
+    for noisy in (Willow(rotate=0.3), Willow(jitter=0.1)):
+        difference = noisy.weights(pairs, torch.Generator().manual_seed(4)) - clean
+        assert torch.equal(difference.diagonal(dim1=1, dim2=2), torch.zeros(20, 16))
+        assert float(difference.abs().amax((1, 2)).min()) > 0
 
-    blur, jitter = difference(Willow(blur=0.1)), difference(Willow(jitter=0.1))
-    assert float(blur.diagonal().min()) > 0
-    assert float((blur - blur.diag().diag()).max()) == 0
-    assert float(jitter.diagonal().max()) == 0
-    assert float(jitter.max()) > 0
+
+def test_turning_keeps_lengths_and_turns_directions(small: Path) -> None:
+    pairs = Willow().sample_pairs(20, torch.Generator().manual_seed(3))
+    _, x, y = Willow().observations(pairs)
+    _, x_turned, y_turned = Willow(rotate=0.3).observations(pairs, torch.Generator().manual_seed(4))
+    assert torch.equal(y, y_turned)
+    assert torch.allclose(torch.cdist(x, x), torch.cdist(x_turned, x_turned), atol=1e-4)
+    edge, turned = (points[:, 1:] - points[:, :1] for points in (x, x_turned))
+    angles = torch.atan2(turned[..., 1], turned[..., 0]) - torch.atan2(edge[..., 1], edge[..., 0])
+    angles = torch.atan2(angles.sin(), angles.cos())
+    assert torch.allclose(angles, angles[:, :1].expand_as(angles), atol=1e-3)  # one angle per pair
+    assert 0.15 < float(angles[:, 0].std()) < 0.5
 
 
 def test_score_counts_whole_permutations(small: Path) -> None:

@@ -55,10 +55,10 @@ class Willow(Problem):
     """Weight of appearance; 1 - tau is geometry's."""
     eta: float = 0.6
     """Weight of edge directions within geometry; 1 - eta is that of edge lengths."""
+    rotate: float = 0.0
+    """Training only: turn the first image by an angle of this standard deviation, in radians."""
     jitter: float = 0.0
-    """Noise on training keypoints, in units of an image's mean distance between keypoints."""
-    blur: float = 0.0
-    """Noise on training similarities of appearance."""
+    """Training only: noise on keypoints, in units of an image's mean distance between keypoints."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.k <= KEYPOINTS:
@@ -67,7 +67,7 @@ class Willow(Problem):
         for name in ("tau", "eta"):
             if not 0 <= getattr(self, name) <= 1:
                 raise QubolearnError(f"{name}={getattr(self, name)} is a weight; want 0 to 1")
-        for name in ("jitter", "blur"):
+        for name in ("rotate", "jitter"):
             if not 0 <= getattr(self, name) <= 10:
                 raise QubolearnError(f"{name}={getattr(self, name)} is a noise level; want 0 to 10")
 
@@ -102,7 +102,7 @@ class Willow(Problem):
         return Pairs(source, target, order, order.gather(1, P.argsort(1)), P)
 
     def weights(self, pairs: Pairs, noise: Generator | None = None) -> Tensor:
-        """W ``[batch, k², k²]`` of pairs, with this problem's jitter and blur where a source of noise is given."""
+        """W ``[batch, k², k²]`` of pairs, turned and jittered where a source of noise is given."""
         similarity, x, y = self.observations(pairs, noise)
         direction, length = direction_and_length(x, y)
         return combined_weights(similarity, direction, length, self.tau, self.eta)
@@ -115,11 +115,11 @@ class Willow(Problem):
         rows = pairs.source[:, None] * KEYPOINTS + pairs.source_keypoints
         columns = pairs.target[:, None] * KEYPOINTS + pairs.target_keypoints
         similarity = data.similarity[rows[:, :, None], columns[:, None, :]]
+        if noise is not None and self.rotate:
+            x = _turned(x, self.rotate * torch.randn(len(x), generator=noise, device=x.device))
         if noise is not None and self.jitter:
             x = x + self.jitter * torch.randn(x.shape, generator=noise, device=x.device)
             y = y + self.jitter * torch.randn(y.shape, generator=noise, device=y.device)
-        if noise is not None and self.blur:
-            similarity = similarity + self.blur * torch.randn(similarity.shape, generator=noise, device=x.device)
         return similarity, x, y
 
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
@@ -135,6 +135,12 @@ class Willow(Problem):
 
     def score(self, answer: Tensor, answer_true: Tensor) -> dict[str, Tensor]:
         return {"accuracy": (answer == answer_true).all(-1).float()}
+
+
+def _turned(x: Tensor, angle: Tensor) -> Tensor:
+    """Points ``[batch, k, 2]`` turned about the origin by angles ``[batch]``."""
+    sin, cos = angle.sin()[:, None], angle.cos()[:, None]
+    return torch.stack([cos * x[..., 0] - sin * x[..., 1], sin * x[..., 0] + cos * x[..., 1]], -1)
 
 
 def split_images(images: WillowImages, split: Split) -> dict[str, list[int]]:
