@@ -19,6 +19,7 @@ import torch
 from qubolearn.cli.options import add_fields, add_problem, chosen, problem_from
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.config import PRESETS, TrainConfig, preset
+from qubolearn.distributed import ALONE, Peers, process_group
 from qubolearn.errors import QubolearnError, missing_extra
 from qubolearn.evaluation import Evaluation, evaluate
 from qubolearn.provenance import provenance
@@ -32,8 +33,13 @@ EPILOG = """examples:
   qubolearn train randgraph --k 5 --topology pegasus --out runs/k5
   qubolearn train randgraph --preset paper --seed 1 --out runs/paper
   qubolearn train randgraph --loss hinge --solver annealing:reads=20,sweeps=100 --out runs/annealed
+  torchrun --nproc-per-node 2 -m qubolearn train randgraph --out runs/two   on two processes
 
+Ctrl-C or SIGTERM ends the step, saves it and exits with 130 or 143.
 DIR gets config.json, metrics.jsonl, checkpoint.safetensors, model.safetensors and result.json."""
+
+#: torchrun hands a Ctrl-C on to processes that had it already; what comes later is a person's second one.
+SECONDS_BETWEEN_INTERRUPTS = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
@@ -53,15 +59,21 @@ def run(args: argparse.Namespace, output: Output) -> int:
     config = preset(args.preset, problem, **chosen(args, TrainConfig))
     new_network(problem, config)  # a wrong name or size is said before anything is written
     make_solver(config.solver)
-    device = pick_device(args.device)
     folder = Path(args.out or f"runs/{problem.name}-{config.method}-{config.seed}")
-    here = Run.create(folder, problem, config)
-    with stop_on_signals() as caught:
-        seconds = train_with_progress(here, device, output, args.tensorboard, caught)
-        if caught:
-            output.errors.print(f"stopped and saved; to go on, run the same command again (--out {folder})")
-            return 128 + caught[0]
-        found, result = score(here, device, args.test, seconds)
+    with process_group() as peers:
+        if peers.rank > 0:  # one process speaks for all
+            output.json, output.console.quiet, output.errors.quiet = False, True, True
+        device = pick_device(args.device)
+        here = peers.first(lambda: Run.create(folder, problem, config))
+        with stop_on_signals() as caught:
+            seconds = train_with_progress(here, device, output, args.tensorboard, caught, peers)
+            number = peers.largest(caught[0] if caught else 0)
+    if number:
+        output.errors.print(f"stopped and saved; to go on, run the same command again (--out {folder})")
+        return 128 + number
+    if peers.rank > 0:
+        return 0
+    found, result = score(here, device, args.test, seconds)
     write_json(folder / "result.json", result)
     show(output, here, found, seconds)
     output.say(f"run folder: {folder}")
@@ -81,11 +93,22 @@ def pick_device(name: str | None) -> torch.device:
 
 @contextmanager
 def stop_on_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM instead of dying, so that the step in progress ends and is saved."""
+    """Collect SIGINT and SIGTERM instead of dying, so that the step in progress ends and is saved.
+
+    A second Ctrl-C, where a step takes too long to wait for, stops at once and loses what came after the checkpoint.
+    """
     caught: list[int] = []
-    before = {
-        name: signal.signal(name, lambda number, _: caught.append(number)) for name in (signal.SIGINT, signal.SIGTERM)
-    }
+    first = 0.0
+
+    def handle(number: int, _: object) -> None:
+        nonlocal first
+        if not caught:
+            first = time.monotonic()
+        elif number == signal.SIGINT and time.monotonic() - first > SECONDS_BETWEEN_INTERRUPTS:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    before = {name: signal.signal(name, handle) for name in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield caught
     finally:
@@ -94,14 +117,20 @@ def stop_on_signals() -> Iterator[list[int]]:
 
 
 def train_with_progress(
-    here: Run, device: torch.device, output: Output, tensorboard: bool = False, caught: Sequence[int] = ()
+    here: Run,
+    device: torch.device,
+    output: Output,
+    tensorboard: bool = False,
+    caught: Sequence[int] = (),
+    peers: Peers = ALONE,
 ) -> float:
     """Train the run to its end under a progress bar; the seconds that it took."""
     config, began = here.config, time.perf_counter()
     if here.finished:
         output.say(f"{here.folder} is trained already")
-        return float(here.metrics()[-1]["seconds"])
-    writer = _tensorboard(here.folder) if tensorboard else None
+        known = [float(record["seconds"]) for record in here.metrics() if "seconds" in record]
+        return known[-1] if known else 0.0
+    writer = _tensorboard(here.folder) if tensorboard and peers.rank == 0 else None
     title = f"{here.problem.name} {config.method} L{config.layers} H{config.hidden}"
     with output.progress(title, config.steps) as bar:
         task = bar.task_ids[0]
@@ -119,7 +148,7 @@ def train_with_progress(
             if progress.scores or progress.step % 10 == 0:
                 bar.update(task, completed=progress.step, note=f"loss {progress.loss:.4f}{latest}")
 
-        train(here.problem, config, here, device, report, stop=lambda: bool(caught))
+        train(here.problem, config, here, device, report, stop=lambda: bool(caught), peers=peers)
     if writer:
         writer.close()
     return time.perf_counter() - began
