@@ -51,12 +51,54 @@ def graphs_at_scale(seeds: int, quick: bool) -> list[Job]:
     """RandGraph beyond the paper: k = 4 ... 8 under the best presets, one bit per physical qubit."""
     made = []
     for k in (4, 5) if quick else (4, 5, 6, 7, 8):
-        for network in ("mlp", "matching"):
-            overrides: dict[str, Any] = {"network": network}
-            if quick:
-                overrides |= {"epochs": 3}
+        for method in METHODS:
+            overrides: dict[str, Any] = {"method": method} | ({"epochs": 3} if quick else {})
             options = {"problem": {"name": "randgraph", "k": k}, "protocol": "best", "overrides": overrides}
-            made += [Job("randgraph-scale", f"k={k}", network, seed, "train", options) for seed in range(seeds)]
+            made += [Job("randgraph-scale", f"k={k}", method, seed, "train", options) for seed in range(seeds)]
+    return made
+
+
+def success_probabilities(seeds: int, quick: bool) -> list[Job]:
+    """One simulated quantum anneal with control errors: ours against QGM's QUBOs (20 qubits at most on a CPU)."""
+    made = []
+    for k in (4,) if quick else (4, 5):
+        tests = [{"label": "quantum", "solver": "quantum:seed=0", "instances": 20 if quick else 141}]
+        overrides = {"epochs": 3} if quick else {}
+        problem = {"name": "randgraph", "k": k}
+        ours = {"problem": problem, "protocol": "best", "overrides": overrides, "tests": tests}
+        made += [Job("success", f"k={k}", "ours", seed, "train", ours) for seed in range(seeds)]
+        for variant in ("inserted", "baseline", "row-wise") if k == 4 else ("inserted",):
+            options = {"variant": variant, "k": k, "solver": "quantum:seed=0", "instances": 4 if quick else 141}
+            made += [Job("success", f"k={k}", f"QGM {variant}", seed, "qgm", options) for seed in range(seeds)]
+    return made
+
+
+def training_solvers(seeds: int, quick: bool) -> list[Job]:
+    """The paper's loss trained through exact search, annealing and simulated quantum annealing."""
+    made = []
+    for solver in ("exhaustive", "annealing", "quantum"):
+        overrides = {"solver": solver, "epochs": 1 if quick else 25, "instances": 141 if quick else 5640}
+        options = {"problem": {"name": "randgraph", "k": 4}, "protocol": "paper", "overrides": overrides}
+        row = "k=4, L5 H78, 25 epochs"
+        made += [Job("training-solver", row, solver, seed, "train", options) for seed in range(seeds)]
+    return made
+
+
+def willow(seeds: int, quick: bool) -> list[Job]:
+    """Willow: quant, diag and pure on real images, and Direct on the same W."""
+    made = []
+    problem = {"name": "willow", "k": 4}
+    for protocol in ("paper", "best"):
+        for method in METHODS:
+            overrides: dict[str, Any] = {"method": method}
+            if protocol == "paper":
+                overrides["solver"] = "exhaustive"
+            if quick:
+                overrides["epochs"] = 2
+            options = {"problem": problem, "protocol": protocol, "overrides": overrides}
+            made += [Job("willow", f"k=4, {protocol}", method, seed, "train", options) for seed in range(seeds)]
+    direct = {"method": "direct", "problem": problem}
+    made += [Job("willow", "k=4, best", "direct", seed, "baseline", direct) for seed in range(seeds)]
     return made
 
 
@@ -72,6 +114,24 @@ ENTRIES: Mapping[str, Entry] = {
         "exhaustive.accuracy",
         True,
         graphs_at_scale,
+    ),
+    "success": Entry(
+        "Probability that one simulated quantum anneal with control errors finds the solution",
+        "quantum.success_probability",
+        True,
+        success_probabilities,
+    ),
+    "training-solver": Entry(
+        "The paper's loss trained through three solvers: accuracy before projection (Table 4, at k=4)",
+        "exhaustive.accuracy",
+        True,
+        training_solvers,
+    ),
+    "willow": Entry(
+        "Willow k=4, 8 Chimera qubits: accuracy before projection on unseen images (Table 1b)",
+        "exhaustive.accuracy",
+        True,
+        willow,
     ),
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from qubolearn.errors import QubolearnError
 from qubolearn.experiments.tasks import TASKS
@@ -110,7 +113,9 @@ def _outcomes(jobs: Sequence[Job], store: Store, processes: int) -> Iterator[Out
             yield run_job(job, store)
         return
     # spawn, since forked children of a process that has used threads or CUDA may hang
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+    threads = max(1, (os.cpu_count() or 1) // processes)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
         for future in as_completed([pool.submit(run_job, job, store) for job in left]):
             yield future.result()
 

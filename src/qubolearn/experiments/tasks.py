@@ -9,13 +9,22 @@ from typing import Any
 
 import torch
 
+from qubolearn.baselines import evaluate_baseline
+from qubolearn.baselines.qgm import qgm
 from qubolearn.config import preset
-from qubolearn.evaluation import evaluate
-from qubolearn.problems import make_problem
+from qubolearn.evaluation import Evaluation, evaluate
+from qubolearn.networks import QuboNetwork
+from qubolearn.problems import Problem, make_problem
+from qubolearn.problems.rotation import STAGES, Rotation
+from qubolearn.randomness import stream
 from qubolearn.solvers import make_solver
+from qubolearn.staged import evaluate_stages
 from qubolearn.training import train
 
-__all__ = ["TASKS", "train_and_evaluate"]
+__all__ = ["TASKS"]
+
+Tests = Sequence[Mapping[str, Any]]  # each with a label, and a solver or options of the problem to set
+PLAIN: Tests = ({"label": "exhaustive"},)
 
 
 def train_and_evaluate(
@@ -23,26 +32,94 @@ def train_and_evaluate(
     problem: Mapping[str, Any],
     protocol: str,
     overrides: Mapping[str, Any] | None = None,
-    tests: Sequence[Mapping[str, Any]] = ({"label": "exhaustive"},),
+    tests: Tests = PLAIN,
     instances: int = 2000,
 ) -> dict[str, Any]:
-    """Train once, then score on unseen test instances under each of ``tests``: a solver, options of the problem."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """Train one network, then score it on unseen instances under each of the tests."""
     made = make_problem(**problem)
-    config = preset(protocol, made, seed=seed, **(overrides or {}))
-    began = time.perf_counter()
-    network = train(made, config, device=device)
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    metrics: dict[str, Any] = {"training_seconds": round(time.perf_counter() - began, 3), "device": device.type}
+    network, seconds = _trained(made, protocol, seed, overrides)
+    metrics: dict[str, Any] = {"training_seconds": seconds, "device": _device().type}
     for test in tests:
         changed = replace(made, **test.get("set", {}))  # type: ignore[type-var]
-        solver = make_solver(test.get("solver", "exhaustive"))
-        found = evaluate(network, changed, solver, instances, seed, device=device)
-        metrics[test["label"]] = {**found.metrics, "hamming": found.hamming, **found.info}
+        found = evaluate(network, changed, _solver(test), test.get("instances", instances), seed, device=_device())
+        metrics[test["label"]] = _plain(found)
     return metrics
 
 
-TASKS: Mapping[str, Callable[..., dict[str, Any]]] = {
+def train_stages(
+    seed: int,
+    problem: Mapping[str, Any],
+    protocol: str,
+    overrides: Mapping[str, Any] | None = None,
+    tests: Tests = PLAIN,
+    instances: int = 2000,
+) -> dict[str, Any]:
+    """Train one network per angle of a rotation, then score all three together."""
+    whole = make_problem(**problem)
+    assert isinstance(whole, Rotation)
+    stages = [replace(whole, stage=stage) for stage in STAGES]
+    trained = [_trained(stage, protocol, seed, overrides) for stage in stages]
+    metrics: dict[str, Any] = {"training_seconds": sum(s for _, s in trained), "device": _device().type}
+    for test in tests:
+        changed = [replace(stage, **test.get("set", {})) for stage in stages]
+        networks = [network for network, _ in trained]
+        count = test.get("instances", instances)
+        metrics[test["label"]] = _plain(
+            evaluate_stages(networks, changed, _solver(test), count, seed, device=_device())
+        )
+    return metrics
+
+
+def baseline(
+    seed: int, method: str, problem: Mapping[str, Any], tests: Tests = PLAIN, instances: int = 2000
+) -> dict[str, Any]:
+    """Score a method without learning on the same instances."""
+    made = make_problem(**problem)
+    metrics: dict[str, Any] = {}
+    for test in tests:
+        changed = replace(made, **test.get("set", {}))  # type: ignore[type-var]
+        found = evaluate_baseline(method, changed, _solver(test), test.get("instances", instances), seed)
+        metrics[test["label"]] = _plain(found)
+    return metrics
+
+
+def qgm_success(seed: int, variant: str, k: int, solver: str, instances: int = 141) -> dict[str, Any]:
+    """How often one simulated quantum anneal of QGM's QUBO of a RandGraph instance ends in the right permutation."""
+    data = make_problem("randgraph", k=k).sample(instances, stream(seed, "test"), "test")
+    made = qgm(data.p.reshape(instances, k * k, k * k), variant)  # type: ignore[arg-type]
+    solution = make_solver(solver)(made.A, 1)
+    right = (made.decode(solution.states[:, 0]) == data.answer).all(-1)
+    success = solution.info["success_probability"]
+    found = {"accuracy": right.double().mean().item(), "success_probability": success.double().mean().item()}
+    return {"quantum": {**found, "source": solution.info["source"], "qubits": made.A.shape[1]}}
+
+
+def _device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _solver(test: Mapping[str, Any]) -> Any:
+    return make_solver(test.get("solver", "exhaustive"))
+
+
+def _trained(
+    problem: Problem, protocol: str, seed: int, overrides: Mapping[str, Any] | None
+) -> tuple[QuboNetwork, float]:
+    began = time.perf_counter()
+    network = train(problem, preset(protocol, problem, seed=seed, **(overrides or {})), device=_device())
+    if _device().type == "cuda":
+        torch.cuda.synchronize()
+    return network, round(time.perf_counter() - began, 3)
+
+
+def _plain(found: Evaluation) -> dict[str, Any]:
+    flat = found.as_dict()
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}
+
+
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "train": train_and_evaluate,
+    "stages": train_stages,
+    "baseline": baseline,
+    "qgm": qgm_success,
 }
