@@ -82,6 +82,7 @@ def test_compact_form(tmp_path: Path) -> None:
         shape_json(SQUARE[:2]),
         shape_json([(0, 0)] * 9),
         shape_json([(0, 0), (1, 1), (float("nan"), 0)]),
+        shape_json([(0, 0), (1, 1), (1e300, 0)]),
     ],
 )
 def test_bad_shapes_are_refused(tmp_path: Path, text: str) -> None:
@@ -102,7 +103,12 @@ def test_oversized_shapes_and_broken_archives_are_refused(tmp_path: Path, monkey
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.recursive(st.none() | st.floats() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=4)))
+@given(
+    st.recursive(
+        st.none() | st.floats() | st.text(max_size=3) | st.fixed_dictionaries({"x": st.floats(), "y": st.floats()}),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("xyz"), inner),
+    )
+)
 def test_any_json_gives_our_error_or_an_outline(tmp_path: Path, points: object) -> None:
     (tmp_path / "fuzz-1.json").write_text(json.dumps({"points": points}))
     with suppress(QubolearnError):

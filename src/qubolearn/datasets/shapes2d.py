@@ -27,6 +27,7 @@ REMEDY = 'fetch it: python -c "from qubolearn.datasets.shapes2d import download;
 COMPACT, ARCHIVE = "shapes2d_outlines.npz", "ShapesJSON.zip"
 MAX_ARCHIVE = 50 * 2**20  # bytes; the archive has 1.8 MB
 MAX_JSON = 2**20  # bytes of one shape; they have about 10 kB
+MAX_COORDINATE = 1e6  # areas stay finite in float32
 #: Three shapes whose file names do not say their class.
 NAMED_OTHERWISE = {"image3a": "artificial", "image3b": "artificial", "image4": "artificial"}
 
@@ -115,8 +116,8 @@ def _outline(text: bytes, what: str) -> np.ndarray[Any, Any]:
         points = np.array([[float(point["x"]), float(point["y"])] for point in json.loads(text)["points"]])
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
         raise QubolearnError(f'{what} is not {{"points": [{{"x": 0.1, "y": 0.2}}, ...]}}') from error
-    if len(points) < 3 or not np.isfinite(points).all():
-        raise QubolearnError(f"{what} has {len(points)} points; want at least 3, all finite")
+    if len(points) < 3 or not (np.abs(points) < MAX_COORDINATE).all():
+        raise QubolearnError(f"{what} has {len(points)} points; want at least 3, coordinates below {MAX_COORDINATE:g}")
     points = points[(points != np.roll(points, 1, axis=0)).any(1)]  # repeats, and the end that is the start again
     if len(points) < 3:
         raise QubolearnError(f"{what} has {len(points)} different points; want at least 3")
