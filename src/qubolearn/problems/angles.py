@@ -82,7 +82,8 @@ class AngleBins:
 
     def encode(self, angle: Tensor) -> Tensor:
         """Angles ``[...]`` -> bits ``[..., bits]``; ``high`` itself falls into the last bin."""
-        outside = ~((angle >= self.low) & (angle <= self.high))  # NaN is outside, too
+        slack = 1e-6 * (self.high - self.low)  # of float32
+        outside = ~((angle >= self.low - slack) & (angle <= self.high + slack))  # NaN is outside, too
         if bool(outside.any()):
             value = angle[outside][0].item()
             raise QubolearnError(

@@ -85,8 +85,7 @@ class PointSet(Problem):
     """Angles by which each training shape is turned."""
 
     def __post_init__(self) -> None:
-        self._bins  # noqa: B018 - raises where bits and range make no sense
-        self._interval()
+        _ = self._bins, self._interval()  # raise where bits, range and interval make no sense
         if self.form not in ("matrix", "features"):
             raise unknown_name("form", self.form, ("matrix", "features"))
         for name in ("noise", "train_noise"):
@@ -125,7 +124,8 @@ class PointSet(Problem):
         All of them are what :meth:`sample` draws from. Instances of one shape follow one another.
         """
         size = _pool_size(self, split)
-        parts = [_clouds(self, split, start) for start in range(0, min(count or size, size), CHUNK)]
+        wanted = size if count is None else min(count, size)
+        parts = [_clouds(self, split, start) for start in range(0, max(1, wanted), CHUNK)]
         return CloudPairs(*(torch.cat(tensors)[:count] for tensors in zip(*parts, strict=True)))
 
     def describe(self, template: Tensor, reference: Tensor) -> Tensor:
