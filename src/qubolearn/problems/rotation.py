@@ -1,16 +1,14 @@
 """Rotations: the turn between two 3D point clouds with matches, as Euler angles, one network per angle or one for all.
 
-R = R_z(α) R_y(β) R_x(γ). A stage finds one angle and undoes it: with H = Σ x yᵀ and x = R y, R_z(α)ᵀH is the
-covariance of the same clouds with α = 0. So the re-encoding between stages needs H alone (:func:`advance`).
+R = R_z(α) R_y(β) R_x(γ), and the clouds are known by their covariance H = Σ x yᵀ, with x = R y.
 
-Wrong matches blur H, and no method that starts from H is better than Procrustes. But they leave Σ x xᵀ and Σ y yᵀ as
-they are, and the turn between the principal axes of these says R as well: the *joint* covariance holds all three.
+Wrong matches blur H, and networks that see H alone end up where Procrustes does. But Σ x xᵀ and Σ y yᵀ stay as they
+are, and the turn between the principal axes of these says R as well: the *joint* covariance holds all three.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple, get_args
@@ -20,10 +18,19 @@ from torch import Generator, Tensor
 
 from qubolearn.datasets.modelnet import load_modelnet
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.problems.angles import AngleBins, Encoding, geodesic_so2, geodesic_so3, rotation_3d
+from qubolearn.problems.angles import AngleBins, Encoding, geodesic_so2, geodesic_so3
 from qubolearn.problems.contract import Instances, Problem, Split
 from qubolearn.problems.moments import check_clouds
 from qubolearn.problems.splits import split_by_class
+from qubolearn.problems.stages import (
+    STAGES,
+    Stage,
+    advance,
+    cross_covariance,
+    euler_matrix,
+    joint_covariance,
+    solve_stages,
+)
 from qubolearn.randomness import stream
 
 __all__ = [
@@ -38,10 +45,7 @@ __all__ = [
     "solve_stages",
 ]
 
-Stage = Literal["alpha", "beta", "gamma", "all"]
 Covariance = Literal["cross", "joint"]
-STAGES: tuple[Stage, ...] = ("alpha", "beta", "gamma")
-AXES = {"alpha": 2, "beta": 1, "gamma": 0}
 
 VALIDATION_SHAPES = 60
 CHUNK = 2048  # instances whose clouds are held at once
@@ -194,7 +198,7 @@ class Rotation(Problem):
 
     def _encode(self, Cxx: Tensor, Cxy: Tensor, Cyy: Tensor) -> Tensor:
         """Blocks of the covariance ``[batch, 3, 3]`` -> p, of norm 1."""
-        C = Cxy if self.covariance == "cross" else _joint(Cxx, Cxy, Cyy)
+        C = Cxy if self.covariance == "cross" else joint_covariance(Cxx, Cxy, Cyy)
         return torch.nn.functional.normalize(C.flatten(1), dim=1)
 
     @property
@@ -214,48 +218,6 @@ class Rotation(Problem):
         if split == "train":
             return self.train_noise * torch.rand(count, generator=generator)
         return torch.full((count,), self.noise)
-
-
-def euler_matrix(angles: Tensor) -> Tensor:
-    """R_z(α) R_y(β) R_x(γ): angles ``[..., 3]`` -> ``[..., 3, 3]``."""
-    alpha, beta, gamma = angles.unbind(-1)
-    return rotation_3d(alpha, 2) @ rotation_3d(beta, 1) @ rotation_3d(gamma, 0)
-
-
-def cross_covariance(p: Tensor) -> Tensor:
-    """H = Σ x yᵀ up to scale, ``[batch, 3, 3]``, of p ``[batch, 9 or 36]``; what Procrustes starts from."""
-    if p.ndim != 2 or p.shape[1] not in (9, 36):
-        raise QubolearnError(f"p of rotation is [batch, 9] or [batch, 36], got {list(p.shape)}")
-    return p.reshape(-1, 3, 3) if p.shape[1] == 9 else p.reshape(-1, 6, 6)[:, :3, 3:]
-
-
-def advance(p: Tensor, stage: Stage, angle: Tensor) -> Tensor:
-    """p ``[batch, 9 or 36]`` of the same clouds after undoing one stage's angle ``[batch]``.
-
-    With Q = R_stage(angle)ᵀ: QH, and for the joint covariance BJBᵀ, where B = diag(Q, I) turns x and leaves y.
-    """
-    H = cross_covariance(p)
-    Q = rotation_3d(angle.to(p), AXES[stage]).mT
-    if p.shape[1] == 9:
-        return (Q @ H).flatten(1)
-    J = p.reshape(-1, 6, 6)
-    return _joint(Q @ J[:, :3, :3] @ Q.mT, Q @ H, J[:, 3:, 3:]).flatten(1)
-
-
-def solve_stages(predictors: Sequence[Callable[[Tensor], Tensor]], p: Tensor) -> Tensor:
-    """α, β, γ one after the other, ``[batch, 3]``; each predictor takes p ``[batch, m]`` to its angle ``[batch]``."""
-    if len(predictors) != len(STAGES):
-        raise QubolearnError(f"{len(predictors)} predictors; want three, for {', '.join(STAGES)}")
-    angles = []
-    for stage, predict in zip(STAGES, predictors, strict=True):
-        angles.append(predict(p))
-        p = advance(p, stage, angles[-1])
-    return torch.stack(angles, 1)
-
-
-def _joint(Cxx: Tensor, Cxy: Tensor, Cyy: Tensor) -> Tensor:
-    """Three blocks ``[batch, 3, 3]`` -> ``[batch, 6, 6]``."""
-    return torch.cat([torch.cat([Cxx, Cxy], 2), torch.cat([Cxy.mT, Cyy], 2)], 1)
 
 
 def _norm(C: Tensor) -> Tensor:
