@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import struct
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -17,10 +19,16 @@ from numpy.lib import format as npy
 
 from qubolearn.errors import QubolearnError
 
-__all__ = ["data_folder", "data_root", "download_file", "load_npz"]
+__all__ = ["ZIP_ERRORS", "data_folder", "data_root", "download_file", "load_npz", "open_zip"]
 
 #: The most bytes that one .npz may unpack to. The largest dataset here has 12 MB; a zip bomb has more.
 MAX_UNPACKED = 2**30
+
+#: What zipfile raises on damaged archives.
+ZIP_ERRORS = (
+    *(OSError, EOFError, RuntimeError, NotImplementedError, UnicodeError, OverflowError),
+    *(zipfile.BadZipFile, zlib.error, struct.error),
+)
 
 
 def data_root() -> Path:
@@ -37,6 +45,23 @@ def data_folder(name: str, remedy: str = "") -> Path:
     return folder
 
 
+def open_zip(path: Path | str) -> zipfile.ZipFile:
+    """A zip archive whose members are stored or deflated.
+
+    zipfile bounds what these unpack to by the size in the member's header, but unpacks whole blocks of bzip2 and LZMA:
+    a thousand bytes can become gigabytes.
+    """
+    try:
+        archive = zipfile.ZipFile(path)
+    except ZIP_ERRORS as error:
+        raise QubolearnError(f"cannot read {path} as a zip archive: {error}; fetch it anew") from error
+    for entry in archive.infolist():
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            archive.close()
+            raise QubolearnError(f"{path} is packed by method {entry.compress_type}; want stored or deflated members")
+    return archive
+
+
 def load_npz(
     path: Path | str, required: Mapping[str, tuple[str, int]], finite: bool = True
 ) -> dict[str, np.ndarray[Any, Any]]:
@@ -49,7 +74,7 @@ def load_npz(
     if not path.is_file():
         raise QubolearnError(f"no file {path}; want an .npz with {', '.join(required)}")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_zip(path) as archive:
             sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
             missing = [name for name in required if f"{name}.npy" not in sizes]
             if missing:
@@ -93,6 +118,8 @@ def _check_array(array: np.ndarray[Any, Any], kinds: str, dimensions: int, finit
         )
     if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
         raise QubolearnError(f"{what} holds numbers that are not finite; fetch it anew")
+    if array.dtype.kind == "U":
+        array.tolist()  # raises where a character does not exist, which numpy does not look at before
 
 
 def download_file(url: str, target: Path, max_bytes: int, sha256: str | None = None, timeout: float = 60.0) -> Path:

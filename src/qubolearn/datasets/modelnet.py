@@ -7,7 +7,6 @@ in proportion to area.
 from __future__ import annotations
 
 import os
-import zipfile
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from qubolearn.datasets.files import data_folder, data_root, download_file, load_npz
+from qubolearn.datasets.files import ZIP_ERRORS, data_folder, data_root, download_file, load_npz, open_zip
 from qubolearn.datasets.off import read_off, sample_surface
 from qubolearn.errors import QubolearnError
 
@@ -126,10 +125,9 @@ class _MeshFiles:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            self.archive = None if path.is_dir() else zipfile.ZipFile(path)
-        except (OSError, zipfile.BadZipFile) as error:
-            raise QubolearnError(f"cannot read {path} as a zip archive: {error}") from error
+        self.archive = None if path.is_dir() else open_zip(path)
+        entries = self.archive.infolist() if self.archive else []
+        self.entries = {PurePosixPath(entry.filename): entry for entry in entries}
 
     def __enter__(self) -> _MeshFiles:
         return self
@@ -140,7 +138,7 @@ class _MeshFiles:
 
     def names(self) -> list[PurePosixPath]:
         if self.archive:
-            members = [PurePosixPath(name) for name in self.archive.namelist()]
+            members = list(self.entries)
         else:
             members = [PurePosixPath(file.relative_to(self.path).as_posix()) for file in self.path.rglob("*.off")]
         wanted = [m for m in members if m.suffix == ".off" and len(m.parts) >= 3 and m.parts[-2] in PER_CLASS]
@@ -151,10 +149,10 @@ class _MeshFiles:
             file = self.path / member
             size = file.stat().st_size
         else:
-            size = self.archive.getinfo(str(member)).file_size
+            size = self.entries[member].file_size
         if size > MAX_MESH:
             raise QubolearnError(f"{self.path}: {member} has {size} bytes (limit {MAX_MESH})")
         try:
-            return file.read_bytes() if self.archive is None else self.archive.read(str(member))
-        except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
+            return file.read_bytes() if self.archive is None else self.archive.read(self.entries[member])
+        except ZIP_ERRORS as error:
             raise QubolearnError(f"{self.path}: cannot read {member}: {error}") from error

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from qubolearn.datasets.files import data_folder, data_root, download_file, load_npz
+from qubolearn.datasets.files import ZIP_ERRORS, data_folder, data_root, download_file, load_npz, open_zip
 from qubolearn.errors import QubolearnError
 
 __all__ = ["Outlines", "download", "load_outlines", "read_compact", "read_original"]
@@ -96,7 +95,7 @@ def _json_files(path: Path) -> Iterator[tuple[str, bytes]]:
             yield file.stem, file.read_bytes()
         return
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_zip(path) as archive:
             for entry in archive.infolist():
                 member = Path(entry.filename)
                 if member.suffix != ".json" or member.name.startswith("."):
@@ -104,9 +103,7 @@ def _json_files(path: Path) -> Iterator[tuple[str, bytes]]:
                 if entry.file_size > MAX_JSON:
                     raise QubolearnError(f"{path}: {member.name} has {entry.file_size} bytes (limit {MAX_JSON})")
                 yield member.stem, archive.read(entry)
-    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
-        if isinstance(error, QubolearnError):
-            raise
+    except ZIP_ERRORS as error:
         raise QubolearnError(f"cannot read {path} as a zip archive: {error}") from error
 
 

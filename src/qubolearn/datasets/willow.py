@@ -19,6 +19,7 @@ from torch import Tensor
 
 from qubolearn.datasets.alexnet import check_layer
 from qubolearn.datasets.files import data_folder, load_npz
+from qubolearn.datasets.mat import read_matrix
 from qubolearn.errors import QubolearnError, missing_extra
 
 __all__ = [
@@ -135,15 +136,12 @@ def _archive_row(path: Path, class_name: str) -> _Row:
 
 def _read_mat(path: Path) -> list[list[float]]:
     """``pts_coord [2, 10]`` of a MATLAB file as ten pairs."""
-    from scipy.io import loadmat
-
     if path.stat().st_size > MAX_MAT_BYTES:
         raise QubolearnError(f"{path} has {path.stat().st_size} bytes (limit {MAX_MAT_BYTES}); is it the right file?")
-    try:
-        points = loadmat(path, variable_names=["pts_coord"])["pts_coord"]
-        return [[float(x), float(y)] for x, y in points.T]
-    except Exception as error:  # loadmat raises many types on damaged files
-        raise QubolearnError(f"{path} holds no keypoints pts_coord ({type(error).__name__}: {error})") from error
+    points = read_matrix(path.read_bytes(), "pts_coord", str(path))
+    if points.shape[0] != 2:
+        raise QubolearnError(f"{path}: pts_coord has shape {list(points.shape)}, want [2, {KEYPOINTS}]")
+    return [[float(x), float(y)] for x, y in points.T]
 
 
 def image_size(file: Path) -> tuple[float, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
-import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 
 from qubolearn.datasets.alexnet import AlexNetConvolutions, features_at
-from qubolearn.datasets.files import download_file
+from qubolearn.datasets.files import ZIP_ERRORS, download_file, open_zip
 from qubolearn.datasets.willow import CLASSES, SIDE, WillowImages, open_image, read_archive, read_pixels
 from qubolearn.errors import QubolearnError
 
@@ -38,14 +37,14 @@ def unpack_archive(archive: Path | str, target: Path | str) -> None:
     Nothing is written where a path climbs out of the archive or it unpacks to more than the dataset could.
     """
     try:
-        with zipfile.ZipFile(archive) as packed:
+        with open_zip(archive) as packed:
             for member, place in _wanted_members(packed, str(archive)):
                 path = Path(target) / place
                 path.parent.mkdir(parents=True, exist_ok=True)
                 # zipfile reads no more than the size in the member's header, which was counted before
                 with packed.open(member) as source, path.open("wb") as sink:
                     shutil.copyfileobj(source, sink)
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+    except ZIP_ERRORS as error:
         raise QubolearnError(f"cannot unpack {archive}: {error}; fetch it anew") from error
 
 
