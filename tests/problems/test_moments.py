@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
 from qubolearn.errors import QubolearnError
+from qubolearn.problems import moments
 from qubolearn.problems.moments import CHUNK, PairMoments, aqm_matrix, check_clouds, pair_features, pair_moments
 
 few = settings(max_examples=30, deadline=None)
@@ -21,8 +22,8 @@ def naive_pairs(template: np.ndarray, reference: np.ndarray, k: int) -> tuple[np
     return reference[near.ravel()], np.repeat(template, k, axis=0)
 
 
-def stacked(moments: PairMoments) -> torch.Tensor:
-    return torch.cat([torch.stack(moments[:4], 1), moments.x, moments.y], 1)
+def stacked(found: PairMoments) -> torch.Tensor:
+    return torch.cat([torch.stack(found[:4], 1), found.x, found.y], 1)
 
 
 @few
@@ -62,6 +63,16 @@ def test_chunks_and_threads_change_nothing() -> None:
     assert stacked(pair_moments(clouds[:0, 0], clouds[:0, 1], 2)).shape == (0, 8)
 
 
+def test_the_way_on_other_devices_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moments, "MAX_DISTANCES", 20 * 9 * 8)
+    generator = torch.Generator().manual_seed(0)
+    template, reference = torch.randn(50, 9, 2, generator=generator), torch.randn(50, 8, 2, generator=generator)
+    counts = torch.randint(4, 10, (50,), generator=generator), torch.randint(4, 9, (50,), generator=generator)
+    wanted = moments._means_compiled(template, reference, *counts, 3)
+    torch.testing.assert_close(moments._means_torch(template, reference, *counts, 3), wanted)
+    assert moments._means_torch(template[:0], reference[:0], counts[0][:0], counts[1][:0], 3).shape == (0, 8)
+
+
 def test_aqm_matrix_is_phi_phi_transposed() -> None:
     """Φ written out: x_n over -Q_k y_m for each neighbour pair, Q_k = w·C."""
     rng = np.random.default_rng(0)
@@ -70,8 +81,8 @@ def test_aqm_matrix_is_phi_phi_transposed() -> None:
     M = np.array([[0, -1], [1, 0]])
     basis = [w * C for w in (0.5, 0.2, 0.1, 0.1, 0.05) for C in (np.eye(2), M, -np.eye(2), -M)]
     Phi = np.stack([x.ravel(), *(-(y @ Q.T).ravel() for Q in basis)])
-    moments = pair_moments(torch.tensor(template)[None], torch.tensor(reference)[None], 3)
-    P = aqm_matrix(torch.stack(moments[:4], 1))[0]
+    numbers = torch.stack(pair_moments(torch.tensor(template)[None], torch.tensor(reference)[None], 3)[:4], 1)
+    P = aqm_matrix(numbers)[0]
     np.testing.assert_allclose(P.numpy(), Phi @ Phi.T / len(x), atol=1e-5)
 
 

@@ -183,12 +183,9 @@ class PointSet(Problem):
 @lru_cache(maxsize=8)
 def _pool(problem: PointSet, split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     """All instances of a split: numbers ``[size, starts, 4]`` and angles ``[size]``."""
-    if device.type != "cpu":
-        numbers, angles = _pool(problem, split, torch.device("cpu"))
-        return numbers.to(device), angles.to(device)
     parts = []
     for start in range(0, _pool_size(problem, split), CHUNK):
-        clouds = _clouds(problem, split, start)
+        clouds = CloudPairs(*(tensor.to(device) for tensor in _clouds(problem, split, start)))
         parts.append((_pair_numbers(problem, *clouds[:4]), clouds.angle))
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
