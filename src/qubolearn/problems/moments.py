@@ -110,8 +110,8 @@ def _means_torch(y: Tensor, x: Tensor, y_counts: Tensor, x_counts: Tensor, k: in
     batch, m, n = len(y), y.shape[1], x.shape[1]
     rows = max(1, MAX_DISTANCES // (m * n))
     if batch > rows:
-        chunks = zip(*(torch.split(tensor, rows) for tensor in (y, x, y_counts, x_counts)), strict=True)
-        return torch.cat([_means_torch(*chunk, k) for chunk in chunks])
+        chunks = [slice(start, start + rows) for start in range(0, batch, rows)]
+        return torch.cat([_means_torch(y[part], x[part], y_counts[part], x_counts[part], k) for part in chunks])
     distance = (y[:, :, None] - x[:, None]).square().sum(-1)  # [batch, m, n]; cdist loses digits
     unreal = torch.arange(n, device=y.device) >= x_counts[:, None]
     near = distance.masked_fill_(unreal[:, None], torch.inf).topk(k, largest=False).indices
