@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from qubolearn.errors import QubolearnError
-from qubolearn.experiments.tasks import TASKS
+from qubolearn.experiments.tasks import TASKS, spelled_out
 from qubolearn.provenance import provenance
 from qubolearn.runs import read_json, write_json
 from qubolearn.version import VERSION
@@ -45,8 +45,8 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Changes when the job would compute something else."""
-        text = json.dumps([self.task, self.options, self.seed, VERSION], sort_keys=True)
+        """Changes when the job would compute something else: presets and defaults are spelled out in it."""
+        text = json.dumps([self.task, self.options, spelled_out(self.options), self.seed, VERSION], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from qubolearn.solvers import make_solver
 from qubolearn.staged import evaluate_stages
 from qubolearn.training import train
 
-__all__ = ["TASKS"]
+__all__ = ["TASKS", "spelled_out"]
 
 Tests = Sequence[Mapping[str, Any]]  # each with a label, and a solver or options of the problem to set
 PLAIN: Tests = ({"label": "exhaustive"},)
@@ -92,6 +92,17 @@ def qgm_success(seed: int, variant: str, k: int, solver: str, instances: int = 1
     success = solution.info["success_probability"]
     found = {"accuracy": right.double().mean().item(), "success_probability": success.double().mean().item()}
     return {"quantum": {**found, "source": solution.info["source"], "qubits": made.A.shape[1]}}
+
+
+def spelled_out(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the options of a job leave to presets and defaults: every option of its problem and of its training."""
+    if "problem" not in options:
+        return {}
+    problem = make_problem(**options["problem"])
+    plain: dict[str, Any] = {"problem": asdict(problem)}  # type: ignore[call-overload]
+    if "protocol" in options:
+        plain["training"] = asdict(preset(options["protocol"], problem, **options.get("overrides", {})))
+    return plain
 
 
 def _device() -> torch.device:
