@@ -15,12 +15,12 @@ from qubolearn.solvers.exhaustive_torch import code_bits
 
 __all__ = ["ExhaustiveSearch"]
 
-#: The largest n by default: about a second on one thread of a CPU.
+#: The largest n by default: seconds for one QUBO.
 MAX_BITS = {"cpu": 36, "cuda": 40}
 OTHER_MAX_BITS = 28
 
-#: States per second, for the estimate in errors only.
-SPEED = {"cpu": 2e10, "cuda": 1e12}
+#: States per second (per thread on a CPU), for the estimate in errors.
+SPEED = {"cpu": 2e10, "cuda": 2e12}
 OTHER_SPEED = 1e8
 
 #: From this n on the Triton kernel is faster than plain torch.
@@ -36,8 +36,8 @@ class ExhaustiveSearch(QuboSolver):
 
     On the CPU a compiled kernel visits about 2·10¹⁰ states per second and thread (float32; half that in float64),
     on ``torch.get_num_threads()`` threads; results do not depend on their number. In float32 the search rounds
-    energies to at most 4 n ε Σ|A_ij| (ε = 1.2e-7); up to 30 groups of states within that of the best are compared
-    in float64. So another state is returned only where more than 30 are that close.
+    energies to at most 4 n ε Σ|A_ij + A_ji| (ε = 1.2e-7); up to 30 groups of states within that of the best are
+    compared in float64. So another state is returned only where more than 30 are that close.
 
     ``max_bits`` is the largest n that is accepted, by default 36 on a CPU and 40 on an NVIDIA GPU.
 
@@ -49,21 +49,31 @@ class ExhaustiveSearch(QuboSolver):
     max_bits: int | None = None
 
     def search(self, A: Tensor, count: int) -> Found:
-        n, device = A.shape[2], A.device.type
-        limit = MAX_BITS.get(device, OTHER_MAX_BITS) if self.max_bits is None else self.max_bits
+        n = A.shape[2]
+        limit = MAX_BITS.get(A.device.type, OTHER_MAX_BITS) if self.max_bits is None else self.max_bits
         if n > limit:
-            hours = A.shape[0] * 2.0**n / SPEED.get(device, OTHER_SPEED) / 3600
             raise QubolearnError(
-                f"exhaustive search over n={n} bits needs 2**{n} states (limit 2**{limit}), about {hours:.2g} h for "
-                f"{A.shape[0]} QUBOs on this {device}; use simulated annealing or raise max_bits"
+                f"exhaustive search over n={n} bits needs 2**{n} states (limit 2**{limit}), about {_hours(A):.2g} h "
+                f"for {A.shape[0]} QUBOs on this {A.device.type}; use simulated annealing, or raise max_bits"
             )
-        A = A if A.dtype == torch.float64 else A.to(torch.float32)
-        if device == "cpu":
-            codes = exhaustive_cpu.lowest_codes(A, count)
-        elif device == "cuda" and n >= TRITON_BITS and find_spec("triton"):
-            from qubolearn.solvers import exhaustive_triton
-
-            codes = exhaustive_triton.lowest_codes(A, count)
-        else:
-            codes = exhaustive_torch.lowest_codes(A, min(count + SPARE_STATES, 2**n))
+        codes = _lowest_codes(A if A.dtype == torch.float64 else A.to(torch.float32), count)
         return Found(code_bits(codes, n), {"source": "exhaustive"})
+
+
+def _lowest_codes(A: Tensor, count: int) -> Tensor:
+    n, device = A.shape[2], A.device.type
+    if device == "cpu":
+        return exhaustive_cpu.lowest_codes(A, count)
+    if float(A.abs().amax()) * n * n > exhaustive_cpu.OVERFLOW["float32"]:
+        A = A.double()
+    if device == "cuda" and n >= TRITON_BITS and find_spec("triton"):
+        from qubolearn.solvers import exhaustive_triton
+
+        return exhaustive_triton.lowest_codes(A, count)
+    return exhaustive_torch.lowest_codes(A, min(count + SPARE_STATES, 2**n))
+
+
+def _hours(A: Tensor) -> float:
+    device = A.device.type
+    speed = SPEED.get(device, OTHER_SPEED) * (torch.get_num_threads() if device == "cpu" else 1)
+    return float(A.shape[0] * 2.0 ** A.shape[2] / speed / 3600)

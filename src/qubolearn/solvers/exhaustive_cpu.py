@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.solvers import exhaustive_torch
+from qubolearn.solvers.exhaustive_torch import log_partition_and_marginals as _log_partition_in_torch
+from qubolearn.solvers.exhaustive_torch import lowest_codes as _lowest_codes_in_torch
 from qubolearn.solvers.parallel import progress, run_tasks
 
 __all__ = ["SECONDS_PER_STATE", "log_partition_and_marginals", "lowest_codes"]
@@ -21,7 +22,7 @@ Array: TypeAlias = npt.NDArray[Any]
 Advance: TypeAlias = Callable[[int], None]
 
 #: Rough costs on one thread; they decide on threads and progress bars, and make the estimate in error messages.
-SECONDS_PER_STATE = {np.dtype(np.float32): 4e-11, np.dtype(np.float64): 8e-11}
+SECONDS_PER_STATE = {"float32": 4e-11, "float64": 8e-11}
 PARTITION_FACTOR = 5
 
 #: A part has 2^18 states, or more where there would be over 2^12 parts.
@@ -31,7 +32,7 @@ PART_BITS, MAX_PART_BITS = 18, 12
 HELD = 2**26
 
 #: Σ|A_ij + A_ji| from which on energies may overflow.
-OVERFLOW = {np.dtype(np.float32): 1e37, np.dtype(np.float64): 1e306}
+OVERFLOW = {"float32": 1e37, "float64": 1e306}
 
 
 def lowest_codes(A: Tensor, count: int) -> Tensor:
@@ -40,7 +41,7 @@ def lowest_codes(A: Tensor, count: int) -> Tensor:
 
     batch, n = A.shape[0], A.shape[2]
     if n < INNER:
-        return exhaustive_torch.lowest_codes(A, count)
+        return _lowest_codes_in_torch(A, count)
     values, parts = A.contiguous().numpy(), _split(n)[1]
     with progress(f"exhaustive search, n={n}", batch * parts, batch * _seconds(values)) as advance:
         groups = _groups(values, parts * LANES * values.itemsize)
@@ -70,7 +71,7 @@ def _search(values: Array, count: int, advance: Advance) -> Array:
     else:
         run_tasks(scan, batch * parts, batch * _seconds(values), advance)
         run_tasks(pick, batch, batch * count * 2**outer * 1e-8, lambda done: None)
-    if sizes.max() > OVERFLOW[values.dtype]:
+    if sizes.max() > OVERFLOW[values.dtype.name]:
         if values.dtype == np.float32:
             return _search(values.astype(np.float64), count, lambda done: None)
         raise QubolearnError(f"energies of A overflow: |A_ij + A_ji| add up to {sizes.max():.1e}; divide A by 1e10")
@@ -83,7 +84,7 @@ def log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]
 
     batch, n = A.shape[0], A.shape[2]
     if n < INNER:
-        return exhaustive_torch.log_partition_and_marginals(A.double(), beta)
+        return _log_partition_in_torch(A.double(), beta)
     values, parts = A.contiguous().numpy(), _split(n)[1]
     seconds = batch * _seconds(values) * PARTITION_FACTOR
     with progress(f"partition function, n={n}", batch * parts, seconds) as advance:
@@ -92,10 +93,8 @@ def log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]
     value, marginals = (torch.from_numpy(np.concatenate(found)) for found in zip(*results, strict=True))
     steep = value.isnan()  # instances whose exponents leave the range of the kernel
     if steep.any():
-        wider = (
-            log_partition_and_marginals if A.dtype == torch.float32 else exhaustive_torch.log_partition_and_marginals
-        )
-        value[steep], marginals[steep] = wider(A[steep].double(), beta)
+        again = log_partition_and_marginals if A.dtype == torch.float32 else _log_partition_in_torch
+        value[steep], marginals[steep] = again(A[steep].double(), beta)
     return value, marginals
 
 
@@ -136,4 +135,4 @@ def _groups(values: Array, size: int) -> list[Array]:
 
 def _seconds(values: Array) -> float:
     """About how long one instance takes on one thread."""
-    return float(2 ** values.shape[1] * SECONDS_PER_STATE[values.dtype])
+    return float(2 ** values.shape[1] * SECONDS_PER_STATE[values.dtype.name])

@@ -29,8 +29,8 @@ INNER, MIDDLE = 4, 7
 #: Parts and cells searched again beyond ``count``, so that rounding in the scan does not hide one of the lowest.
 SPARE = 8
 
-#: Partial sums held at once, in numbers; a larger batch is worked off in groups of instances.
-HELD = 2**28
+#: Energies listed and partial sums held at once; a larger batch is worked off in groups of instances.
+LISTED, HELD = 2**25, 2**28
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,13 @@ class SearchPlan:
     inner_gray: int = 4
     warps: int = 4
 
+    @property
+    def free_bits(self) -> int:
+        """Bits that differ between the states of a cell."""
+        return INNER + self.outer_gray + self.inner_gray
+
     def fit(self, n: int) -> SearchPlan:
-        """The same with fewer bits, where n has not enough for them."""
+        """The same with fewer bits, where n has not enough for them; n must be over ``INNER + lane_bits``."""
         lanes = min(self.lane_bits, n - INNER)
         outer = min(self.outer_gray, n - INNER - lanes)
         inner = min(self.inner_gray, n - INNER - lanes - outer)
@@ -133,11 +138,9 @@ class Scan:
 
     def __init__(self, A: Tensor, plan: SearchPlan) -> None:
         self.plan = plan = plan.fit(A.shape[2])
-        self.gray_bits = plan.outer_gray + plan.inner_gray
-        middle = INNER + self.gray_bits
-        self.part_bits = A.shape[2] - plan.lane_bits - middle
+        self.part_bits = A.shape[2] - plan.lane_bits - plan.free_bits
         self.S = S = _couplings(A, 1.0)
-        self.tables = _tables(S, plan.lane_bits, middle, A.dtype)
+        self.tables = _tables(S, plan.lane_bits, plan.free_bits, A.dtype)
         order = _walk(plan.outer_gray, plan.inner_gray, A.device)
         self.gray, self.inner = _walked_tables(S, plan.lane_bits, INNER, order, A.dtype)
 
@@ -182,13 +185,19 @@ def lowest_codes(A: Tensor, count: int, plan: SearchPlan | None = None) -> Tenso
     The ``count`` lowest states lie in the ``count`` parts of lowest minimum, and in these in the ``count`` cells (a
     lane of a part) of lowest minimum, whose states are then listed in float64.
     """
-    scan = Scan(A, plan or SearchPlan())
-    lanes = 2**scan.plan.lane_bits
+    plan = (plan or SearchPlan()).fit(A.shape[2])
+    step = max(1, LISTED // ((count + SPARE) << plan.free_bits))
+    return torch.cat([_search_group(A[i : i + step], count, plan) for i in range(0, len(A), step)])
+
+
+def _search_group(A: Tensor, count: int, plan: SearchPlan) -> Tensor:
+    scan = Scan(A, plan)
+    lanes = 2**plan.lane_bits
     chosen = scan().topk(min(count + SPARE, 2**scan.part_bits), largest=False).indices
     cells = scan(chosen).flatten(1)
     cell = cells.topk(min(count + SPARE, cells.shape[1]), largest=False).indices
     part, lane = chosen.gather(1, cell // lanes), cell % lanes
-    return _lowest_of_cells(scan.S, scan.plan.lane_bits, INNER + scan.gray_bits, part, lane, count)
+    return _lowest_of_cells(scan.S, plan.lane_bits, plan.free_bits, part, lane, count)
 
 
 def _lowest_of_cells(S: Tensor, lane_bits: int, free: int, part: Tensor, lane: Tensor, count: int) -> Tensor:

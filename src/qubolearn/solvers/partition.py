@@ -75,6 +75,8 @@ def _sum_states(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
         )
     if not math.isfinite(beta):
         raise QubolearnError(f"beta={beta} must be finite")
+    if A.shape[0] == 0:
+        return A.new_zeros(0), torch.zeros_like(A)
     wide = A if A.dtype == torch.float64 else A.to(torch.float32)
     value, marginals = _method(wide)(wide, beta)
     return value.to(A.dtype), marginals.to(A.dtype)

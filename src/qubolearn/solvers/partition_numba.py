@@ -268,7 +268,7 @@ def partition(A, scale, outer, start, stop, peaks, totals, moments):
             head = real(TOP[kind] - SUM_BITS - reach)
             floor = real(head - reach - NEGLIGIBLE[kind])
         if reach > REACH[kind]:
-            peaks[task], totals[task] = 0, np.nan
+            peaks[task], totals[task], moments[task] = 0, np.nan, 0
             continue
         rows[base] = rows[lane_base]
         energy = _enter_part(rows, base, C, outer, part, field)

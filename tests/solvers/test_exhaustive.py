@@ -1,0 +1,261 @@
+"""Exhaustive search against naive loops, dimod, closed forms and plain torch; threads, limits and rounding."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import energies, to_bqm
+from qubolearn.solvers import exhaustive_cpu, exhaustive_torch, parallel
+from qubolearn.solvers.exhaustive import ExhaustiveSearch
+from qubolearn.solvers.exhaustive_torch import code_bits
+
+SEARCHES = [exhaustive_cpu.lowest_codes, exhaustive_torch.lowest_codes]
+
+
+def random_qubos(batch: int, n: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+    return torch.randn(batch, n, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def naive_energies(A: Tensor) -> list[float]:
+    """xᵀAx of one QUBO for all states, by loops over its entries, sorted."""
+    entries = A.double().tolist()
+    n = len(entries)
+    return sorted(
+        sum(entries[i][j] for i in range(n) for j in range(n) if x[i] and x[j])
+        for x in itertools.product((0, 1), repeat=n)
+    )
+
+
+def all_energies(A: Tensor) -> Tensor:
+    """``[batch, 2**n]`` in order of code, float64."""
+    n = A.shape[2]
+    return energies(A.double(), code_bits(torch.arange(2**n), n).expand(len(A), -1, -1))
+
+
+FAMILIES = {
+    "normal": lambda n: random_qubos(3, n),
+    "ties": lambda n: random_qubos(3, n).round().clamp(-1, 1),
+    "zero": lambda n: torch.zeros(2, n, n, dtype=torch.float64),
+    "wide range": lambda n: random_qubos(3, n) * 10 ** (4 * random_qubos(3, n, seed=1)).clamp(-6, 8),
+    "positive": lambda n: random_qubos(3, n).abs(),
+    "negative": lambda n: -random_qubos(3, n).abs(),
+    "lower triangle": lambda n: random_qubos(3, n).tril(),
+    "subnormal": lambda n: random_qubos(3, n) * 1e-310,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
+def test_agrees_with_naive_loops(family: str, n: int) -> None:
+    A = FAMILIES[family](n)
+    for count in {1, 2, min(5, 2**n), 2**n}:
+        found = ExhaustiveSearch()(A, count)
+        naive = torch.tensor([naive_energies(one)[:count] for one in A], dtype=torch.float64)
+        torch.testing.assert_close(found.energies, naive, rtol=1e-12, atol=1e-12 * float(A.abs().sum()))
+        torch.testing.assert_close(energies(A, found.states), found.energies)
+        for states in found.states:
+            assert len(states.unique(dim=0)) == count
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [8, 10, 11, 12, 15])
+def test_agrees_with_all_energies(search, dtype: torch.dtype, n: int) -> None:
+    A = random_qubos(5, n, dtype)
+    expected = all_energies(A).sort(1).values
+    for count in (1, 2, 10, 300 if n > 8 else 256):
+        codes = search(A, count)
+        found = energies(A.double(), code_bits(codes, n)).sort(1).values
+        torch.testing.assert_close(found, expected[:, :count], rtol=0, atol=1e-9 if count < 100 else 1e-4)
+        assert all(len(set(row)) == count for row in codes.tolist())
+
+
+@pytest.mark.parametrize("n", [19, 20])
+def test_parts_of_a_large_qubo_agree_with_torch(n: int) -> None:
+    A = random_qubos(2, n, torch.float32)
+    found = ExhaustiveSearch()(A, 3)
+    codes = exhaustive_torch.lowest_codes(A.double(), 3)
+    torch.testing.assert_close(found.energies, energies(A.double(), code_bits(codes, n)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_diagonal_of_26_bits_in_closed_form(dtype: torch.dtype) -> None:
+    d = random_qubos(1, 26, dtype)[0, 0]
+    states, found = ExhaustiveSearch()(torch.diag(d)[None], 2)
+    best = (d < 0).to(dtype)
+    assert torch.equal(states[0, 0], best)
+    flipped = d.abs().argmin()
+    assert (states[0, 1] != best).nonzero().flatten().tolist() == [flipped.item()]
+    assert found[0, 1] - found[0, 0] == pytest.approx(d[flipped].abs().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [3, 6, 11])
+def test_agrees_with_dimod(n: int) -> None:
+    dimod = pytest.importorskip("dimod")
+    families = [FAMILIES[name](n) for name in ("normal", "ties", "zero", "positive")]
+    for A in torch.cat(families):
+        sampleset = dimod.ExactSolver().sample(to_bqm(A))
+        lowest = sorted(sampleset.record.energy.tolist())[:4]
+        assert ExhaustiveSearch()(A[None], 4).energies[0].tolist() == pytest.approx(lowest, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_degenerate_integers_are_exact(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 12))
+    entries = data.draw(st.lists(st.integers(-3, 3), min_size=n * n, max_size=n * n))
+    count = data.draw(st.integers(1, min(2**n, 40)))
+    dtype = data.draw(st.sampled_from([torch.float16, torch.bfloat16, torch.float32, torch.float64]))
+    A = torch.tensor(entries, dtype=dtype).reshape(1, n, n)
+    found = ExhaustiveSearch()(A, count)
+    assert found.states.dtype == dtype
+    assert torch.equal(found.energies, all_energies(A).sort(1).values[:, :count])
+
+
+def test_near_ties_in_float32_are_ranked_in_float64() -> None:
+    n, large = 16, 1000.0
+    A = torch.zeros(1, n, n)
+    A[0].diagonal()[:] = large
+    A[0, 0, 0], A[0, 5, 5], A[0, 0, 5] = -large, -large - 2**-13, large * 4  # x_0 or x_5, never both
+    A[0, 7, 7], A[0, 11, 11] = 2**-14, 2**-15  # lost in the rounding of a sum of 1000s
+    states, found = ExhaustiveSearch()(A, 3)
+    assert states[0].nonzero().tolist() == [[0, 5], [1, 5], [1, 11], [2, 5], [2, 7]]
+    assert (found[0] + large + 2**-13).tolist() == [0, 2**-15, 2**-14]
+
+
+@pytest.mark.parametrize("density", [0.3, 1.0])
+def test_rounding_of_float32_does_not_choose_the_wrong_cell(density: float) -> None:
+    """Many ties between sums of 256s, decided by multiples of 2^-14 that such sums lose in float32."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (400, 12, 12)
+    coarse = torch.randint(-2, 3, shape, generator=generator) * 256.0
+    coarse *= torch.rand(shape, generator=generator) < density
+    A = coarse + torch.randint(-3, 4, shape, generator=generator) * 2.0**-14
+    assert torch.equal(ExhaustiveSearch()(A, 2).energies, all_energies(A).sort(1).values[:, :2])
+
+
+def test_float32_near_its_largest_number_does_not_overflow() -> None:
+    A = random_qubos(2, 12, torch.float32) * 1e38
+    expected = all_energies(A).sort(1).values[:, :2]
+    torch.testing.assert_close(ExhaustiveSearch()(A, 2).energies, expected)
+
+
+def test_overflow_of_float64_is_an_error() -> None:
+    with pytest.raises(QubolearnError, match="overflow"):
+        ExhaustiveSearch()(random_qubos(2, 12).abs() * 1e307)
+
+
+def test_views_and_gradients_do_not_matter() -> None:
+    A = random_qubos(4, 9)
+    strided = torch.stack([A, A], dim=3)[..., 0].requires_grad_()
+    assert not strided.is_contiguous()
+    assert torch.equal(ExhaustiveSearch()(strided).states, ExhaustiveSearch()(A).states)
+
+
+@pytest.mark.parametrize(("n", "batch"), [(9, 50), (15, 20), (21, 1)])
+def test_threads_do_not_change_the_result(n: int, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "SHORT", 0.0)
+    A = random_qubos(batch, n, torch.float32)
+    results = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            results.append(exhaustive_cpu.lowest_codes(A, 4))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(results[0], results[1])
+    assert torch.equal(results[0], results[2])
+
+
+def test_two_callers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "SHORT", 0.0)
+    batches = [random_qubos(20, 13, torch.float32, seed) for seed in range(6)]
+    alone = [exhaustive_cpu.lowest_codes(A, 2) for A in batches]
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        with ThreadPoolExecutor(3) as pool:
+            together = list(pool.map(lambda A: exhaustive_cpu.lowest_codes(A, 2), batches))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
+
+
+def test_groups_of_instances_and_a_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    A = random_qubos(7, 12, torch.float32)
+    expected = exhaustive_cpu.lowest_codes(A, 2)
+    monkeypatch.setattr(exhaustive_cpu, "HELD", 2 * 256 * 4)
+    monkeypatch.setattr(parallel, "LONG", 0.0)
+    assert torch.equal(exhaustive_cpu.lowest_codes(A, 2), expected)
+
+
+def test_tasks_are_all_run_and_told() -> None:
+    seen: list[int] = []
+    told: list[int] = []
+    parallel.run_tasks(lambda start, stop: seen.extend(range(start, stop)), 1000, 60.0, told.append)
+    assert sorted(seen) == list(range(1000))
+    assert sum(told) == 1000
+    assert len(told) > 100  # a minute of work moves the bar often
+
+
+def test_an_error_in_a_task_stops_the_others() -> None:
+    started: list[int] = []
+
+    def work(start: int, stop: int) -> None:
+        started.append(start)
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        parallel.run_tasks(work, 1000, 60.0, lambda done: None)
+    assert len(started) < 10
+
+
+def test_too_many_bits() -> None:
+    with pytest.raises(
+        QubolearnError, match=r"n=40 bits needs 2\*\*40 states \(limit 2\*\*36\), about .* h .*annealing"
+    ):
+        ExhaustiveSearch()(torch.zeros(1, 40, 40))
+    with pytest.raises(QubolearnError, match=r"limit 2\*\*10"):
+        ExhaustiveSearch(max_bits=10)(torch.zeros(1, 11, 11))
+
+
+def test_torch_bounds_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(exhaustive_torch.BLOCK_STATES, "cpu", 2**11)
+    A = random_qubos(3, 13)
+    blocks = list(exhaustive_torch.energy_blocks(A))
+    assert max(block.energies.numel() for block in blocks) <= 2**11
+    assert sum(block.energies.numel() for block in blocks) == 3 * 2**13
+    assert torch.equal(exhaustive_torch.lowest_codes(A, 3), all_energies(A).topk(3, largest=False).indices)
+
+
+INTERPRETED = """
+import torch
+from qubolearn.solvers.exhaustive_triton import SearchPlan, SumPlan
+from qubolearn.solvers.exhaustive_triton_check import instances, search_error, sum_error
+
+for n, plan in [(10, SearchPlan(3, 1, 1)), (11, SearchPlan(4, 2, 0)), (13, SearchPlan(4, 2, 2))]:
+    for dtype in (torch.float32, torch.float64):
+        assert search_error(instances(2, n, dtype, "cpu"), 3, plan) < 1e-9, (n, plan)
+for n, plan in [(8, SumPlan(1)), (10, SumPlan(2)), (12, SumPlan(5))]:
+    assert sum_error(instances(2, n, device="cpu"), plan) < 1e-5, (n, plan)
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+def test_triton_kernels_in_the_interpreter() -> None:
+    # In a process of its own: Triton decides on import whether to interpret.
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    subprocess.run([sys.executable, "-c", INTERPRETED], env=environment, check=True, timeout=300)

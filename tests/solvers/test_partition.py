@@ -1,0 +1,171 @@
+"""The log-partition function against sums over all states, closed forms, autograd and finite differences."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import all_states, energies
+from qubolearn.solvers import exhaustive_cpu, exhaustive_torch, parallel
+from qubolearn.solvers.partition import log_partition, pair_marginals
+
+METHODS = [exhaustive_cpu.log_partition_and_marginals, exhaustive_torch.log_partition_and_marginals]
+
+
+def random_qubos(batch: int, n: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+    return torch.randn(batch, n, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def naive(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    """log Z and E[x xᵀ] from the probabilities of all states, float64, differentiable."""
+    n = A.shape[2]
+    x = all_states(n, dtype=torch.float64)
+    exponents = -beta * energies(A.double(), x.expand(len(A), -1, -1))
+    p = exponents.softmax(1)
+    return exponents.logsumexp(1), torch.einsum("bs,si,sj->bij", p, x, x)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 10, 11, 12, 14])
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0, -1.5, 4.0])
+def test_agrees_with_all_states(method, dtype: torch.dtype, n: int, beta: float) -> None:
+    A = random_qubos(4, n, dtype)
+    value, marginals = method(A, beta)
+    right, right_marginals = naive(A, beta)
+    tolerance = 1e-10 if dtype == torch.float64 else 2e-5 * (1 + abs(beta))
+    torch.testing.assert_close(value.double(), right, rtol=1e-6, atol=tolerance)
+    torch.testing.assert_close(marginals.double(), right_marginals, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("n", [19, 20])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_parts_of_a_large_qubo_agree_with_torch(n: int, dtype: torch.dtype) -> None:
+    A = random_qubos(2, n, dtype)
+    value, marginals = exhaustive_cpu.log_partition_and_marginals(A, 0.7)
+    right, right_marginals = exhaustive_torch.log_partition_and_marginals(A.double(), 0.7)
+    tolerance = 1e-10 if dtype == torch.float64 else 2e-5
+    torch.testing.assert_close(value, right, rtol=0, atol=tolerance)
+    torch.testing.assert_close(marginals, right_marginals, rtol=0, atol=tolerance)
+
+
+def test_independent_bits_in_closed_form() -> None:
+    d = random_qubos(1, 22)[0, 0]
+    A, beta = torch.diag(d)[None], 1.3
+    q = torch.sigmoid(-beta * d)
+    product = torch.outer(q, q)
+    product.diagonal().copy_(q)
+    assert log_partition(A, beta).item() == pytest.approx(torch.nn.functional.softplus(-beta * d).sum().item())
+    torch.testing.assert_close(pair_marginals(A, beta)[0], product)
+
+
+@pytest.mark.parametrize("scale", [10.0, 40.0, 300.0, 1e4, 1e8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_steep_energies_beside_flat_ones(scale: float, dtype: torch.dtype) -> None:
+    A = random_qubos(6, 12, dtype)
+    A[::2] *= scale
+    value, marginals = exhaustive_cpu.log_partition_and_marginals(A, 1.0)
+    right, right_marginals = naive(A, 1.0)
+    tolerance = 1e-7 if dtype == torch.float64 else 3e-4
+    torch.testing.assert_close(value, right, rtol=1e-6, atol=tolerance)
+    torch.testing.assert_close(marginals, right_marginals, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("lowered", [0, 8, 9, 10, 11])
+def test_all_weight_on_a_state_that_looks_negligible_at_first(lowered: int) -> None:
+    """One bit, each in turn a low or an inner one, lowers the energy by more than float32 can hold as a factor."""
+    for size in (50.0, 80.0, 120.0, 1000.0):
+        A = torch.zeros(1, 12, 12)
+        A[0].diagonal()[:] = size / 2
+        A[0, lowered, lowered] = -size
+        value, marginals = exhaustive_cpu.log_partition_and_marginals(A, 1.0)
+        right, right_marginals = naive(A, 1.0)
+        torch.testing.assert_close(value, right, rtol=1e-6, atol=1e-5)
+        torch.testing.assert_close(marginals, right_marginals, rtol=0, atol=1e-5)
+
+
+def test_large_energies_that_nearly_tie_are_summed_precisely() -> None:
+    generator = torch.Generator().manual_seed(0)
+    A = random_qubos(20, 12, torch.float32)
+    A[:, :7, :7] += torch.randint(-1, 2, (20, 7, 7), generator=generator) * 4096.0
+    value, marginals = exhaustive_cpu.log_partition_and_marginals(A, 1.0)
+    right, right_marginals = naive(A, 1.0)
+    torch.testing.assert_close(value, right, rtol=1e-9, atol=0)
+    torch.testing.assert_close(marginals, right_marginals, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradient_is_that_of_free_entries(dtype: torch.dtype) -> None:
+    A = random_qubos(3, 9, dtype).requires_grad_()
+    upstream = torch.tensor([1.0, -2.0, 0.5], dtype=dtype)
+    (gradient,) = torch.autograd.grad(log_partition(A, 0.8), A, upstream)
+    free = A.detach().double().requires_grad_()
+    (right,) = torch.autograd.grad(naive(free, 0.8)[0], free, upstream.double())
+    assert gradient.dtype == dtype
+    torch.testing.assert_close(gradient.double(), right, rtol=0, atol=1e-10 if dtype == torch.float64 else 1e-5)
+
+
+def test_gradient_by_finite_differences() -> None:
+    A = random_qubos(2, 4).requires_grad_()
+    assert torch.autograd.gradcheck(lambda A: log_partition(A, 1.7), (A,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_results_have_the_dtype_of_A(dtype: torch.dtype) -> None:
+    A = random_qubos(2, 5, dtype)
+    assert log_partition(A).dtype == dtype
+    assert pair_marginals(A).dtype == dtype
+    right, right_marginals = naive(A, 1.0)
+    torch.testing.assert_close(log_partition(A).double(), right, rtol=1e-2, atol=0)
+    torch.testing.assert_close(pair_marginals(A).double(), right_marginals, rtol=0, atol=1e-2)
+
+
+def test_marginals_are_symmetric_and_probabilities() -> None:
+    marginals = pair_marginals(random_qubos(5, 13, torch.float32) * 3)
+    assert torch.equal(marginals, marginals.mT)
+    assert bool((marginals >= 0).all())
+    assert bool((marginals <= 1 + 1e-6).all())
+
+
+@pytest.mark.parametrize(("n", "batch"), [(10, 60), (19, 2)])
+def test_threads_do_not_change_the_result(n: int, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "SHORT", 0.0)
+    A = random_qubos(batch, n, torch.float32)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = exhaustive_cpu.log_partition_and_marginals(A, 1.0)
+        torch.set_num_threads(3)
+        shared = exhaustive_cpu.log_partition_and_marginals(A, 1.0)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(alone[0], shared[0])
+    assert torch.equal(alone[1], shared[1])
+
+
+def test_groups_of_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    A = random_qubos(5, 9, torch.float32)
+    whole = pair_marginals(A)
+    monkeypatch.setattr(exhaustive_cpu, "HELD", 2 * 81 * 8)
+    assert torch.equal(pair_marginals(A), whole)
+
+
+def test_empty_batch() -> None:
+    A = torch.zeros(0, 4, 4, requires_grad=True)
+    log_partition(A).sum().backward()
+    assert A.grad is not None
+    assert A.grad.shape == (0, 4, 4)
+    assert pair_marginals(A).shape == (0, 4, 4)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(QubolearnError, match=r"n=31 bits is a sum over 2\*\*31 states \(limit 2\*\*30\)"):
+        log_partition(torch.zeros(1, 31, 31))
+    with pytest.raises(QubolearnError, match="beta=nan"):
+        log_partition(torch.zeros(1, 3, 3), float("nan"))
+    with pytest.raises(QubolearnError, match="finite"):
+        pair_marginals(torch.full((1, 3, 3), float("inf")))
+    with pytest.raises(QubolearnError, match="shape"):
+        log_partition(torch.zeros(3, 3))
