@@ -38,8 +38,10 @@ def _note(done: list[Outcome]) -> str:
     machines = sorted({str(record["machine"]) for record in records})
     versions = sorted({str(record["versions"]["qubolearn"]) for record in records})
     seeds = sorted({outcome.job.seed for outcome in done})
+    times = [record["metrics"]["training_seconds"] for record in records if "training_seconds" in record["metrics"]]
+    took = f"trainings of {min(times):.0f} to {max(times):.0f} s on one core; " if times else ""
     return (
-        f"*Mean ± standard deviation over seeds {', '.join(map(str, seeds))}; qubolearn {', '.join(versions)}; "
+        f"*Mean ± standard deviation over seeds {', '.join(map(str, seeds))}; {took}qubolearn {', '.join(versions)}; "
         f"{'; '.join(machines)}. Made by `qubolearn reproduce {done[0].job.item}`.*"
     )
 
