@@ -36,7 +36,7 @@ class ExhaustiveSearch(QuboSolver):
 
     On the CPU a compiled kernel visits about 2·10¹⁰ states per second and thread (float32; half that in float64),
     on ``torch.get_num_threads()`` threads; results do not depend on their number. In float32 the search rounds
-    energies to at most 4 n ε Σ|A_ij + A_ji| (ε = 1.2e-7); up to 30 groups of states within that of the best are
+    energies to at most 4 n ε Σ|A_ij| (ε = 1.2e-7); up to 30 groups of states within that of the best are
     compared in float64. So another state is returned only where more than 30 are that close.
 
     ``max_bits`` is the largest n that is accepted, by default 36 on a CPU and 40 on an NVIDIA GPU.
@@ -57,7 +57,7 @@ class ExhaustiveSearch(QuboSolver):
                 f"for {A.shape[0]} QUBOs on this {A.device.type}; use simulated annealing, or raise max_bits"
             )
         codes = _lowest_codes(A if A.dtype == torch.float64 else A.to(torch.float32), count)
-        return Found(code_bits(codes, n), {"source": "exhaustive"})
+        return Found(code_bits(codes, n), {"source": "exhaustive"}, distinct=True)
 
 
 def _lowest_codes(A: Tensor, count: int) -> Tensor:

@@ -31,7 +31,7 @@ PART_BITS, MAX_PART_BITS = 18, 12
 #: Bytes of partial results held at once; larger batches are worked off in groups of instances.
 HELD = 2**26
 
-#: Σ|A_ij + A_ji| from which on energies may overflow.
+#: Σ|A_ij| from which on energies may overflow.
 OVERFLOW = {"float32": 1e37, "float64": 1e306}
 
 
@@ -74,7 +74,7 @@ def _search(values: Array, count: int, advance: Advance) -> Array:
     if sizes.max() > OVERFLOW[values.dtype.name]:
         if values.dtype == np.float32:
             return _search(values.astype(np.float64), count, lambda done: None)
-        raise QubolearnError(f"energies of A overflow: |A_ij + A_ji| add up to {sizes.max():.1e}; divide A by 1e10")
+        raise QubolearnError(f"energies of A overflow: |A_ij| add up to {sizes.max():.1e}; divide A by 1e10")
     return codes
 
 

@@ -30,8 +30,8 @@ SPARE_CELLS = 30
 # The compiler may reorder sums and assume that nothing is NaN: A is finite, and its energies are checked to be.
 FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 
-#: LANE_BITS[i, s] is bit i of lane s.
-LANE_BITS = ((np.arange(LANES)[None, :] >> np.arange(LOW)[:, None]) & 1).astype(np.float32)
+#: FOUR_BITS[i, s] is bit i of s.
+FOUR_BITS = ((np.arange(16)[None, :] >> np.arange(4)[:, None]) & 1).astype(np.float32)
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
@@ -40,13 +40,16 @@ def _min(a, b):
 
 
 @njit(cache=True, fastmath=FAST)
-def _load(A, scale, C):
-    """C ``[max(n, 11), max(n, 11)]``, symmetric: scale · (A_ij + A_ji), A_ii on the diagonal, 0 for unused low bits."""
+def _load(A, scale, C, first=0):
+    """C ``[max(n, 11), max(n, 11)]``, symmetric: scale · (A_ij + A_ji), A_ii on the diagonal, 0 for unused low bits.
+
+    Only the rows and columns of bits from ``first`` on are filled.
+    """
     n = A.shape[0]
     used = min(LOW, n - INNER)
     if used < LOW:
         C[:] = 0
-    for i in range(n):
+    for i in range(first, n):
         p = i if i < used else i + LOW - used
         for j in range(i):
             q = j if j < used else j + LOW - used
@@ -55,13 +58,18 @@ def _load(A, scale, C):
 
 
 @njit(cache=True, fastmath=FAST)
-def _lane_sums(rows, r, C, j, size):
-    """rows[r, s] = Σ_{i low} s_i C_ij for lanes s < size."""
+def _lane_sums(rows, r, C, j):
+    """rows[r, s] = Σ_{i low} s_i C_ij for all lanes s.
+
+    Distances between what is read and written are constants, from which the compiler sees that it may vectorise.
+    """
     c0, c1, c2, c3, c4, c5, c6, c7 = C[j, 0], C[j, 1], C[j, 2], C[j, 3], C[j, 4], C[j, 5], C[j, 6], C[j, 7]
-    for s in range(size):
-        first = c0 * LANE_BITS[0, s] + c1 * LANE_BITS[1, s] + c2 * LANE_BITS[2, s] + c3 * LANE_BITS[3, s]
-        second = c4 * LANE_BITS[4, s] + c5 * LANE_BITS[5, s] + c6 * LANE_BITS[6, s] + c7 * LANE_BITS[7, s]
-        rows[r, s] = first + second
+    for s in range(16):
+        x = c0 * FOUR_BITS[0, s] + c1 * FOUR_BITS[1, s] + c2 * FOUR_BITS[2, s] + c3 * FOUR_BITS[3, s]
+        rows[r, s], rows[r, 16 + s], rows[r, 32 + s], rows[r, 48 + s] = x, x + c4, x + c5, x + (c4 + c5)
+    for s in range(64):
+        x = rows[r, s]
+        rows[r, 64 + s], rows[r, 128 + s], rows[r, 192 + s] = x + c6, x + c7, x + (c6 + c7)
 
 
 @njit(cache=True, fastmath=FAST)
@@ -70,7 +78,7 @@ def _lane_energies(rows, r, field, C):
     rows[r, 0] = 0
     for i in range(LOW):
         half = 1 << i
-        _lane_sums(rows, field, C, i, half)
+        _lane_sums(rows, field, C, i)
         for s in range(half):
             rows[r, half + s] = rows[r, s] + (rows[field, s] + C[i, i])
 
@@ -169,7 +177,7 @@ def scan(A, outer, start, stop, cells):
         if task == start or part == 0:
             _load(A[t], A.dtype.type(1), C)
             for j in range(high):
-                _lane_sums(rows, j, C, LOW + j, LANES)
+                _lane_sums(rows, j, C, LOW + j)
             _lane_energies(rows, lane_base, base, C)
         for s in range(LANES):
             rows[base, s] = rows[lane_base, s]
@@ -192,16 +200,19 @@ def scan(A, outer, start, stop, cells):
 
 
 @njit(cache=True)
-def _cell_table(table, C, ones, field, outer):
-    """The outer table of the cell whose low and part bits ``ones`` are set."""
+def _cell_table(table, A, C, ones, field, outer):
+    """The outer table of the cell whose low and part bits ``ones`` are set; C lacks the couplings of low bits."""
     energy = 0.0
-    for i in range(LOW, LOW + INNER + outer):
-        field[i] = C[i, i]
+    for j in range(LOW, LOW + INNER + outer):
+        field[j] = C[j, j]
     for p in range(len(ones)):
         i = ones[p]
-        energy += C[i, i]
-        for q in range(p):
-            energy += C[i, ones[q]]
+        for q in range(p + 1):
+            k = ones[q]
+            if i >= LOW:
+                energy += C[i, k]
+            else:
+                energy += np.float64(A[i, k]) + (np.float64(A[k, i]) if k < i else 0.0)
         for j in range(LOW, LOW + INNER + outer):
             field[j] += C[i, j]
     _outer_table(table, C, field, energy, outer)
@@ -258,12 +269,18 @@ def _column_minima(cells, minima):
 
 
 @njit(cache=True)
-def _take_lowest(cells, minima):
-    """Remove the lowest of cells ``[rows, columns]``, whose column minima are given; its flat index."""
-    column = 0
-    for c in range(len(minima)):
-        if minima[c] < minima[column]:
-            column = c
+def _lowest(values):
+    """Index of the lowest."""
+    best = 0
+    for i in range(len(values)):
+        if values[i] < values[best]:
+            best = i
+    return best
+
+
+@njit(cache=True)
+def _take(cells, minima, column):
+    """Remove the lowest cell of a column of cells ``[rows, columns]``, whose minima are given; its flat index."""
     row = 0
     while cells[row, column] > minima[column]:
         row += 1
@@ -275,12 +292,12 @@ def _take_lowest(cells, minima):
 
 
 @njit(cache=True, fastmath=FAST)
-def _size(C):
-    """Σ_ij |C_ij|."""
+def _size(A):
+    """Σ_ij |A_ij|, which bounds all partial sums of an energy."""
     total = 0.0
-    for i in range(len(C)):
-        for j in range(len(C)):
-            total += abs(C[i, j])
+    flat = A.reshape(-1)
+    for i in range(len(flat)):
+        total += np.float64(abs(flat[i]))
     return total
 
 
@@ -290,7 +307,7 @@ def pick(A, outer, cells, start, stop, energies, codes, sizes):
 
     The ``count`` lowest states lie in the ``count`` cells of lowest minimum; cells that rounding may have put
     behind these are searched too. Fills energies and codes ``[batch, count]``, unsorted, and sizes ``[batch]``
-    with Σ|A_ij + A_ji|: too large, and energies have overflowed.
+    with Σ|A_ij|: too large, and energies have overflowed.
     """
     n, count = A.shape[1], codes.shape[1]
     low = min(LOW, n - INNER)
@@ -304,20 +321,20 @@ def pick(A, outer, cells, start, stop, energies, codes, sizes):
     positions = np.empty(size, np.int64)
     for t in range(start, stop):
         cell, bound = cells[t, :total].reshape(total // columns, columns), np.inf
-        _load(A[t], 1.0, C)
-        sizes[t] = _size(C)
-        # Energies are sums of at most 2n terms, whose partial sums and their roundings the size bounds.
+        _load(A[t], 1.0, C, low)
+        sizes[t] = _size(A[t])
+        # Scanned energies are off by at most 2n roundings of their partial sums.
         tolerance = 4 * n * np.finfo(A.dtype).eps * sizes[t]
         ab, ac, bc = C[LOW, LOW + 1], C[LOW, LOW + 2], C[LOW + 1, LOW + 2]
         _column_minima(cell, minima)
         energies[t] = np.inf
         for taken in range(min(total, count + SPARE_CELLS)):
-            lowest = minima.min()
-            if taken >= count and lowest > bound:
+            column = _lowest(minima)
+            if taken >= count and minima[column] > bound:
                 break
-            bound = lowest + tolerance if taken < count else bound
-            chosen = _take_lowest(cell, minima)
+            bound = minima[column] + tolerance if taken < count else bound
+            chosen = _take(cell, minima, column)
             lane, part = chosen & (LANES - 1), chosen >> LOW
-            _cell_table(table, C, _ones(lane | part << (LOW + INNER + outer), positions), field, outer)
+            _cell_table(table, A[t], C, _ones(lane | part << (LOW + INNER + outer), positions), field, outer)
             code = lane | part << (low + INNER + outer)
             _keep_lowest(table, outer, ab, ac, bc, code, low, energies[t], codes[t])

@@ -198,7 +198,7 @@ def _load_instance(A, scale, C, rows, lane_base, scratch, inner, least):
     """All that the parts of an instance share: couplings, rows of lane exponents, factors of the inner bits."""
     _load(A, scale, C)
     for j in range(LOW, len(C)):
-        _lane_sums(rows, j - LOW, C, j, LANES)
+        _lane_sums(rows, j - LOW, C, j)
     _lane_energies(rows, lane_base, scratch, C)
     for s in range(1 << min(LOW, len(A) - INNER), LANES):
         rows[lane_base, s] = -3000  # a lane of unused bits: no weight
