@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,6 +28,7 @@ from qubolearn.storage import (
     FORMAT,
     FORMAT_VERSION,
     check_version,
+    is_temporary,
     read_json,
     read_tensors,
     read_text,
@@ -60,18 +62,18 @@ class Run:
     def create(cls, folder: Path | str, problem: Problem, config: TrainConfig) -> Run:
         """Start a run in a new or empty folder, or go on with one of the same problem and configuration."""
         run = cls(Path(folder), problem, config)
-        if run._path("config.json").exists():
+        if os.path.exists(run._path("config.json")):  # False, not an error, where the folder may not be read
             there = cls.open(folder)
             if (there.problem, there.config) != (problem, config):
                 raise QubolearnError(f"{folder} holds a run of another configuration; choose another --out")
             _sweep(run.folder)
             return run
         try:
-            if run.folder.exists() and (not run.folder.is_dir() or any(run.folder.iterdir())):
+            if run.folder.exists() and not all(is_temporary(path) for path in run.folder.iterdir()):
                 raise QubolearnError(f"{folder} is not empty and holds no run; choose another --out")
             run.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise QubolearnError(f"cannot make the folder {folder}: {error.strerror}; choose another --out") from error
+            raise QubolearnError(f"cannot use the folder {folder}: {error.strerror}; choose another --out") from error
         write_json(run._path("config.json"), run._header())
         return run
 
@@ -79,7 +81,7 @@ class Run:
     def open(cls, folder: Path | str) -> Run:
         """The run in a folder; anything else is refused."""
         path = Path(folder) / "config.json"
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise QubolearnError(f"{folder} holds no run (no config.json); train one with: qubolearn train ... --out")
         header = read_json(path)
         if header.get("format") != FORMAT:
@@ -183,7 +185,7 @@ class Run:
 
 def _sweep(folder: Path) -> None:
     """Delete what killed processes left half-written."""
-    for path in folder.glob(".*.tmp"):
+    for path in filter(is_temporary, folder.iterdir()):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > LEFT_BEHIND:
                 path.unlink()

@@ -20,6 +20,7 @@ __all__ = [
     "FORMAT",
     "FORMAT_VERSION",
     "check_version",
+    "is_temporary",
     "read_json",
     "read_tensors",
     "read_text",
@@ -62,6 +63,11 @@ def write_atomic(path: Path, data: bytes) -> None:
         if isinstance(error, OSError):
             raise QubolearnError(f"cannot write {path}: {error.strerror}; the file before it is untouched") from error
         raise
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file is what :func:`write_atomic` writes before it is whole; a killed process leaves it behind."""
+    return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,0 +1,28 @@
+"""What the tests of our promises share: helpers beside them, and the figures of a long run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qubolearn.provenance import provenance
+from qubolearn.runs import write_json
+
+sys.path.insert(0, str(Path(__file__).parent))  # strangers.py, nursery.py
+
+
+@pytest.fixture(scope="session")
+def figures(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    """Figures of the long tests by promise; where all passed, ``make soak`` has them written to results/soak.json."""
+    found: dict[str, Any] = {}
+    began = time.perf_counter()
+    yield found
+    target = os.environ.get("QUBOLEARN_SOAK")
+    if target and not request.session.testsfailed:
+        write_json(Path(target), {"seconds": round(time.perf_counter() - began), "figures": found, **provenance()})

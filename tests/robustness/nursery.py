@@ -1,0 +1,80 @@
+"""Trainings that are made to be killed: real processes, forked from one that has imported everything already.
+
+``python nursery.py`` reads a folder per line, forks a process that trains in it and saves after every step, and prints
+its process id, and when that process has ended, its status.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from qubolearn import training
+from qubolearn.config import preset
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.runs import Run
+
+PROBLEM = RandGraph(k=3)
+CONFIG = preset(
+    "best",
+    PROBLEM,
+    topology="dense",
+    loss="hinge",
+    solver="annealing:reads=4,sweeps=4",
+    hidden=16,
+    epochs=10,
+    instances=80,
+    batch_size=20,
+    validation=10,
+)
+
+
+class Nursery:
+    """The other side: starts trainings and waits for their ends."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def start(self, folder: Path) -> int:
+        """Train in a folder, in a process of its own, whose id is returned."""
+        assert self.process.stdin
+        self.process.stdin.write(f"{folder}\n")
+        return self._number()
+
+    def wait(self) -> int:
+        """The exit code of the training, or minus the signal that ended it."""
+        return self._number()
+
+    def _number(self) -> int:
+        assert self.process.stdout
+        return int(self.process.stdout.readline())
+
+    def close(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait()
+        assert self.process.stdout
+        self.process.stdout.close()
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    training.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+    training.train(PROBLEM, CONFIG)  # what is compiled or built on first use
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            training.train(PROBLEM, CONFIG, Run.create(line.strip(), PROBLEM, CONFIG))
+            os._exit(0)
+        print(child, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

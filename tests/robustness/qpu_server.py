@@ -1,0 +1,329 @@
+"""A local server that speaks D-Wave's Solver API to the real ``dwave-cloud-client``, and misbehaves when told to.
+
+    list     GET    solvers/remote/[NAME]      the chips: all but their status, or only that, as ``filter`` says
+    submit   POST   problems/                  a list of problems; their ids come back
+    poll     GET    problems/?id=..&timeout=t  their status, held back for t seconds or until one has ended
+    answer   GET    problems/ID/               status and answer of one problem
+    cancel   DELETE problems/                  a list of ids
+
+Problems of a QPU come inline, as deflated JSON in the format ``qp``; multipart uploads are for hybrid solvers only.
+Every accepted problem is annealed and billed unless it is cancelled before it starts.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import threading
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import dimod
+import dwave.graphs
+import numpy as np
+from dwave.cloud.testing.mocks import qpu_problem_timing_data
+from dwave.samplers import SimulatedAnnealingSampler
+
+TYPES = {
+    "list": "application/vnd.dwave.sapi.solver-definition-list+json",
+    "one": "application/vnd.dwave.sapi.solver-definition+json",
+    "submit": "application/vnd.dwave.sapi.problems+json",
+    "poll": "application/vnd.dwave.sapi.problems+json",
+    "cancel": "application/vnd.dwave.sapi.problems+json",
+    "answer": "application/vnd.dwave.sapi.problem+json",
+}
+#: No reply is held back for longer, whatever a client asks for.
+LONGEST_WAIT = 8.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """How a request goes wrong. Faults combine: the delay comes first, then the change, then the sending."""
+
+    delay: float = 0.0  # seconds before anything is done
+    status: int = 0  # an HTTP status in place of the right reply; the request is not carried out
+    carried_out: bool = False  # ... but here it is
+    body: bytes = b"no"  # of that status
+    headers: Mapping[str, str] = field(default_factory=dict)
+    change: Callable[[Any], Any] | None = None  # what is made of the right reply, which is JSON
+    drop: bool = False  # close the connection without a reply
+    cut: bool = False  # close it after half of the reply
+    drip: float = 0.0  # seconds between the bytes of the reply
+
+
+@dataclass
+class Problem:
+    """A problem that was accepted."""
+
+    body: dict[str, Any]
+    status: str = "PENDING"  # IN_PROGRESS, COMPLETED, CANCELLED
+    answer: dict[str, Any] | None = None
+
+
+def chip(name: str, rows: int = 2, **properties: Any) -> dict[str, Any]:
+    """What D-Wave tells of a Chimera chip with rows · rows cells."""
+    graph = dwave.graphs.chimera_graph(rows)
+    told = {
+        "category": "qpu",
+        "chip_id": name,
+        "supported_problem_types": ["ising", "qubo"],
+        "topology": {"type": "chimera", "shape": [rows, rows, 4]},
+        "qubits": sorted(graph),
+        "couplers": sorted(sorted(edge) for edge in graph.edges),
+        "num_qubits": len(graph),
+        "h_range": [-4.0, 4.0],
+        "j_range": [-1.0, 1.0],
+        "extended_j_range": [-2.0, 1.0],
+        "num_reads_range": [1, 10000],
+        "annealing_time_range": [0.5, 2000.0],
+        "default_annealing_time": 20.0,
+        "parameters": dict.fromkeys(("num_reads", "answer_mode", "auto_scale", "annealing_time", "label"), ""),
+        "problem_timing_data": qpu_problem_timing_data("advantage"),
+        "quota_conversion_rate": 1,
+    }
+    identity = {"name": name, "version": {"graph_id": f"{name}-graph"}}
+    return {"identity": identity, "description": "", "properties": told | properties, "status": "ONLINE", "avg_load": 0}
+
+
+class QpuServer:
+    """``with QpuServer(token) as server:`` serves at ``server.url`` until the block ends."""
+
+    injected = 0  # faults of all servers, for the report
+
+    def __init__(self, token: str, chips: list[dict[str, Any]] | None = None) -> None:
+        self.token = token
+        self.chips = chips or [chip("QPU_1")]
+        self.hold = False  # leave problems in the queue
+        self.microseconds = lambda reads: 15_000 + 130 * reads  # the bill of a problem
+        self.requests: list[str] = []  # by name, as in TYPES
+        self.problems: dict[str, Problem] = {}
+        self.cancelled: list[str] = []  # the ids that DELETE named
+        self._faults: dict[str, list[Fault]] = {}
+        self._ids = itertools.count(1)
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._http = _Http(self)
+
+    def __enter__(self) -> QpuServer:
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_port}/sapi/v2/"
+
+    def fail(self, request: str, fault: Fault, times: int = 1) -> None:
+        """Let the next requests of this name go wrong."""
+        self._faults.setdefault(request, []).extend([fault] * times)
+
+    def count(self, request: str) -> int:
+        with self._changed:
+            return self.requests.count(request)
+
+    @property
+    def billed_seconds(self) -> float:
+        """What the user pays: all that was accepted and not cancelled in time."""
+        with self._changed:
+            paid = [problem for problem in self.problems.values() if problem.status != "CANCELLED"]
+        return sum(1e-6 * self.microseconds(problem.body["params"]["num_reads"]) for problem in paid)
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+        """Whether the condition came true in time."""
+        with self._changed:
+            return self._changed.wait_for(condition, seconds)
+
+    # What the requests do.
+
+    def take_fault(self, request: str) -> Fault:
+        """Note the request, and say what is to go wrong with it."""
+        with self._changed:
+            self.requests.append(request)
+            self._changed.notify_all()
+            if waiting := self._faults.get(request):
+                QpuServer.injected += 1
+                return waiting.pop(0)
+        return Fault()
+
+    def pause(self, seconds: float) -> None:
+        self._closing.wait(min(seconds, LONGEST_WAIT))
+
+    def reply(self, request: str, path: str, query: Mapping[str, str], body: Any) -> Any:
+        """Carry a request out."""
+        with self._changed:
+            try:
+                return getattr(self, f"_{request}")(path, query, body)
+            finally:
+                self._changed.notify_all()
+
+    def _list(self, path: str, query: Mapping[str, str], body: None) -> Any:
+        name = path.partition("solvers/remote/")[2]
+        changing = {"status", "avg_load"}
+        wanted = changing | {"identity"} if query["filter"].startswith("none") else set(self.chips[0]) - changing
+        named = [each for each in self.chips if name in ("", each["identity"]["name"])]
+        shown = [{key: each[key] for key in wanted} for each in named]
+        return shown[0] if name else shown
+
+    def _submit(self, path: str, query: Mapping[str, str], body: list[dict[str, Any]]) -> Any:
+        return [self._accept(each) for each in body]
+
+    def _accept(self, body: dict[str, Any]) -> dict[str, Any]:
+        if self._chip(body)["status"] != "ONLINE":
+            return {"error_code": 400, "error_msg": f"Solver is offline: {body['solver']['name']}"}
+        name = f"problem-{next(self._ids)}"
+        self.problems[name] = Problem(body)
+        return self._told(name)
+
+    def _poll(self, path: str, query: Mapping[str, str], body: None) -> Any:
+        names = query["id"].split(",")
+        if not self.hold:
+            for name in names:
+                self._anneal(self.problems[name])
+        wait = min(float(query.get("timeout", 0)), LONGEST_WAIT)
+        ended = {"COMPLETED", "CANCELLED"}
+        self._changed.wait_for(
+            lambda: self._closing.is_set() or any(self.problems[name].status in ended for name in names), wait
+        )
+        return [self._told(name) for name in names]
+
+    def _answer(self, path: str, query: Mapping[str, str], body: None) -> Any:
+        name = path.rstrip("/").rpartition("/")[2]
+        answer = self.problems[name].answer
+        return self._told(name) | ({"answer": answer} if answer else {})
+
+    def _cancel(self, path: str, query: Mapping[str, str], body: list[str]) -> Any:
+        for name in body:
+            self.cancelled.append(name)
+            if self.problems[name].status == "PENDING":
+                self.problems[name].status = "CANCELLED"
+        return [self._told(name) for name in body]
+
+    def _told(self, name: str) -> dict[str, Any]:
+        problem = self.problems[name]
+        told = {"id": name, "type": problem.body["type"], "solver": problem.body["solver"], "status": problem.status}
+        return told | {"submitted_on": "2030-01-01T00:00:00Z", "label": problem.body.get("label")}
+
+    def _chip(self, body: dict[str, Any]) -> dict[str, Any]:
+        return next(each for each in self.chips if each["identity"] == body["solver"])
+
+    def _anneal(self, problem: Problem) -> None:
+        """Decode ``qp``, anneal, encode ``qp``."""
+        if problem.status != "PENDING":
+            return
+        told = self._chip(problem.body)["properties"]
+        lin, quad = (_decoded(problem.body["data"][key], "<f8") for key in ("lin", "quad"))
+        h = {qubit: bias for qubit, bias in zip(told["qubits"], lin, strict=True) if not np.isnan(bias)}
+        active = [(q, r) for q, r in told["couplers"] if q in h and r in h]
+        bqm = dimod.BinaryQuadraticModel(h, dict(zip(active, quad, strict=True)), "SPIN")
+        reads = problem.body["params"]["num_reads"]
+        found = SimulatedAnnealingSampler().sample(bqm, num_reads=reads, num_sweeps=100, seed=len(self.problems))
+        order = [found.variables.index(qubit) for qubit in sorted(h)]
+        problem.status = "COMPLETED"
+        problem.answer = {
+            "format": "qp",
+            "num_variables": told["num_qubits"],
+            "active_variables": encoded(sorted(h), "<i4"),
+            "energies": encoded(found.record.energy, "<f8"),
+            "num_occurrences": encoded([1] * reads, "<i4"),
+            "solutions": encoded(np.packbits(found.record.sample[:, order] > 0, axis=1), "u1"),
+            "timing": {"qpu_access_time": self.microseconds(reads)},
+        }
+
+
+def encoded(values: Any, dtype: str) -> str:
+    """Numbers as ``qp`` has them: base64 of their little-endian bytes."""
+    return base64.b64encode(np.asarray(values, dtype=dtype).tobytes()).decode()
+
+
+def _decoded(text: str, dtype: str) -> Any:
+    return np.frombuffer(base64.b64decode(text), dtype=dtype)
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, qpu: QpuServer) -> None:
+        self.qpu = qpu
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away before its reply came is part of the tests."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Http
+    protocol_version = "HTTP/1.1"  # connections are kept, as D-Wave's are
+    timeout = 20.0
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        self._handle("list" if "/solvers/" in path else "poll" if path.endswith("problems/") else "answer")
+
+    def do_POST(self) -> None:
+        self._handle("submit")
+
+    def do_DELETE(self) -> None:
+        self._handle("cancel")
+
+    def _handle(self, request: str) -> None:
+        qpu = self.server.qpu
+        body = self._body()
+        fault = qpu.take_fault(request)
+        qpu.pause(fault.delay)
+        url = urlsplit(self.path)
+        if self.headers["X-Auth-Token"] != qpu.token:
+            self._send(401, b"Unauthorized", "text/plain", Fault())
+            return
+        told: Any = None
+        if not (fault.status or fault.drop) or fault.carried_out:
+            told = qpu.reply(request, url.path, {key: value[0] for key, value in parse_qs(url.query).items()}, body)
+        if fault.change:
+            told = fault.change(told)
+        if fault.drop:
+            self.close_connection = True
+            return
+        kind = TYPES["one" if request == "list" and isinstance(told, dict) else request]
+        payload = fault.body if fault.status else told if isinstance(told, bytes) else json.dumps(told).encode()
+        self._send(fault.status or 200, payload, f"{kind}; version=3.0.0", fault)
+
+    def _body(self) -> Any:
+        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.headers.get("Content-Encoding") == "deflate":
+            data = zlib.decompress(data)
+        return json.loads(data) if data else None
+
+    def _send(self, status: int, payload: bytes, kind: str, fault: Fault) -> None:
+        self.send_response(status)
+        for name, value in ({"Content-Type": kind, "Content-Length": str(len(payload))} | dict(fault.headers)).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if fault.drip:
+            end = time.monotonic() + LONGEST_WAIT
+            for byte in payload:
+                if time.monotonic() > end or self.server.qpu._closing.is_set():
+                    break
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                self.server.qpu.pause(fault.drip)
+        self.close_connection |= fault.cut or bool(fault.drip)
+        if not fault.drip:
+            self.wfile.write(payload[: len(payload) // 2] if fault.cut else payload)

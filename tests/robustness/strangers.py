@@ -1,0 +1,293 @@
+"""Files as strangers may write them: good ones of every kind, mutated without end, given to our readers.
+
+Each kind is a generator of inputs and a reader; the one thing a reader may do with a bad input is raise QubolearnError.
+``python strangers.py COUNTS.json SEED`` runs the long loop in a process of its own, with bounded memory, so that even
+a crash of a library in C is seen.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import resource
+import signal
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dimod
+import numpy as np
+import torch
+from scipy.io import savemat
+
+from qubolearn.bqm_files import read_bqm
+from qubolearn.config import preset
+from qubolearn.datasets import modelnet, shapes2d, willow
+from qubolearn.datasets.off import read_off, sample_surface
+from qubolearn.datasets.willow_archive import unpack_archive
+from qubolearn.errors import QubolearnError
+from qubolearn.instances import read_inputs
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.qubo import from_coo, to_bqm, to_coo
+from qubolearn.runs import Run
+from qubolearn.training import train
+
+PROBLEM = RandGraph(k=2)
+CONFIG = preset(
+    "best", PROBLEM, topology="dense", layers=2, hidden=4, epochs=1, instances=4, batch_size=4, validation=2
+)
+SECONDS_PER_INPUT = 30.0
+
+#: What text formats stumble over.
+TOKENS = [b"nan", b"inf", b"-1", b"1e999", b"99999999999999999999", b"\xc2\xb2", b"\x00", b"#", b"n=", b"{", b"[" * 60]
+TOKENS += [b"null", b"true", b'"', b"\\ud800", b"0x10", b"1_0", b"\r", b"\xe2\x80\xa8", b"..", b"/", b"OFF", b"e", b" "]
+#: What JSON readers stumble over.
+VALUES: list[Any] = [None, True, -1, 0, 1, 2**70, 1e308, float("nan"), float("inf"), "", "a" * 50, [], {}, [[]], "../x"]
+VALUES += [10**9, 4096, 0.5, {"name": "randgraph"}, "randgraph", ["x"], "dense", "/etc", -(2**63), {"x": 1, "y": 2}]
+
+
+class Kind(NamedTuple):
+    """Inputs of one kind, and who reads them."""
+
+    make: Callable[[random.Random], bytes]
+    read: Callable[[bytes], object]
+
+
+def mutated(data: bytes, rng: random.Random, tokens: list[bytes] | None = None) -> bytes:
+    """A few small damages: bytes changed, cut, repeated, replaced by what readers stumble over."""
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+        size = len(changed)
+        at, length = rng.randrange(size + 1), rng.choice((1, 1, 2, 4, 8, 32))
+        action = rng.randrange(7)
+        if action == 0 and size:
+            changed[at % size] ^= 1 << rng.randrange(8)
+        elif action == 1:
+            changed[at : at + length] = rng.randbytes(length)
+        elif action == 2:
+            del changed[at : at + length]
+        elif action == 3:
+            changed[at:at] = changed[at : at + length]
+        elif action == 4:
+            changed[at : at + length] = rng.choice((b"\x00", b"\xff", b"\x7f")) * length
+        elif action == 5:
+            changed[at : at + rng.choice((0, 1, 3))] = rng.choice(tokens or [b"\x80\x00\x00\x00"])
+        elif rng.random() < 0.3:
+            del changed[at:]
+    return bytes(changed)
+
+
+def mutated_json(value: Any, rng: random.Random) -> bytes:
+    """JSON with nodes replaced, dropped or renamed, and sometimes damaged as text."""
+    copy = json.loads(json.dumps(value))
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        node = copy
+        while True:
+            keys = list(node) if isinstance(node, dict) else list(range(len(node))) if isinstance(node, list) else []
+            if not keys:
+                break
+            key = rng.choice(keys)
+            if not isinstance(node[key], (dict, list)) or not node[key] or rng.random() < 0.2:
+                if rng.random() < 0.15:
+                    del node[key]
+                elif isinstance(node, dict) and rng.random() < 0.1:
+                    node[str(rng.choice(VALUES))] = node.pop(key)
+                else:
+                    node[key] = rng.choice(VALUES)
+                break
+            node = node[key]
+    text = json.dumps(rng.choice(VALUES) if rng.random() < 0.01 else copy).encode()
+    return mutated(text, rng, TOKENS) if rng.random() < 0.3 else text
+
+
+def zipped(members: dict[str, bytes], rng: random.Random) -> bytes:
+    """A zip archive with right checksums and odd names and methods."""
+    buffer = io.BytesIO()
+    methods = (zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+    with zipfile.ZipFile(buffer, "w", rng.choice(methods)) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+            if rng.random() < 0.05:
+                archive.writestr(rng.choice(("../", "/", "a//", "./", "..\\", "x/../")) + name, data)
+    return buffer.getvalue()
+
+
+def archive_of(members: dict[str, bytes], rng: random.Random) -> bytes:
+    """An archive of which one member or the archive itself is damaged."""
+    if rng.random() < 0.3:
+        return mutated(zipped(members, rng), rng, [b"PK\x01\x02", b"PK\x05\x06", b"\x08\x00", b"\x0c\x00", b"\xff" * 4])
+    name = rng.choice(list(members))
+    return zipped({**members, name: mutated(members[name], rng, TOKENS)}, rng)
+
+
+def npy_members(**arrays: np.ndarray) -> dict[str, bytes]:
+    """The members of an .npz."""
+    members = {}
+    for name, array in arrays.items():
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, array)
+        members[f"{name}.npy"] = buffer.getvalue()
+    return members
+
+
+def kinds(folder: Path) -> dict[str, Kind]:
+    """All kinds of files; ``folder`` is where those are put that are read from disk."""
+
+    def on_disk(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+        def write_and_read(data: bytes) -> object:
+            path.write_bytes(data)
+            return read(path)
+
+        return write_and_read
+
+    run = Run.create(folder / "run", PROBLEM, CONFIG)
+    train(PROBLEM, CONFIG, run)
+    header = json.loads((run.folder / "config.json").read_text())
+    model, checkpoint = ((run.folder / f"{name}.safetensors").read_bytes() for name in ("model", "checkpoint"))
+    metrics = (run.folder / "metrics.jsonl").read_bytes()
+    A = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    coo = to_coo(A).encode()
+    with to_bqm(A).to_file() as file:
+        bqm = [file.read()]
+    with dimod.BinaryQuadraticModel({"a": 1.0, "b": -2.0}, {("a", "b"): 0.5}, 3.0, "SPIN").to_file() as file:
+        bqm.append(file.read())
+    off = b"OFF\n4 2 0\n0 0 0\n1 0 0\n1 1 0.5\n0 1 0\n3 0 1 2\n4 0 1 2 3\n"
+    outline = {"points": [{"x": 0.1, "y": 0.2}, {"x": 1.0, "y": 0.0}, {"x": 1, "y": 1}, {"x": 0.2, "y": 0.9}]}
+    outline_text = json.dumps(outline).encode()
+    keypoints = [[float(i), float(i + 1)] for i in range(willow.KEYPOINTS)]
+    image = {"class": "car", "image": "a", "file": "images/a.jpg", "width": 9, "height": 8, "keypoints_orig": keypoints}
+    mats = []
+    for compressed in (False, True):
+        buffer = io.BytesIO()
+        savemat(buffer, {"pts_coord": np.array(keypoints).T, "other": "text"}, do_compression=compressed)
+        mats.append(buffer.getvalue())
+    inputs = npy_members(p=np.ones((2, PROBLEM.input_size), np.float32))
+    compact = npy_members(
+        points=np.random.default_rng(0).random((2, 3, 3)).astype(np.float32),
+        labels=np.array([0, 1]),
+        is_test=np.array([False, True]),
+        names=np.array(["a", "b"]),
+        class_names=np.array(["chair", "desk"]),
+    )
+    outlines = npy_members(
+        points=np.ones((6, 2), np.float32),
+        offsets=np.array([0, 3, 6]),
+        names=np.array(["a-1", "b-1"]),
+        classes=np.array(["a", "b"]),
+    )
+    meshes = {"ModelNet10/chair/train/chair_0001.off": off, "ModelNet10/chair/test/chair_0002.off": off}
+    shapes = {"ShapesJSON/bat-1.json": outline_text, "ShapesJSON/bat-2.json": outline_text}
+    pictures = {"W/Car/a.mat": mats[0], "W/Car/a.png": b"\x89PNG", "W/Duck/readme.txt": b"-"}
+
+    def sampled(data: bytes) -> object:
+        return sample_surface(read_off(data), 5, np.random.default_rng(0))
+
+    def opened(path: Path) -> object:
+        return Run.open(path.parent)
+
+    def model_of(path: Path) -> object:
+        return run.network()
+
+    def restored(path: Path) -> object:
+        unfinished = Run(path.parent, PROBLEM, CONFIG)
+        return unfinished.network()
+
+    return {
+        "coo": Kind(lambda rng: mutated(coo, rng, TOKENS), lambda data: from_coo(data.decode("utf-8", "replace"))),
+        "bqm": Kind(lambda rng: mutated(rng.choice(bqm), rng, TOKENS), read_bqm),
+        "off": Kind(lambda rng: mutated(off, rng, TOKENS), sampled),
+        "run json": Kind(lambda rng: mutated_json(header, rng), on_disk("other/config.json", opened)),
+        "metrics": Kind(
+            lambda rng: mutated(metrics, rng, TOKENS), on_disk("run/metrics.jsonl", lambda path: run.metrics())
+        ),
+        "model": Kind(lambda rng: mutated(model, rng, TOKENS), on_disk("run/model.safetensors", model_of)),
+        "checkpoint": Kind(
+            lambda rng: mutated(checkpoint, rng, TOKENS), on_disk("unfinished/checkpoint.safetensors", restored)
+        ),
+        "shape json": Kind(
+            lambda rng: mutated_json(outline, rng),
+            on_disk("shapes/bat-1.json", lambda path: shapes2d.read_original(path.parent)),
+        ),
+        "willow json": Kind(
+            lambda rng: mutated_json([image, {**image, "image": "b"}], rng),
+            on_disk("willow/willow_keypoints.json", lambda path: willow.read_willow(path.parent)),
+        ),
+        "mat": Kind(lambda rng: mutated(rng.choice(mats), rng), on_disk("a.mat", willow._read_mat)),
+        "npz instances": Kind(
+            lambda rng: archive_of(inputs, rng), on_disk("p.npz", lambda path: read_inputs(path, PROBLEM))
+        ),
+        "npz clouds": Kind(lambda rng: archive_of(compact, rng), on_disk("clouds.npz", modelnet.read_compact)),
+        "npz outlines": Kind(lambda rng: archive_of(outlines, rng), on_disk("outlines.npz", shapes2d.read_compact)),
+        "zip meshes": Kind(
+            lambda rng: archive_of(meshes, rng), on_disk("meshes.zip", lambda path: modelnet.read_original(path, 4))
+        ),
+        "zip shapes": Kind(lambda rng: archive_of(shapes, rng), on_disk("shapes.zip", shapes2d.read_original)),
+        "zip pictures": Kind(
+            lambda rng: archive_of(pictures, rng),
+            on_disk("pictures.zip", lambda path: unpack_archive(path, folder / "unpacked")),
+        ),
+    }
+
+
+def is_refused(kind: Kind, data: bytes) -> bool:
+    """Whether the reader refuses the input, in one line; any other exception passes through."""
+    try:
+        kind.read(data)
+    except QubolearnError as error:
+        if "\n" in str(error) or not str(error):
+            raise AssertionError(f"not one line: {error}") from error
+        return True
+    return False
+
+
+def fuzz(kind: Kind, count: int, seed: int | str) -> int:
+    """Give ``count`` inputs to a reader; how many it refused. An error names the input."""
+    rng = random.Random(f"{seed}")
+    refused = 0
+    for index in range(count):
+        data = kind.make(rng)
+        try:
+            refused += is_refused(kind, data)
+        except BaseException as error:
+            raise AssertionError(
+                f"input {index} of seed {seed!r}: {type(error).__name__}: {error}; {data!r}"
+            ) from error
+    return refused
+
+
+def main(counts: dict[str, int], seed: int, folder: Path) -> dict[str, dict[str, float]]:
+    """The long loop, with memory and time bounded."""
+
+    def too_slow(*_: object) -> None:
+        raise TimeoutError(f"more than {SECONDS_PER_INPUT} s for one input")
+
+    signal.signal(signal.SIGALRM, too_slow)
+    made = kinds(folder)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**30,) * 2)
+    results = {}
+    for name, count in counts.items():
+        kind, began = made[name], time.perf_counter()
+
+        def timed(data: bytes, kind: Kind = kind) -> object:
+            signal.setitimer(signal.ITIMER_REAL, SECONDS_PER_INPUT)
+            try:
+                return kind.read(data)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+
+        refused = fuzz(Kind(kind.make, timed), count, f"{name} {seed}")
+        results[name] = {"inputs": count, "refused": refused, "seconds": round(time.perf_counter() - began, 1)}
+    return results
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(json.dumps(main(json.loads(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))))

@@ -1,0 +1,212 @@
+"""Promise 2: whatever happens while files are written, a run folder holds whole files, and what failed is said."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import resource
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from nursery import CONFIG, PROBLEM, Nursery
+
+from qubolearn.cli import main
+from qubolearn.errors import QubolearnError
+from qubolearn.runs import LEFT_BEHIND, Run, write_atomic
+from qubolearn.storage import is_temporary, read_json
+from qubolearn.training import train
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    made = Nursery()
+    yield made
+    made.close()
+
+
+def check_whole(folder: Path) -> None:
+    """Everything that a kill left can be loaded, down to the last byte."""
+    if not (folder / "config.json").exists():
+        assert all(map(is_temporary, folder.iterdir())) if folder.exists() else True
+        return
+    run = Run.open(folder)
+    steps = [record["step"] for record in run.metrics()]
+    assert len(steps) == (folder / "metrics.jsonl").read_bytes().count(b"\n") if steps else True
+    if (folder / "checkpoint.safetensors").exists():
+        network = run.network()
+        run.restore(network, torch.optim.Adam(network.parameters()))
+
+
+def kill_at_random(nursery: Nursery, folder: Path, kills: int, rng: random.Random) -> dict[str, int]:
+    """Train, kill -9 and resume, until so many trainings were killed; every run that ends must end in the same bits."""
+    want = train(PROBLEM, CONFIG).state_dict()
+    counts = {"kills": 0, "of them while a file was written": 0, "runs ended in the same bits": 0}
+    longest = 1.0
+    while counts["kills"] < kills:
+        child, began = nursery.start(folder), time.monotonic()
+        time.sleep(rng.random() ** 2 * longest)  # rather early, where a folder is made
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        code = nursery.wait()
+        check_whole(folder)
+        if code == -signal.SIGKILL:
+            counts["kills"] += 1
+            counts["of them while a file was written"] += any(map(is_temporary, folder.glob(".*")))
+            for path in filter(is_temporary, folder.glob(".*")):
+                path.unlink()
+        else:
+            assert code == 0
+            longest = 0.9 * (time.monotonic() - began)
+            found = Run.open(folder).network().state_dict()
+            assert all(torch.equal(found[name], tensor) for name, tensor in want.items())
+            counts["runs ended in the same bits"] += 1
+            shutil.rmtree(folder)
+    return counts
+
+
+def test_a_few_kills_leave_whole_files(nursery: Nursery, tmp_path: Path) -> None:
+    kill_at_random(nursery, tmp_path / "run", 8, random.Random(0))
+    nursery.start(tmp_path / "run")
+    assert nursery.wait() == 0  # and whatever they left is resumed to its end
+    assert Run.open(tmp_path / "run").finished
+
+
+@pytest.mark.soak
+def test_hundreds_of_kills_leave_whole_files(nursery: Nursery, tmp_path: Path, figures: dict[str, Any]) -> None:
+    counts = kill_at_random(nursery, tmp_path / "run", 400, random.Random(1))
+    assert counts["of them while a file was written"] >= 5, "too few kills hit a write to mean anything"
+    assert counts["runs ended in the same bits"] >= 2
+    figures["kill -9"] = counts
+
+
+def test_a_folder_that_was_killed_at_birth_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / ".config.json.123.tmp").write_bytes(b'{"form')
+    assert Run.create(tmp_path, PROBLEM, CONFIG).folder == tmp_path
+
+
+def test_what_killed_processes_left_is_swept_up_after_an_hour(tmp_path: Path) -> None:
+    Run.create(tmp_path, PROBLEM, CONFIG)
+    old, new = tmp_path / ".model.safetensors.1.tmp", tmp_path / ".model.safetensors.2.tmp"
+    old.touch()
+    new.touch()
+    os.utime(old, (time.time() - LEFT_BEHIND - 60,) * 2)
+    Run.create(tmp_path, PROBLEM, CONFIG)
+    assert new.exists()
+    assert not old.exists()
+
+
+@contextmanager
+def disk_of(size: int) -> Iterator[None]:
+    """A disk on which no file may grow beyond ``size`` bytes: writes fail in the kernel, as on a full one."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_said_and_the_last_checkpoint_kept(tmp_path: Path) -> None:
+    asked = iter(range(7))
+    run = Run.create(tmp_path, PROBLEM, CONFIG)
+    train(PROBLEM, CONFIG, run, stop=lambda: next(asked) == 6)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with (
+        disk_of(6000),
+        pytest.raises(QubolearnError, match=r"cannot write .*safetensors: .*file before it is untouched"),
+    ):
+        train(PROBLEM, CONFIG, run, stop=lambda: True)
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert after["checkpoint.safetensors"] == before["checkpoint.safetensors"]
+    assert set(after) == set(before), "nothing half-written stays"
+    with disk_of(100), pytest.raises(QubolearnError, match=r"cannot write .*metrics\.jsonl"):
+        train(PROBLEM, CONFIG, run)
+    network = train(PROBLEM, CONFIG, run)  # there is room again
+    assert all(
+        torch.equal(a, b) for a, b in zip(network.parameters(), train(PROBLEM, CONFIG).parameters(), strict=True)
+    )
+
+
+def test_a_full_disk_ends_the_command_with_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "train randgraph --k 3 --topology dense --epochs 1 --instances 20 --batch-size 20 --validation 5 --out"
+    with disk_of(9000):
+        assert main([*words.split(), str(tmp_path / "run")]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("qubolearn: error: cannot write")
+    assert printed.count("\n") == 1
+    assert read_json(tmp_path / "run" / "config.json")
+
+
+@contextmanager
+def read_only_folder(mode: int = 0o555) -> Iterator[Path]:
+    """A run folder that this process may read but not write, even where tests run as root."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "run"
+        train(PROBLEM, CONFIG, Run.create(folder, PROBLEM, CONFIG), stop=lambda: True)
+        folder.chmod(mode)
+        Path(made).chmod(0o555)
+        user = os.geteuid()
+        try:
+            if user == 0:
+                os.seteuid(65534)  # nobody
+            yield folder
+        finally:
+            os.seteuid(user)
+            Path(made).chmod(0o755)
+            folder.chmod(0o755)
+
+
+def test_a_read_only_folder_is_said_and_can_still_be_read() -> None:
+    with read_only_folder() as folder:
+        run = Run.create(folder, PROBLEM, CONFIG)
+        with pytest.raises(QubolearnError, match=r"cannot write .*metrics\.jsonl: Permission denied"):
+            train(PROBLEM, CONFIG, run)
+        with pytest.raises(QubolearnError, match=r"cannot use the folder .*Permission denied"):
+            Run.create(folder / "inner", PROBLEM, CONFIG)
+        assert Run.open(folder).network() is not None
+
+
+def test_a_folder_that_may_not_even_be_read_is_said() -> None:
+    with read_only_folder(mode=0o000) as folder:
+        with pytest.raises(QubolearnError, match=r"cannot use the folder .*Permission denied"):
+            Run.create(folder, PROBLEM, CONFIG)
+        with pytest.raises(QubolearnError, match="holds no run"):
+            Run.open(folder)
+
+
+def test_a_file_in_the_way_of_a_folder_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    for place in ("file", "file/run", "file/deep/run"):
+        with pytest.raises(QubolearnError, match=r"cannot use the folder"):
+            Run.create(tmp_path / place, PROBLEM, CONFIG)
+    with pytest.raises(QubolearnError, match="cannot write"):
+        write_atomic(tmp_path / "file" / "x.json", b"x")
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+@pytest.mark.parametrize("call", ["os.replace", "os.fsync", "os.open"])
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+def test_any_step_of_a_write_may_fail(
+    call: str, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(call, fail)
+    with pytest.raises(QubolearnError if isinstance(error, OSError) else KeyboardInterrupt):
+        write_atomic(path, b"new")
+    monkeypatch.undo()
+    assert path.read_bytes() in (b"old", b"new")
+    assert list(tmp_path.iterdir()) == [path]

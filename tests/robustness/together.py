@@ -1,0 +1,86 @@
+"""One training on several processes, without torchrun's start: forks them and lets them find each other by a file.
+
+``python together.py FOLDER SIZE`` trains in FOLDER/whole and FOLDER/again, and in FOLDER/stopped with a stop after
+every second step, and compares the gradients of a step with those of torch's own DistributedDataParallel.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from nursery import CONFIG, PROBLEM
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from qubolearn.distributed import Peers, add_up
+from qubolearn.networks import QuboNetwork
+from qubolearn.randomness import stream
+from qubolearn.runs import Run
+from qubolearn.training import batch_loss, new_network, train
+
+TOGETHER = replace(CONFIG, epochs=3, instances=57, batch_size=19, loss="gap", solver="exhaustive")  # 9 steps, uneven
+DRAWING = replace(TOGETHER, loss="hinge", solver="annealing:reads=2,sweeps=2", topology="dense")
+
+
+class Loss(nn.Module):
+    """batch_loss as a module, which is the form that DistributedDataParallel takes."""
+
+    def __init__(self, network: QuboNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, batch: object, peers: Peers) -> Tensor:
+        # DistributedDataParallel takes means over processes where we take sums
+        return batch_loss(self.network, PROBLEM, TOGETHER, batch, 0, peers) * peers.size
+
+
+def compare_with_ddp(peers: Peers) -> None:
+    batch = PROBLEM.sample(19, stream(0, "train"))
+    ours, theirs = new_network(PROBLEM, TOGETHER), new_network(PROBLEM, TOGETHER)
+    loss = batch_loss(ours, PROBLEM, TOGETHER, batch, 0, peers)
+    loss.backward()
+    value, _ = add_up(ours, loss, peers)
+    parallel = DistributedDataParallel(Loss(theirs))
+    parallel(batch, peers).backward()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, other.grad)
+    torch.testing.assert_close(value, batch_loss(ours, PROBLEM, TOGETHER, batch, 0).item())
+
+
+def work(folder: Path, peers: Peers) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=peers.rank, world_size=peers.size)
+    compare_with_ddp(peers)
+    for name, config in (("exact", TOGETHER), ("drawn", DRAWING)):
+        for again in ("whole", "again"):
+            run = peers.first(lambda: Run.create(folder / name / again, PROBLEM, config))  # noqa: B023
+            train(PROBLEM, config, run, peers=peers)
+        run = peers.first(lambda: Run.create(folder / name / "stopped", PROBLEM, config))  # noqa: B023
+        while not peers.largest(run.finished):
+            asked = iter((False, True))
+            # only the last process wants to stop: all of them must
+            wish = (lambda: next(asked)) if peers.rank == peers.size - 1 else (lambda: False)  # noqa: B023
+            train(PROBLEM, config, run, stop=wish, peers=peers)
+    dist.destroy_process_group()
+
+
+def main(folder: Path, size: int) -> int:
+    torch.set_num_threads(1)
+    train(PROBLEM, replace(DRAWING, epochs=1))  # what is compiled on first use is compiled once
+    children = []
+    for rank in range(size):
+        child = os.fork()
+        if child == 0:
+            work(folder, Peers(rank, size))
+            os._exit(0)
+        children.append(child)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    return int(any(codes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
