@@ -167,5 +167,9 @@ def test_bad_input() -> None:
         log_partition(torch.zeros(1, 3, 3), float("nan"))
     with pytest.raises(QubolearnError, match="finite"):
         pair_marginals(torch.full((1, 3, 3), float("inf")))
+    with pytest.raises(QubolearnError, match=r"log Z overflows torch.float32 .* up to 3.0e\+38"):
+        log_partition(torch.full((1, 5, 5), -3e38))
+    with pytest.raises(QubolearnError, match=r"log Z overflows torch.float64"):
+        log_partition(torch.full((1, 5, 5), -1e308, dtype=torch.float64))
     with pytest.raises(QubolearnError, match="shape"):
         log_partition(torch.zeros(3, 3))

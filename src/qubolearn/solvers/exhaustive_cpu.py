@@ -16,14 +16,15 @@ from qubolearn.solvers.exhaustive_torch import log_partition_and_marginals as _l
 from qubolearn.solvers.exhaustive_torch import lowest_codes as _lowest_codes_in_torch
 from qubolearn.solvers.parallel import progress, run_tasks
 
-__all__ = ["SECONDS_PER_STATE", "log_partition_and_marginals", "lowest_codes"]
+__all__ = ["OVERFLOW", "log_partition_and_marginals", "lowest_codes"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Advance: TypeAlias = Callable[[int], None]
 
-#: Rough costs on one thread; they decide on threads and progress bars, and make the estimate in error messages.
+#: Rough costs on one thread; they decide on threads and progress bars.
 SECONDS_PER_STATE = {"float32": 4e-11, "float64": 8e-11}
-PARTITION_FACTOR = 5
+SECONDS_PER_INSTANCE = 1.5e-6
+PARTITION_FACTOR = 4
 
 #: A part has 2^18 states, or more where there would be over 2^12 parts.
 PART_BITS, MAX_PART_BITS = 18, 12
@@ -135,4 +136,4 @@ def _groups(values: Array, size: int) -> list[Array]:
 
 def _seconds(values: Array) -> float:
     """About how long one instance takes on one thread."""
-    return float(2 ** values.shape[1] * SECONDS_PER_STATE[values.dtype.name])
+    return float(2 ** values.shape[1] * SECONDS_PER_STATE[values.dtype.name]) + SECONDS_PER_INSTANCE

@@ -2,6 +2,8 @@
 
 Bits play the same roles as in :mod:`~qubolearn.solvers.exhaustive_numba`. Weights are powers of two, 2^t with
 t = -β E / ln 2: one polynomial gives the weight of a lane with its inner bits 0, products give its 8 inner states.
+
+numba's cache looks at this file alone: after a change of ``exhaustive_numba``, touch it.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
