@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import permutations
 
 import pytest
 import torch
 
-from qubolearn.baselines import direct as module
 from qubolearn.baselines.direct import assignment_energies, direct
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.encodings import all_permutations
@@ -46,6 +46,7 @@ def test_direct_solves_randgraph(k: int) -> None:
 def test_chunks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     W = random_weights(7, 4)
     whole = direct(W)
+    module = import_module("qubolearn.baselines.direct")  # the package exports the function of that name
     monkeypatch.setattr(module, "MAX_ENERGIES", 50)  # two instances of 24 permutations at a time
     assert torch.equal(direct(W), whole)
 
