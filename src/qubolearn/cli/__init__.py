@@ -24,6 +24,7 @@ COMMANDS = {
     "embed": ("qubolearn.cli.embed", "qubits, chains and instances per anneal on a chip"),
     "benchmark": ("qubolearn.cli.benchmark", "our solvers and the peers, side by side"),
     "plot": ("qubolearn.cli.plot", "draw what a run learned: histograms, couplings, curves"),
+    "figure": ("qubolearn.cli.figure", "draw matches, alignments, failures, errors and energies of trained runs"),
     "reproduce": ("qubolearn.cli.reproduce", "fill tables of the paper, and ours beside them"),
     "tables": ("qubolearn.cli.tables", "fill the tables of Markdown files from result files"),
     "demo": ("qubolearn.cli.demo", "train, compare and draw: the tour in two minutes"),

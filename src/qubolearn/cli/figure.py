@@ -1,0 +1,130 @@
+"""Draw what runs answer on unseen instances, and what samplers read: a picture, and its numbers as JSON beside it.
+
+matches       pairs of Willow images with lines, right and wrong ones
+alignment     clouds before and after: pointset, or the three stages of rotation
+failures      the worst cases: clouds with their angle and error, or wrong matchings
+errors        a histogram of errors per solver, on the same instances
+energies      histograms of what samplers read on one QUBO
+second-best   second-best energies of samplers in % of those of simulated QA: a table"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from qubolearn import plots
+from qubolearn.cli.evaluate import change_options
+from qubolearn.cli.options import SOLVER_HELP
+from qubolearn.cli.output import Output
+from qubolearn.errors import QubolearnError
+from qubolearn.experiments import figures, sampler_figures
+from qubolearn.experiments.figures import Drawn, Model
+from qubolearn.provenance import provenance
+from qubolearn.runs import Run, write_json
+
+EPILOG = """examples:
+  qubolearn figure failures runs/shapes --instances 1000
+  qubolearn figure alignment runs/alpha runs/beta runs/gamma --set noise=0.1      wrong matches in green
+  qubolearn figure errors runs/k4 --solver exhaustive --solver annealing:reads=1,sweeps=10
+  qubolearn figure second-best runs/k5 --solver quantum:reads=1000 --solver dimod:reads=1000,sweeps=100
+                                             dimod's SA is pure Python: half a minute per instance"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A figure: what draws it, and from what where nothing else is asked for."""
+
+    draw: Callable[[Model, Sequence[str], int, int], Drawn]
+    solvers: tuple[str, ...]
+    instances: int
+
+
+SAMPLERS = (
+    *("annealing:reads=1000,sweeps=1000", "annealing:reads=1000,sweeps=10"),
+    *("neal:reads=1000,sweeps=1000", "neal:reads=1000,sweeps=10"),
+)
+KINDS = {
+    "matches": Kind(figures.matches, ("exhaustive",), 200),
+    "alignment": Kind(figures.alignment, ("exhaustive",), 4),
+    "failures": Kind(figures.failures, ("exhaustive",), 500),
+    "errors": Kind(figures.errors, ("exhaustive", "annealing", "quantum", "neal"), 500),
+    "energies": Kind(sampler_figures.energies, (*SAMPLERS, "dimod:reads=1000,sweeps=100", "quantum:reads=1000"), 1),
+    "second-best": Kind(sampler_figures.second_best, ("quantum:reads=1000", *SAMPLERS), 141),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    parser.add_argument("kind", choices=list(KINDS), metavar="FIGURE", help=", ".join(KINDS))
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder; three for the stages of rotation")
+    parser.add_argument("--out", metavar="FOLDER", help="where to write [the first RUN]")
+    parser.add_argument("--format", choices=["png", "svg"], default="png", help="file format [png]")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="which instances and random reads [0]")
+    parser.add_argument("--instances", type=int, metavar="N", help="test instances [as many as the figure needs]")
+    parser.add_argument(
+        "--solver", action="append", metavar="NAME", help=f"in place of the figure's own; repeat it; {SOLVER_HELP}"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", help="change an option of the problem"
+    )
+
+
+def run(args: argparse.Namespace, output: Output) -> None:
+    kind = KINDS[args.kind]
+    solvers = tuple(dict.fromkeys(args.solver or kind.solvers))
+    instances = kind.instances if args.instances is None else args.instances
+    if instances < 1:
+        raise QubolearnError(f"--instances {instances}; want at least 1")
+    if len(kind.solvers) == 1 and len(solvers) > 1:
+        raise QubolearnError(f"--solver given {len(solvers)} times; figure {args.kind} takes one")
+    runs = [_changed(Run.open(folder), args.set) for folder in args.runs]
+    with output.progress(f"figure {args.kind}", 1):
+        drawn = kind.draw(Model.of(runs), solvers, instances, args.seed)
+    header = {"figure": args.kind, "runs": [_describe(here) for here in runs], "seed": args.seed}
+    result = {**header, "instances": instances, **drawn.numbers, **provenance()}
+    files = _write(Path(args.out or args.runs[0]), f"figure-{args.kind}", args.format, drawn, result)
+    if drawn.picture is None:
+        _print_second_best(output, drawn.numbers)
+    for path in files:
+        output.say(str(path))
+    output.result(files=[str(path) for path in files], **result)
+
+
+def _changed(run: Run, settings: Sequence[str]) -> Run:
+    problem = change_options(run.problem, settings)
+    if (problem.input_size, problem.bits) != (run.problem.input_size, run.problem.bits):
+        raise QubolearnError(f"{problem} has another size than the run's {run.problem}; train a run for it")
+    return replace(run, problem=problem)
+
+
+def _describe(run: Run) -> dict[str, Any]:
+    problem = {"name": run.problem.name, **asdict(run.problem)}  # type: ignore[call-overload]
+    return {"problem": problem, "training": asdict(run.config)}
+
+
+def _write(folder: Path, name: str, suffix: str, drawn: Drawn, result: Mapping[str, Any]) -> list[Path]:
+    """The picture, where there is one, and its numbers."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files = [plots.save(drawn.picture, folder / f"{name}.{suffix}")] if drawn.picture else []
+        write_json(folder / f"{name}.json", result)
+    except OSError as error:
+        raise QubolearnError(f"cannot write to {folder}: {error.strerror}; choose another --out") from error
+    return [*files, folder / f"{name}.json"]
+
+
+def _print_second_best(output: Output, numbers: Mapping[str, Any]) -> None:
+    rows = [
+        (row["label"], _mean_and_std(row, ""), row["instances"], _mean_and_std(row, "exact_"))
+        for row in numbers["solvers"].values()
+    ]
+    title = "second-best energies of raw reads, in % (higher is better)"
+    output.table(title, ["", f"of {numbers['relative_to']}'s", "instances", "of the true ones"], rows)
+
+
+def _mean_and_std(row: Mapping[str, Any], prefix: str) -> str:
+    if row.get(f"{prefix}mean") is None:
+        return "-"
+    return f"{row[f'{prefix}mean']:.1f} ± {row[f'{prefix}std']:.1f}"

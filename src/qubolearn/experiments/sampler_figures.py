@@ -1,0 +1,169 @@
+"""What samplers read, as it is: energy histograms of one QUBO, and second-best energies next to those of QA.
+
+x⁺ is taken from the reads alone here. Our solvers complete it otherwise, which would hide what these figures show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.experiments.figures import Drawn, Model, seeded, solver_label
+from qubolearn.plots import BLUE, RED, figure
+from qubolearn.qubo import energies as qubo_energies
+from qubolearn.qubo import to_bqm, upper_triangular
+from qubolearn.randomness import stream
+from qubolearn.solvers import ExhaustiveSearch, Solver
+from qubolearn.solvers.dimod_adapter import DimodSolver
+from qubolearn.solvers.seeds import instance_seeds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["all_reads", "energies", "second_best", "second_lowest"]
+
+#: Bits up to which exhaustive search says what the two lowest energies truly are.
+EXACT_BITS = 24
+BINS = 40
+#: Energies this close, relative to the lowest, are one up to rounding.
+SAME_ENERGY = 1e-6
+
+
+def all_reads(solver: Solver, A: Tensor) -> Tensor:
+    """The final states of all reads: A ``[batch, n, n]`` -> ``[batch, reads, n]``; of samplers only."""
+    if hasattr(solver, "sample"):
+        reads: Tensor = solver.sample(A)
+        return reads
+    if not isinstance(solver, DimodSolver):
+        raise QubolearnError(f"{type(solver).__name__} has no reads; give samplers such as annealing, neal or quantum")
+    seeds = instance_seeds(solver.seed, len(A)).tolist()
+    U = upper_triangular(A.to("cpu", torch.float64))
+    return torch.stack([_dimod_reads(solver, one, seed) for one, seed in zip(U, seeds, strict=True)]).to(A)
+
+
+def _dimod_reads(solver: DimodSolver, U: Tensor, seed: int) -> Tensor:
+    """``[reads, n]``"""
+    found = solver._sample(to_bqm(U), seed)
+    columns = np.argsort(list(found.variables))
+    bits = np.repeat(found.record.sample[:, columns] > 0, found.record.num_occurrences, axis=0)
+    return torch.from_numpy(bits)
+
+
+def second_lowest(A: Tensor, reads: Tensor) -> float | None:
+    """The energy of the second-best state in reads ``[reads, n]`` of A ``[n, n]``; None where all are one state."""
+    states = torch.unique(reads, dim=0).double()
+    if len(states) < 2:
+        return None
+    return qubo_energies(A[None].double(), states[None])[0].sort().values[1].item()
+
+
+def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
+    """Histograms of the energies that samplers read on one QUBO: that of the last of ``instances``."""
+    A = _qubos(model, instances, seed)[-1:]
+    reads = {spec: all_reads(seeded(spec, seed), A) for spec in solvers}
+    energy = {spec: qubo_energies(A.double(), states.double())[0] for spec, states in reads.items()}
+    exact = _two_lowest(A)
+    every = torch.cat([*energy.values(), *([] if exact is None else [exact[0]])])
+    low, high = every.min().item(), every.max().item()
+    margin = max((high - low) / BINS, 1e-6) / 2  # so that the lowest energy is the middle of its bar
+    edges = torch.linspace(low - margin, high + margin, BINS + 1, dtype=torch.float64)
+    rows = {
+        spec: {
+            "label": solver_label(spec),
+            "reads": len(value),
+            "share_at_lowest": (value <= low + SAME_ENERGY * max(1.0, abs(low))).double().mean().item(),
+            "distinct_states": len(torch.unique(reads[spec][0], dim=0)),
+            "second_best": second_lowest(A[0], reads[spec][0]),
+            "counts": torch.histogram(value, edges).hist.int().tolist(),
+        }
+        for spec, value in energy.items()
+    }
+    two = None if exact is None else exact[0].tolist()
+    return Drawn(
+        {"instance": instances - 1, "two_lowest": two, "edges": edges.tolist(), "solvers": rows},
+        _draw_energies(
+            rows, edges.tolist(), two, f"{model.problem.name}: energies read on one QUBO of {A.shape[1]} bits"
+        ),
+    )
+
+
+def _draw_energies(
+    rows: Mapping[str, Mapping[str, Any]], edges: Sequence[float], two: Sequence[float] | None, title: str
+) -> Figure:
+    columns = min(3, len(rows))
+    made, axes = figure(columns, -(-len(rows) // columns), width=2.6, height=2.1)
+    top = 1.08 * max(max(row["counts"]) for row in rows.values())
+    for index, (axis, row) in enumerate(zip(axes, rows.values(), strict=False)):
+        axis.stairs(row["counts"], edges, fill=True, color=BLUE)
+        for energy, style in zip(two or (), ("-", "--"), strict=False):
+            axis.axvline(energy, color=RED, linestyle=style, linewidth=0.8)
+        axis.set_title(row["label"], fontsize=9)
+        states = f"{row['distinct_states']} state" + "s" * (row["distinct_states"] > 1)
+        words = f"{100 * row['share_at_lowest']:.1f} % lowest\n{states}"
+        axis.text(0.97, 0.93, words, transform=axis.transAxes, ha="right", va="top", fontsize=8)
+        axis.set(xlim=(edges[0] - 0.02 * (edges[-1] - edges[0]), edges[-1]), ylim=(0, top))
+        axis.tick_params(labelsize=7)
+        if index % columns == 0:
+            axis.set_ylabel(f"of {row['reads']} reads", fontsize=8)
+        axis.set_xlabel("energy", fontsize=8)
+    for axis in axes[len(rows) :]:
+        axis.axis("off")
+    lines = "" if two is None else "\nred: the lowest energy, dashed: the second lowest (exhaustive search)"
+    made.suptitle(title + lines, fontsize=9)
+    return made
+
+
+def second_best(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
+    """Second-best energies of each sampler in % of the first one's, and of the true ones: mean and deviation.
+
+    Energies are negative, so higher is better. An instance counts where both have a second state, and the first one's
+    is below 0: how many do is beside each mean.
+    """
+    A = _qubos(model, instances, seed)
+    found = {spec: _second_energies(A, seeded(spec, seed)) for spec in solvers}
+    exact = _two_lowest(A)
+    rows = {}
+    for spec in solvers:
+        rows[spec] = {"label": solver_label(spec), **_relative(found[spec], found[solvers[0]])}
+        if exact is not None:
+            truth = _relative(found[spec], exact[:, 1])
+            rows[spec] |= {f"exact_{name}": value for name, value in truth.items()}
+    return Drawn({"relative_to": solver_label(solvers[0]), "solvers": rows})
+
+
+def _second_energies(A: Tensor, solver: Solver) -> Tensor:
+    """``[batch]``, float64, NaN where all reads are one state. One QUBO after the other: reads of all are large."""
+    seeds = instance_seeds(getattr(solver, "seed", None), len(A)).tolist()
+    values = []
+    for one, own in zip(A, seeds, strict=True):
+        reads = all_reads(replace(solver, seed=own), one[None])[0]  # type: ignore[type-var]
+        energy = second_lowest(one, reads)
+        values.append(float("nan") if energy is None else energy)
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def _relative(values: Tensor, reference: Tensor) -> dict[str, Any]:
+    """Mean and standard deviation of values ``[batch]`` in % of the reference, over the instances that have both."""
+    counted = torch.isfinite(values) & torch.isfinite(reference) & (reference < 0)
+    percent = 100 * values[counted] / reference[counted]
+    if not len(percent):
+        return {"mean": None, "std": None, "instances": 0}
+    return {"mean": percent.mean().item(), "std": percent.std(correction=0).item(), "instances": len(percent)}
+
+
+@torch.no_grad()
+def _qubos(model: Model, instances: int, seed: int) -> Tensor:
+    """A of test instances, ``[instances, n, n]``."""
+    A: Tensor = model.network(model.problem.sample(instances, stream(seed, "test"), "test").p)
+    return A
+
+
+def _two_lowest(A: Tensor) -> Tensor | None:
+    """The two lowest energies of each QUBO ``[batch, 2]``, where exhaustive search can tell."""
+    return ExhaustiveSearch()(A, 2).energies if A.shape[-1] <= EXACT_BITS else None
