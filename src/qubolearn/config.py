@@ -10,7 +10,7 @@ from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.networks import Method, NetworkName
 from qubolearn.problems.contract import Problem
 
-__all__ = ["PRESETS", "LossName", "TrainConfig", "preset"]
+__all__ = ["PRESETS", "PROBLEM_OPTIONS", "LossName", "TrainConfig", "preset"]
 
 LossName = Literal["gap", "hinge", "hamming", "nll", "contrastive", "pseudo", "l1"]
 
@@ -97,6 +97,8 @@ _PAPER_CLOUDS = {
 }
 _BEST = {"loss": "nll", "schedule": "cosine", "fresh": True, "weight_mlp": 0.0}
 
+_BEST_CLOUDS = {**_BEST, "topology": "dense", "beta": 10.0, "batch_size": 512, "instances": 51_200}
+
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "paper": {
         "randgraph": _PAPER_GRAPHS,
@@ -107,14 +109,33 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
     "best": {
         "randgraph": {**_BEST, "epochs": 150, "learning_rate": 3e-3},
+        "willow": {**_BEST, "epochs": 375, "learning_rate": 3e-3, "beta": 8.0, "batch_size": 256, "instances": 10_240},
+        "pointset": {**_BEST_CLOUDS, "epochs": 100, "learning_rate": 2e-3},
+        "rotation": {**_BEST_CLOUDS, "epochs": 40, "learning_rate": 4e-3},
         "": {**_BEST, "topology": "dense", "epochs": 100},
+    },
+}
+
+#: Options of the problems that belong to a preset: better inputs and noise in training. The defaults are the paper's.
+PROBLEM_OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "paper": {},
+    "best": {
+        "willow": {"rotate": 0.3, "jitter": 0.05},
+        "pointset": {"starts": 4, "form": "features", "train_noise": 0.2, "rotations": 300},
+        "rotation": {"covariance": "joint", "train_noise": 0.2, "leftover": True, "draws": 100},
     },
 }
 
 
 # RandGraph from k = 5 on: two or more cells of Pegasus, and longer. From k = 6 on the paper's network needs a width and
 # a time that the permutation-aware one does not.
-_MATCHING: Mapping[str, Any] = {"network": "matching", "hidden": 64, "loss": "pseudo", "epochs": 40, "topology": "pegasus"}
+_MATCHING: Mapping[str, Any] = {
+    "network": "matching",
+    "hidden": 64,
+    "loss": "pseudo",
+    "epochs": 40,
+    "topology": "pegasus",
+}
 _LARGER_GRAPHS: Mapping[str, Mapping[str, Any]] = {
     "paper": {"epochs": 450, "learning_rate": 1e-5, "topology": "pegasus"},
     "best": {"epochs": 300, "topology": "pegasus"},

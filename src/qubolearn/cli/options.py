@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from qubolearn.config import PROBLEM_OPTIONS
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import Problem, problem_names, problem_type
 from qubolearn.solvers import solver_names
@@ -65,9 +66,10 @@ def add_problem(parser: argparse.ArgumentParser, argv: Sequence[str]) -> type[Pr
 
 
 def problem_from(args: argparse.Namespace) -> Problem:
-    """The problem that the command line describes."""
+    """The problem that the command line describes; what it leaves open, the preset may say."""
     kind = problem_type(args.problem)
-    return kind(**chosen(args, kind))
+    given = PROBLEM_OPTIONS.get(getattr(args, "preset", ""), {}).get(args.problem, {})
+    return kind(**{**given, **chosen(args, kind)})
 
 
 def add_solver(parser: argparse.ArgumentParser, default: str = "exhaustive") -> None:

@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from qubolearn.config import PROBLEM_OPTIONS
 from qubolearn.errors import unknown_name
 from qubolearn.experiments.jobs import Job
 
 __all__ = ["ENTRIES", "Entry", "entry"]
 
+POINTSET: Mapping[str, Any] = {"name": "pointset", **PROBLEM_OPTIONS["best"]["pointset"]}
+ROTATION: Mapping[str, Any] = {"name": "rotation", **PROBLEM_OPTIONS["best"]["rotation"]}
 SIZES = ((3, 32), (3, 78), (5, 32), (5, 78))
 METHODS = ("quant", "diag", "pure")
 
@@ -87,8 +90,9 @@ def training_solvers(seeds: int, quick: bool) -> list[Job]:
 def willow(seeds: int, quick: bool) -> list[Job]:
     """Willow: quant, diag and pure on real images, and Direct on the same W."""
     made = []
-    problem = {"name": "willow", "k": 4}
+    plain = {"name": "willow", "k": 4}
     for protocol in ("paper", "best"):
+        problem = {**plain, **PROBLEM_OPTIONS[protocol].get("willow", {})}
         for method in METHODS:
             overrides: dict[str, Any] = {"method": method}
             if protocol == "paper":
@@ -97,7 +101,7 @@ def willow(seeds: int, quick: bool) -> list[Job]:
                 overrides["epochs"] = 2
             options = {"problem": problem, "protocol": protocol, "overrides": overrides}
             made += [Job("willow", f"k=4, {protocol}", method, seed, "train", options) for seed in range(seeds)]
-    direct = {"method": "direct", "problem": problem}
+    direct = {"method": "direct", "problem": plain}
     made += [Job("willow", "k=4, best", "direct", seed, "baseline", direct) for seed in range(seeds)]
     return made
 
@@ -134,6 +138,9 @@ def pointsets(seeds: int, quick: bool) -> list[Job]:
             own = [*tests, *more] if (method, layers, hidden) == ("quant", 5, 78) and not quick else tests
             options = {"problem": POINTSET, "protocol": "best", "overrides": overrides, "tests": own}
             made += [Job("pointset", f"L{layers} H{hidden}", method, seed, "train", options) for seed in range(seeds)]
+    if not quick:  # the paper's own input: one AQM matrix, trained without noise
+        plain = {"problem": {"name": "pointset"}, "protocol": "best", "overrides": {"epochs": 200}, "tests": tests}
+        made += [Job("pointset", "L5 H78", "quant, paper's p", seed, "train", plain) for seed in range(seeds)]
     for name in ("icp", "aqm"):
         options = {"method": name, "problem": {"name": "pointset"}, "tests": tests}
         made += [Job("pointset", "L5 H78", name, seed, "baseline", options) for seed in range(seeds)]
@@ -154,16 +161,15 @@ def rotations(seeds: int, quick: bool) -> list[Job]:
             options = {"problem": ROTATION, "protocol": "best", "overrides": overrides, "tests": own}
             made += [Job("rotation", f"L{layers} H{hidden}", method, seed, "stages", options) for seed in range(seeds)]
     if not quick:
-        fine = {"problem": {**ROTATION, "angle_bits": 8}, "protocol": "best", "overrides": {}, "tests": tests}
+        plain = {"problem": {"name": "rotation"}, "protocol": "best", "overrides": {}, "tests": tests}
+        made += [Job("rotation", "L5 H78", "quant, paper's p", seed, "stages", plain) for seed in range(seeds)]
+        sharp = {**ROTATION, "angle_bits": 8, "soft_width": 2.0}
+        fine = {"problem": sharp, "protocol": "best", "overrides": {}, "tests": tests}
         made += [Job("rotation", "L5 H78", "quant, 3 x 8 bits", seed, "stages", fine) for seed in range(seeds)]
     options = {"method": "procrustes", "problem": {"name": "rotation"}, "tests": tests}
     made += [Job("rotation", "L5 H78", "procrustes", seed, "baseline", options) for seed in range(seeds)]
     return made
 
-
-# Options of the problems under which `best` was tuned on validation shapes; the paper's own are the defaults.
-POINTSET: Mapping[str, Any] = {"name": "pointset"}
-ROTATION: Mapping[str, Any] = {"name": "rotation"}
 
 ENTRIES: Mapping[str, Entry] = {
     "randgraph": Entry(
