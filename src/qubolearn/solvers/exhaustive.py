@@ -64,13 +64,13 @@ def _lowest_codes(A: Tensor, count: int) -> Tensor:
     n, device = A.shape[2], A.device.type
     if device == "cpu":
         return exhaustive_cpu.lowest_codes(A, count)
-    if float(A.abs().amax()) * n * n > exhaustive_cpu.OVERFLOW["float32"]:
-        A = A.double()
     if device == "cuda" and n >= TRITON_BITS and find_spec("triton"):
         from qubolearn.solvers import exhaustive_triton
 
-        return exhaustive_triton.lowest_codes(A, count)
-    return exhaustive_torch.lowest_codes(A, min(count + SPARE_STATES, 2**n))
+        overflows = float(A.abs().amax()) * n * n > exhaustive_cpu.OVERFLOW["float32"]
+        return exhaustive_triton.lowest_codes(A.double() if overflows else A, count)
+    # In float32 a GPU may round products to TF32.
+    return exhaustive_torch.lowest_codes(A.double() if device == "cuda" else A, min(count + SPARE_STATES, 2**n))
 
 
 def _hours(A: Tensor) -> float:

@@ -42,7 +42,7 @@ def lowest_codes(A: Tensor, count: int) -> Tensor:
 
     batch, n = A.shape[0], A.shape[2]
     if n < INNER:
-        return _lowest_codes_in_torch(A, count)
+        return _lowest_codes_in_torch(A.double(), count)
     values, parts = A.contiguous().numpy(), _split(n)[1]
     with progress(f"exhaustive search, n={n}", batch * parts, batch * _seconds(values)) as advance:
         groups = _groups(values, parts * LANES * values.itemsize)

@@ -1,4 +1,4 @@
-"""All states of a batch of QUBOs on an NVIDIA GPU: kernels in Triton that stream, so that memory does not grow with 2ⁿ.
+"""All states of a batch of QUBOs on an NVIDIA GPU: Triton kernels, streaming, so that memory does not grow with 2ⁿ.
 
 As on the CPU (:mod:`~qubolearn.solvers.exhaustive_numba`) the low bits of a state's code are *lanes*, here held in the
 registers of one program, and the top bits, its *part*, tell programs apart. Between them,
@@ -216,7 +216,7 @@ def _lowest_of_cells(S: Tensor, lane_bits: int, free: int, part: Tensor, lane: T
 
 
 def log_partition_and_marginals(A: Tensor, beta: float, plan: SumPlan | None = None) -> tuple[Tensor, Tensor]:
-    """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]`` for float32 A ``[batch, n, n]`` on a GPU."""
+    """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]``, float64, for float32 A on a GPU."""
     plan = (plan or SumPlan()).fit(A.shape[2])
     step = max(1, HELD >> (A.shape[2] - MIDDLE + 3))
     groups = [_sum_group(A[i : i + step], beta, plan) for i in range(0, len(A), step)]
@@ -248,31 +248,33 @@ def _sum_group(A: Tensor, beta: float, plan: SumPlan) -> tuple[Tensor, Tensor]:
         num_warps=plan.warps,
     )
     peak = peaks.amax(1)
-    weight = (peaks - peak[:, None]).exp2()  # [batch, parts]
-    moments = _moments(weight, lanes, totals, n)
-    total = (weight[:, None] @ lanes[:, :, MIDDLE].sum(2)[..., None])[:, 0, 0]
+    weight = (peaks - peak[:, None]).exp2()  # of each part
+    lanes *= weight[..., None, None]
+    totals *= weight[..., None]
+    moments = _moments(lanes, totals, n)
+    total = lanes[:, :, MIDDLE].sum((1, 2)).double()
     return peak * math.log(2) + total.log(), moments / total[:, None, None]
 
 
-def _moments(weight: Tensor, lanes: Tensor, totals: Tensor, n: int) -> Tensor:
-    """Σ_x w(x) x xᵀ ``[batch, n, n]`` from what each part leaves: see the kernel's three results.
+def _moments(lanes: Tensor, totals: Tensor, n: int) -> Tensor:
+    """Σ_x w(x) x xᵀ ``[batch, n, n]``, float64, from what the parts leave.
 
-    weight ``[batch, parts]``, lanes ``[batch, parts, 8, lanes]`` (weights with each middle bit set, and all), totals
-    ``[batch, parts, 21]`` (with each pair of middle bits set).
+    lanes ``[batch, parts, 8, lanes]`` are weights with each middle bit set, and all; totals ``[batch, parts, 21]``
+    those with each pair of middle bits set. Products are in float64: in float32 a GPU may round them to TF32.
     """
     batch, parts, _, size = lanes.shape
-    y, z = _bits(size.bit_length() - 1, lanes.device).float(), _bits(parts.bit_length() - 1, lanes.device).float()
+    y, z = _bits(size.bit_length() - 1, lanes.device), _bits(parts.bit_length() - 1, lanes.device)
     low, middle, high = slice(0, y.shape[1]), slice(y.shape[1], y.shape[1] + MIDDLE), slice(n - z.shape[1], n)
-    M = weight.new_empty(batch, n, n)
-    every = (weight[:, None] @ lanes.flatten(2)).view(batch, MIDDLE + 1, size)
-    M[:, low, low] = _second_moments(every[:, MIDDLE], y)
-    M[:, middle, low] = every[:, :MIDDLE] @ y
+    M = torch.empty(batch, n, n, dtype=torch.float64, device=lanes.device)
+    over_parts, over_lanes = lanes.sum(1).double(), lanes.sum(3).double()  # [batch, 8, lanes], [batch, parts, 8]
+    M[:, low, low] = _second_moments(over_parts[:, MIDDLE], y)
+    M[:, middle, low] = over_parts[:, :MIDDLE] @ y
     pairs = torch.triu_indices(MIDDLE, MIDDLE, 1, device=lanes.device) + y.shape[1]
-    M[:, pairs[1], pairs[0]] = (weight[:, None] @ totals)[:, 0]
-    M[:, middle, middle].diagonal(dim1=1, dim2=2).copy_(every[:, :MIDDLE].sum(2))
-    ofs = weight[..., None] * torch.cat([lanes[:, :, MIDDLE] @ y, lanes[:, :, :MIDDLE].sum(3)], dim=2)
-    M[:, high, : n - z.shape[1]] = z.mT @ ofs
-    M[:, high, high] = _second_moments(weight * lanes[:, :, MIDDLE].sum(2), z)
+    M[:, pairs[1], pairs[0]] = totals.sum(1).double()
+    M[:, middle, middle].diagonal(dim1=1, dim2=2).copy_(over_lanes[:, :, :MIDDLE].sum(1))
+    M[:, high, low] = z.mT @ (lanes[:, :, MIDDLE].double() @ y)
+    M[:, high, middle] = z.mT @ over_lanes[:, :, :MIDDLE]
+    M[:, high, high] = _second_moments(over_lanes[:, :, MIDDLE], z)
     return M.tril() + M.tril(-1).mT
 
 

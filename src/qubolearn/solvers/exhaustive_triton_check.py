@@ -112,7 +112,7 @@ def measure_search(plan: SearchPlan) -> None:
             line = f"search n={n} batch={batch}: kernel {states / kernel:.2e}, whole {states / whole:.2e} states/s"
             line += f" ({whole * 1e3:.3f} ms)"
             if n <= 20:
-                line += f", torch {seconds(lambda A=A: exhaustive_torch.lowest_codes(A, 2)) * 1e3:.3f} ms"  # type: ignore[misc]
+                line += f", torch {seconds(lambda A=A: exhaustive_torch.lowest_codes(A.double(), 2)) * 1e3:.3f} ms"  # type: ignore[misc]
             print(line, flush=True)
 
 
@@ -150,9 +150,9 @@ def measure_sum(plan: SumPlan) -> None:
         with reported(f"sum n={n}"):
             mine = seconds(lambda A=A: exhaustive_triton.log_partition_and_marginals(A, 1.0, plan))  # type: ignore[misc]
             print(f"sum n={n} batch={batch}: triton {mine * 1e3:.3f} ms", flush=True)
-        with reported(f"sum in torch n={n}"):
-            torch_time = seconds(lambda A=A: exhaustive_torch.log_partition_and_marginals(A, 1.0))  # type: ignore[misc]
-            print(f"sum n={n} batch={batch}: torch {torch_time * 1e3:.3f} ms", flush=True)
+        with reported(f"sum in torch, float64, n={n}"):
+            torch_time = seconds(lambda A=A: exhaustive_torch.log_partition_and_marginals(A.double(), 1.0))  # type: ignore[misc]
+            print(f"sum n={n} batch={batch}: torch in float64 {torch_time * 1e3:.3f} ms", flush=True)
         with reported(f"fwd and bwd n={n}"):
             from qubolearn.solvers.partition import log_partition
 

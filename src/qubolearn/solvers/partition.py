@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -78,7 +77,7 @@ def _sum_states(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     if A.shape[0] == 0:
         return A.new_zeros(0), torch.zeros_like(A)
     wide = A if A.dtype == torch.float64 else A.to(torch.float32)
-    value, marginals = _method(wide)(wide, beta)
+    value, marginals = _log_partition_and_marginals(wide, beta)
     value = value.to(A.dtype)
     if not bool(value.isfinite().all()):
         largest = float(A.abs().amax())
@@ -86,12 +85,13 @@ def _sum_states(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     return value, marginals.to(A.dtype)
 
 
-def _method(A: Tensor) -> Callable[[Tensor, float], tuple[Tensor, Tensor]]:
-    if A.device.type == "cpu":
-        return exhaustive_cpu.log_partition_and_marginals
-    single = A.device.type == "cuda" and A.dtype == torch.float32
-    if single and A.shape[2] >= TRITON_BITS and find_spec("triton"):
+def _log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    device, single = A.device.type, A.dtype == torch.float32
+    if device == "cpu":
+        return exhaustive_cpu.log_partition_and_marginals(A, beta)
+    if device == "cuda" and single and A.shape[2] >= TRITON_BITS and find_spec("triton"):
         from qubolearn.solvers import exhaustive_triton
 
-        return exhaustive_triton.log_partition_and_marginals
-    return exhaustive_torch.log_partition_and_marginals
+        return exhaustive_triton.log_partition_and_marginals(A, beta)
+    # In float32 a GPU may round products to TF32.
+    return exhaustive_torch.log_partition_and_marginals(A.double() if device == "cuda" else A, beta)
