@@ -314,8 +314,7 @@ def _matching_numbers(P: Tensor, P_true: Tensor, chosen: Tensor) -> dict[str, An
 def _draw_matchings(P: Tensor, P_true: Tensor, title: str) -> Figure:
     """Nodes of both graphs as two columns; what was found as lines, what is true dashed where it was missed."""
     count, k = P.shape
-    columns = min(4, count)
-    made, axes = figure(columns, rows=-(-count // columns), width=1.9, height=2.1)
+    made, axes = figure(4, rows=-(-count // 4), width=1.9, height=2.1)
     for axis in axes:
         axis.axis("off")
     for axis, found, true in zip(axes, P.tolist(), P_true.tolist(), strict=False):

@@ -6,7 +6,6 @@ x⁺ is taken from the reads alone here. Our solvers complete it otherwise, whic
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,18 +68,17 @@ def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) ->
     reads = {spec: all_reads(seeded(spec, seed), A) for spec in solvers}
     energy = {spec: qubo_energies(A.double(), states.double())[0] for spec, states in reads.items()}
     exact = _two_lowest(A)
-    every = torch.cat([*energy.values(), *([] if exact is None else [exact[0]])])
-    low, high = every.min().item(), every.max().item()
-    margin = max((high - low) / BINS, 1e-6) / 2  # so that the lowest energy is the middle of its bar
-    edges = torch.linspace(low - margin, high + margin, BINS + 1, dtype=torch.float64)
+    known = [*energy.values(), *([] if exact is None else [exact[0]])]
+    low = min(float(value.min()) for value in known)
+    edges = _edges(known)
     rows = {
         spec: {
             "label": solver_label(spec),
             "reads": len(value),
-            "share_at_lowest": (value <= low + SAME_ENERGY * max(1.0, abs(low))).double().mean().item(),
+            "share_at_lowest": (value <= low + SAME_ENERGY * abs(low)).double().mean().item(),
             "distinct_states": len(torch.unique(reads[spec][0], dim=0)),
             "second_best": second_lowest(A[0], reads[spec][0]),
-            "counts": torch.histogram(value, edges).hist.int().tolist(),
+            "counts": torch.histogram(value.clamp(max=edges[-1].item()), edges).hist.int().tolist(),
         }
         for spec, value in energy.items()
     }
@@ -93,12 +91,23 @@ def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) ->
     )
 
 
+def _edges(energy: Sequence[Tensor]) -> Tensor:
+    """Edges of bars, from the lowest energy to the second largest of the samplers' highest ones.
+
+    A single sampler that is far too hot would push all others into one bar; what is above lies in the last bar.
+    """
+    low = min(float(value.min()) for value in energy)
+    high = sorted(float(value.max()) for value in energy)[-2:][0]
+    margin = max((high - low) / BINS, 1e-6) / 2  # so that the lowest energy is the middle of its bar
+    return torch.linspace(low - margin, high + margin, BINS + 1, dtype=torch.float64)
+
+
 def _draw_energies(
     rows: Mapping[str, Mapping[str, Any]], edges: Sequence[float], two: Sequence[float] | None, title: str
 ) -> Figure:
-    columns = min(3, len(rows))
-    made, axes = figure(columns, -(-len(rows) // columns), width=2.6, height=2.1)
-    top = 1.08 * max(max(row["counts"]) for row in rows.values())
+    columns = min(4, len(rows))
+    made, axes = figure(columns, -(-len(rows) // columns), width=2.4, height=2.2)
+    top = 8 * max(max(row["counts"]) for row in rows.values())  # room for words above the bars
     for index, (axis, row) in enumerate(zip(axes, rows.values(), strict=False)):
         axis.stairs(row["counts"], edges, fill=True, color=BLUE)
         for energy, style in zip(two or (), ("-", "--"), strict=False):
@@ -107,15 +116,15 @@ def _draw_energies(
         states = f"{row['distinct_states']} state" + "s" * (row["distinct_states"] > 1)
         words = f"{100 * row['share_at_lowest']:.1f} % lowest\n{states}"
         axis.text(0.97, 0.93, words, transform=axis.transAxes, ha="right", va="top", fontsize=8)
-        axis.set(xlim=(edges[0] - 0.02 * (edges[-1] - edges[0]), edges[-1]), ylim=(0, top))
+        axis.set(xlim=(edges[0] - 0.02 * (edges[-1] - edges[0]), edges[-1]), yscale="log", ylim=(0.5, top))
         axis.tick_params(labelsize=7)
         if index % columns == 0:
             axis.set_ylabel(f"of {row['reads']} reads", fontsize=8)
         axis.set_xlabel("energy", fontsize=8)
     for axis in axes[len(rows) :]:
         axis.axis("off")
-    lines = "" if two is None else "\nred: the lowest energy, dashed: the second lowest (exhaustive search)"
-    made.suptitle(title + lines, fontsize=9)
+    lines = "" if two is None else "; red: the lowest energy, dashed: the second lowest (exhaustive search)"
+    made.suptitle(f"{title}\nthe last bar holds all that is above{lines}", fontsize=9)
     return made
 
 
@@ -138,14 +147,9 @@ def second_best(model: Model, solvers: Sequence[str], instances: int, seed: int)
 
 
 def _second_energies(A: Tensor, solver: Solver) -> Tensor:
-    """``[batch]``, float64, NaN where all reads are one state. One QUBO after the other: reads of all are large."""
-    seeds = instance_seeds(getattr(solver, "seed", None), len(A)).tolist()
-    values = []
-    for one, own in zip(A, seeds, strict=True):
-        reads = all_reads(replace(solver, seed=own), one[None])[0]  # type: ignore[type-var]
-        energy = second_lowest(one, reads)
-        values.append(float("nan") if energy is None else energy)
-    return torch.tensor(values, dtype=torch.float64)
+    """``[batch]``, float64, NaN where all reads are one state."""
+    values = [second_lowest(one, reads) for one, reads in zip(A, all_reads(solver, A), strict=True)]
+    return torch.tensor([float("nan") if value is None else value for value in values], dtype=torch.float64)
 
 
 def _relative(values: Tensor, reference: Tensor) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _draw_spatial(axis: Any, panel: Panel) -> None:
     wrong = None if panel.wrong is None else panel.wrong[::step]
     for label, points in _layers(Panel(panel.template[::step], panel.reference[::step], panel.title, wrong)):
         axis.scatter(*points.T.tolist(), label=label, linewidths=0, depthshade=False, **STYLES[label])
-    limit = 0.5 * _radius(panel)
+    limit = 0.58 * _radius(panel)
     axis.set(xlim=(-limit, limit), ylim=(-limit, limit), zlim=(-limit, limit), box_aspect=(1, 1, 1))
     axis.view_init(elev=25, azim=-60)
     axis.set_axis_off()
