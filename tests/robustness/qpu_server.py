@@ -13,8 +13,10 @@ Every accepted problem is annealed and billed unless it is cancelled before it s
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
+import socket
 import threading
 import time
 import zlib
@@ -38,8 +40,6 @@ TYPES = {
     "cancel": "application/vnd.dwave.sapi.problems+json",
     "answer": "application/vnd.dwave.sapi.problem+json",
 }
-#: No reply is held back for longer, whatever a client asks for.
-LONGEST_WAIT = 8.0
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class QpuServer:
         self.token = token
         self.chips = chips or [chip("QPU_1")]
         self.hold = False  # leave problems in the queue
+        self.longest_wait = 8.0  # seconds; no reply is held back for longer, whatever is asked for
         self.microseconds = lambda reads: 15_000 + 130 * reads  # the bill of a problem
         self.requests: list[str] = []  # by name, as in TYPES
         self.problems: dict[str, Problem] = {}
@@ -122,6 +123,7 @@ class QpuServer:
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
+        self._http.hang_up()
 
     @property
     def url(self) -> str:
@@ -160,7 +162,7 @@ class QpuServer:
         return Fault()
 
     def pause(self, seconds: float) -> None:
-        self._closing.wait(min(seconds, LONGEST_WAIT))
+        self._closing.wait(min(seconds, self.longest_wait))
 
     def reply(self, request: str, path: str, query: Mapping[str, str], body: Any) -> Any:
         """Carry a request out."""
@@ -174,9 +176,8 @@ class QpuServer:
         name = path.partition("solvers/remote/")[2]
         changing = {"status", "avg_load"}
         wanted = changing | {"identity"} if query["filter"].startswith("none") else set(self.chips[0]) - changing
-        named = [each for each in self.chips if name in ("", each["identity"]["name"])]
-        shown = [{key: each[key] for key in wanted} for each in named]
-        return shown[0] if name else shown
+        shown = {each["identity"]["name"]: {key: each[key] for key in wanted} for each in self.chips}
+        return shown[name] if name else list(shown.values())
 
     def _submit(self, path: str, query: Mapping[str, str], body: list[dict[str, Any]]) -> Any:
         return [self._accept(each) for each in body]
@@ -193,7 +194,7 @@ class QpuServer:
         if not self.hold:
             for name in names:
                 self._anneal(self.problems[name])
-        wait = min(float(query.get("timeout", 0)), LONGEST_WAIT)
+        wait = min(float(query.get("timeout", 0)), self.longest_wait)
         ended = {"COMPLETED", "CANCELLED"}
         self._changed.wait_for(
             lambda: self._closing.is_set() or any(self.problems[name].status in ended for name in names), wait
@@ -225,7 +226,7 @@ class QpuServer:
         if problem.status != "PENDING":
             return
         told = self._chip(problem.body)["properties"]
-        lin, quad = (_decoded(problem.body["data"][key], "<f8") for key in ("lin", "quad"))
+        lin, quad = (decoded(problem.body["data"][key], "<f8") for key in ("lin", "quad"))
         h = {qubit: bias for qubit, bias in zip(told["qubits"], lin, strict=True) if not np.isnan(bias)}
         active = [(q, r) for q, r in told["couplers"] if q in h and r in h]
         bqm = dimod.BinaryQuadraticModel(h, dict(zip(active, quad, strict=True)), "SPIN")
@@ -249,7 +250,7 @@ def encoded(values: Any, dtype: str) -> str:
     return base64.b64encode(np.asarray(values, dtype=dtype).tobytes()).decode()
 
 
-def _decoded(text: str, dtype: str) -> Any:
+def decoded(text: str, dtype: str) -> Any:
     return np.frombuffer(base64.b64decode(text), dtype=dtype)
 
 
@@ -260,7 +261,22 @@ class _Http(ThreadingHTTPServer):
 
     def __init__(self, qpu: QpuServer) -> None:
         self.qpu = qpu
+        self._open: set[socket.socket] = set()
         super().__init__(("127.0.0.1", 0), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        """End the connections that clients keep for later."""
+        for request in list(self._open):
+            with contextlib.suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away before its reply came is part of the tests."""
@@ -295,7 +311,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         told: Any = None
         if not (fault.status or fault.drop) or fault.carried_out:
-            told = qpu.reply(request, url.path, {key: value[0] for key, value in parse_qs(url.query).items()}, body)
+            try:
+                told = qpu.reply(request, url.path, {key: value[0] for key, value in parse_qs(url.query).items()}, body)
+            except KeyError:
+                self._send(404, b"not found", "text/plain", Fault())
+                return
         if fault.change:
             told = fault.change(told)
         if fault.drop:
@@ -317,7 +337,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if fault.drip:
-            end = time.monotonic() + LONGEST_WAIT
+            end = time.monotonic() + self.server.qpu.longest_wait
             for byte in payload:
                 if time.monotonic() > end or self.server.qpu._closing.is_set():
                     break

@@ -36,7 +36,7 @@ from qubolearn.qubo import all_states, energies
 from qubolearn.solvers import make_solver, qpu
 from qubolearn.solvers.dwave import DWaveSolver
 from qubolearn.topologies import topology
-from tests.robustness.qpu_server import Fault, QpuServer, chip, encoded
+from tests.robustness.qpu_server import Fault, QpuServer, chip, decoded, encoded
 
 TOKEN = "DEV-0123456789abcdef0123456789abcdef01234567"
 FOREVER = 10**6
@@ -272,16 +272,16 @@ UNKNOWN = {
     "no status": Fault(change=replaced(status=None)),
     "failed": Fault(change=replaced(status="FAILED", error_message="broken")),
     "cancelled": Fault(change=replaced(status="CANCELLED")),
-    "odd status": Fault(change=replaced(status="PAUSED")),
 }
 
 
 @pytest.mark.parametrize("fault", UNKNOWN.values(), ids=UNKNOWN)
 def test_a_submission_of_unknown_outcome_is_not_repeated_and_counts_as_paid(
-    solver: DWaveSolver, server: QpuServer, fault: Fault
+    server: QpuServer, connect: Callable[..., DWaveSolver], fault: Fault
 ) -> None:
+    solver = connect(deadline_seconds=1.0)
     server.fail("submit", fault)
-    refusal(solver, "failed and was not repeated: ")
+    refusal(solver, "failed and was not repeated: |deadline_seconds")
     check_account(solver, server)
     assert solver.access.spent_seconds >= ESTIMATE
 
@@ -291,7 +291,7 @@ def test_nobody_at_the_address_costs_nothing(connect: Callable[..., DWaveSolver]
         solver = connect(endpoint=gone.url)
         solver(A)
         spent = solver.access.spent_seconds
-    refusal(solver, "failed and was not repeated: ConnectionError")
+    refusal(solver, "failed and was not repeated")
     assert solver.access.spent_seconds == spent
 
 
@@ -332,11 +332,11 @@ def test_polling_that_keeps_failing_is_given_up_and_the_problem_is_cancelled(
     server: QpuServer, connect: Callable[..., DWaveSolver], fault: Fault
 ) -> None:
     solver = connect(deadline_seconds=0.6)
-    server.hold = True
+    server.hold, server.longest_wait = True, 0.02
     server.fail("poll", fault, FOREVER)
     within(4, lambda: refusal(solver, "failed and was not repeated|deadline_seconds=0.6"))
     assert server.wait_for(lambda: "problem-1" in server.cancelled)
-    assert server.count("poll") < 60
+    assert server.count("poll") < 120
     check_account(solver, server)
 
 
@@ -351,17 +351,27 @@ def test_a_download_that_keeps_failing_is_given_up(solver: DWaveSolver, server: 
 STRANGE = {
     "nothing": lambda told: [],
     "another": replaced(id="problem-99"),
-    "failed": replaced(status="FAILED", error_message="broken"),
-    "cancelled": replaced(status="CANCELLED"),
     "odd status": replaced(status="PAUSED"),
 }
 
 
 @pytest.mark.parametrize("change", STRANGE.values(), ids=STRANGE)
-def test_strange_states_end_the_call(server: QpuServer, connect: Callable[..., DWaveSolver], change: Any) -> None:
+def test_states_that_make_no_sense_end_in_a_cancellation(
+    server: QpuServer, connect: Callable[..., DWaveSolver], change: Any
+) -> None:
     solver = connect(deadline_seconds=0.6)
+    server.hold, server.longest_wait = True, 0.02
     server.fail("poll", Fault(change=change), FOREVER)
     within(4, lambda: refusal(solver, "failed and was not repeated|deadline_seconds=0.6"))
+    assert server.wait_for(lambda: "problem-1" in server.cancelled)
+    check_account(solver, server)
+
+
+@pytest.mark.parametrize("status", ["FAILED", "CANCELLED"])
+def test_a_problem_that_failed_is_over(solver: DWaveSolver, server: QpuServer, status: str) -> None:
+    server.fail("poll", Fault(change=replaced(status=status)), FOREVER)
+    refusal(solver, "failed and was not repeated")
+    assert (server.count("poll"), server.count("answer"), server.count("cancel")) == (1, 0, 0)
     check_account(solver, server)
 
 
@@ -383,7 +393,7 @@ MALFORMED = {
     "bits truncated": answer(solutions=lambda text: text[:40]),
     "bits missing": answer(solutions=None),
     "bits of zero": answer(solutions=encoded([0] * 80, "u1")),
-    "bits flipped": answer(solutions=lambda text: text.translate(str.maketrans("ABCD", "DCBA"))),
+    "bits flipped": answer(solutions=lambda text: encoded(~decoded(text, "u1"), "u1")),
     "bits no base64": answer(solutions="ä"),
     "bits a number": answer(solutions=7),
     "energies truncated": answer(energies=lambda text: text[: 32 * 5]),
@@ -639,10 +649,8 @@ solver(A)
 """
 
 
-@pytest.mark.parametrize("token", [TOKEN, "my own.token/17"], ids=["usual", "odd"])
-def test_ctrl_c_cancels_and_a_forked_process_has_no_budget(
-    server: QpuServer, monkeypatch: pytest.MonkeyPatch, token: str
-) -> None:
+def test_ctrl_c_cancels_and_a_forked_process_has_no_budget(server: QpuServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = "my own.token/17"  # of no form that D-Wave's own log would hide
     server.token, server.hold = token, True
     monkeypatch.setenv("DWAVE_API_TOKEN", token)
     monkeypatch.setenv("DWAVE_LOG_LEVEL", "trace")
@@ -696,7 +704,7 @@ def test_the_token_is_in_no_log_repr_or_error(
         caplog.set_level(1, logger=name)
     solver = connect(deadline_seconds=1.0)
     solver(A)
-    echo = f'{{"error_code": 500, "error_msg": "wrong token: {TOKEN}"}}'.encode()
+    echo = f'{{"error_code": 400, "error_msg": "wrong token: {TOKEN}"}}'.encode()
     for request in ("submit", "poll", "answer"):
         server.fail(request, Fault(status=400, body=echo), FOREVER)
         assert "***" in refusal(solver, "not repeated")
@@ -731,7 +739,7 @@ def test_the_token_is_in_no_checkpoint_report_or_output(
     make_solver(spec).close()  # type: ignore[attr-defined]
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"checkpoint.safetensors", "model.safetensors", "result.json"} <= {path.name for path in written}
-    assert any("qpu_access_seconds" in path.read_text() for path in written if path.name == "result.json")
+    assert '"source": "qpu"' in (tmp_path / "run" / "result.json").read_text()
     for path in written:
         assert TOKEN.encode() not in path.read_bytes()
     said = capfd.readouterr()

@@ -16,7 +16,7 @@ from qubolearn.embedding import Chip, Coupler
 from qubolearn.errors import QubolearnError, missing_extra, unknown_name
 from qubolearn.qubo import energies, to_ising, upper_triangular
 from qubolearn.solvers.contract import Found, QuboSolver, best_distinct
-from qubolearn.solvers.packing import SCALINGS, Packing, Ranges, pack, program, unpack
+from qubolearn.solvers.packing import SCALINGS, Packing, Ranges, pack, program, stated_range, unpack
 from qubolearn.solvers.qpu import MARGIN, Opened, QpuAccess, estimated_seconds, run
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
@@ -118,8 +118,12 @@ class DWaveSolver(QuboSolver):
         packing = pack(A.shape[2], _couplers(A), opened.chip)
         parts = [A[start : start + packing.tiles] for start in range(0, len(A), packing.tiles)]
         needed = [estimated_seconds(opened, len(packing.first(len(part)).qubits), parameters) for part in parts]
-        with self.access.reserve(MARGIN * sum(needed), self.budget_seconds) as spent:
-            calls = [self._call(part, packing.first(len(part)), opened, parameters, count, spent) for part in parts]
+        calls = []
+        with self.access.account(self.budget_seconds) as account:
+            for index, part in enumerate(parts):
+                account.hold(MARGIN * sum(needed[index:]))  # a call may have taken longer than was estimated
+                call = self._call(part, packing.first(len(part)), opened, parameters, count, account.spent)
+                calls.append(call)
         info = {
             "source": opened.source,
             "chip": opened.sampler.properties.get("chip_id"),
@@ -128,7 +132,7 @@ class DWaveSolver(QuboSolver):
             "tiles": packing.tiles,
             "reads": self.reads,
             "scaling": self.scaling,
-            "qpu_access_seconds": sum(spent),
+            "qpu_access_seconds": sum(account.spent),
             "qpu_spent_seconds": self.access.spent_seconds,
         }
         measured = {key: torch.cat([call.info[key] for call in calls]) for key in calls[0].info}
@@ -139,14 +143,14 @@ class DWaveSolver(QuboSolver):
         self.access.close()
 
     def _parameters(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        low, high = properties.get("num_reads_range", (1, 10000))
+        low, high = stated_range(properties, "num_reads_range", (1, 10000))
         if not low <= self.reads <= high:
             raise QubolearnError(f"reads={self.reads}, but this chip takes {low} ... {high}")
         wanted: dict[str, Any] = {"answer_mode": "raw", "auto_scale": False}
-        known = properties.get("parameters", wanted)
+        known = properties.get("parameters") or wanted
         parameters = {"num_reads": self.reads, **{key: value for key, value in wanted.items() if key in known}}
         if self.anneal_time is not None:
-            low, high = properties.get("annealing_time_range", (0.0, math.inf))
+            low, high = stated_range(properties, "annealing_time_range", (0.0, math.inf))
             if not low <= self.anneal_time <= high:
                 raise QubolearnError(f"anneal_time={self.anneal_time} µs, but this chip takes {low} ... {high}")
             parameters["annealing_time"] = self.anneal_time
@@ -165,8 +169,8 @@ class DWaveSolver(QuboSolver):
             told.h, (*packing.ends, told.J), 0.0, SPIN, variable_order=packing.qubits.tolist()
         )
         sampleset = run(opened, bqm, parameters, self.deadline_seconds, spent)
-        spins = _spins(sampleset, packing.qubits.tolist(), self.reads)
-        _check_energies(sampleset, bqm, float(np.abs(told.h).sum() + np.abs(told.J).sum()))
+        size = float(np.abs(told.h).sum() + np.abs(told.J).sum())
+        spins = _spins(sampleset, bqm, packing.qubits.tolist(), self.reads, size)
         bits, broken = unpack(packing, spins)
         states = torch.from_numpy(np.ascontiguousarray(bits))  # [tiles, reads, n]
         energy = energies(A, states)
@@ -196,25 +200,27 @@ def _couplers(A: Tensor) -> frozenset[Coupler]:
     return frozenset(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
-def _spins(sampleset: Any, qubits: list[int], reads: int) -> npt.NDArray[np.int8]:
-    """The spins ``[reads, Q]`` of these qubits, checked."""
+def _spins(
+    sampleset: Any, bqm: BinaryQuadraticModel, qubits: list[int], reads: int, size: float
+) -> npt.NDArray[np.int8]:
+    """The spins ``[reads, Q]`` of an answer, in the order of ``qubits``.
+
+    Raises where any is missing or where the energies that came with them are not theirs: then they are garbled.
+    ``size`` is the scale of the energies.
+    """
+    record = sampleset.record
     if missing := set(qubits) - set(sampleset.variables):
         raise QubolearnError(f"the answer lacks {len(missing)} of {len(qubits)} qubits, such as {min(missing)}")
-    columns = [sampleset.variables.index(qubit) for qubit in qubits]
-    record = sampleset.record
-    spins = np.repeat(record.sample[:, columns], record.num_occurrences, axis=0)
-    if len(spins) < reads:
-        raise QubolearnError(f"the answer holds {len(spins)} of {reads} reads; try again or ask for fewer")
-    if not np.isin(spins, (-1, 1)).all():
-        raise QubolearnError(f"the answer holds the spin {spins[~np.isin(spins, (-1, 1))][0]}; want -1 or 1")
-    return np.asarray(spins, dtype=np.int8)
-
-
-def _check_energies(sampleset: Any, bqm: BinaryQuadraticModel, size: float) -> None:
-    """Raise where the energies that came with the reads are not theirs: then the reads are garbled."""
-    error = np.abs(bqm.energies(sampleset) - sampleset.record.energy).max()
+    samples = record.sample[:, [sampleset.variables.index(qubit) for qubit in qubits]]
+    counts = record.num_occurrences
+    if counts.sum() != reads or (counts < 0).any():  # before anything of that size is made
+        raise QubolearnError(f"the answer holds {counts.sum()} of {reads} reads; try again or ask for fewer")
+    if not np.isin(samples, (-1, 1)).all():
+        raise QubolearnError(f"the answer holds the spin {samples[~np.isin(samples, (-1, 1))][0]}; want -1 or 1")
+    error = np.abs(bqm.energies((samples, qubits)) - record.energy).max()
     if not error <= 1e-5 * size:
         raise QubolearnError(f"the answer is garbled: its reads miss the energies it states by {error:.3g}; try again")
+    return np.repeat(samples, counts, axis=0).astype(np.int8)
 
 
 def _mock_sampler(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from qubolearn.embedding import Chip, Coupler, find_tiles
 from qubolearn.errors import QubolearnError
 
-__all__ = ["SCALINGS", "Packing", "Programmed", "Ranges", "pack", "program", "unpack"]
+__all__ = ["SCALINGS", "Packing", "Programmed", "Ranges", "pack", "program", "stated_range", "unpack"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,13 +34,29 @@ class Ranges(NamedTuple):
     @staticmethod
     def of(properties: Mapping[str, Any]) -> Ranges:
         """From the properties of a D-Wave solver."""
-        J = tuple(properties.get("j_range", (-1.0, 1.0)))
+        J = _around_zero(properties, "j_range", (-1.0, 1.0))
         return Ranges(
-            tuple(properties.get("h_range", (-4.0, 4.0))),
+            _around_zero(properties, "h_range", (-4.0, 4.0)),
             J,
-            tuple(properties.get("extended_j_range", J)),
-            tuple(properties.get("per_qubit_coupling_range", (-np.inf, np.inf))),
+            _around_zero(properties, "extended_j_range", J),
+            _around_zero(properties, "per_qubit_coupling_range", (-math.inf, math.inf)),
         )
+
+
+def stated_range(properties: Mapping[str, Any], name: str, otherwise: tuple[float, float]) -> tuple[float, float]:
+    """(lowest, highest) as a chip states it, or what is usual where it states nothing."""
+    stated = properties.get(name, otherwise)
+    match stated:
+        case [int() | float() as low, int() | float() as high] if low < high:
+            return low, high
+    raise QubolearnError(f"this chip states {name}={str(stated)[:40]}; want [lowest, highest]. Take another chip")
+
+
+def _around_zero(properties: Mapping[str, Any], name: str, otherwise: tuple[float, float]) -> tuple[float, float]:
+    low, high = stated_range(properties, name, otherwise)
+    if not low < 0 < high:
+        raise QubolearnError(f"this chip states {name}={[low, high]}, which does not hold 0 inside. Take another chip")
+    return low, high
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """One paid call to a D-Wave chip: estimated before, bounded in time and money, cancelled when interrupted.
 
-Nothing is ever submitted twice. A call whose outcome is unknown counts as paid in full.
+Nothing is ever submitted twice; only what is free is asked for again. A call whose outcome is unknown counts as paid
+in full, and one that D-Wave refused as not paid.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ import math
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
 
 from qubolearn.embedding import Chip
 from qubolearn.errors import QubolearnError, missing_extra
@@ -20,7 +25,7 @@ from qubolearn.errors import QubolearnError, missing_extra
 if TYPE_CHECKING:
     from dimod import BinaryQuadraticModel
 
-__all__ = ["MARGIN", "Opened", "QpuAccess", "estimated_seconds", "run"]
+__all__ = ["MARGIN", "Account", "Opened", "QpuAccess", "estimated_seconds", "run"]
 
 #: What is set aside for a call, as a multiple of D-Wave's own estimate of its QPU access time.
 MARGIN = 1.1
@@ -28,6 +33,10 @@ MARGIN = 1.1
 GRACE = 5.0
 #: Retries of requests that cost nothing; the client never repeats a submission that may have arrived.
 HTTP_RETRIES = 3
+#: How often an answer is asked for again, by its id, where the client gave up on it.
+ASKED_AGAIN = 2
+#: Seconds that a thread of the client (it has five) rests after a poll, or a broken server is asked without end.
+POLL_PAUSE = 0.1
 
 
 class Opened(NamedTuple):
@@ -49,6 +58,7 @@ class QpuAccess:
         self._reserved = 0.0
         self._opened = None if sampler is None else _with_chip(sampler)
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         chip = f"{self._opened.source} {self._opened.chip}, " if self._opened else ""
@@ -58,10 +68,12 @@ class QpuAccess:
         return self  # a copied purse would hold the same money twice
 
     def __reduce__(self) -> Any:
-        raise QubolearnError("a D-Wave solver cannot go to another process: its budget would be spent twice")
+        raise _other_process()
 
     def open(self, settings: Mapping[str, Any], deadline: float) -> Opened:
         """The sampler that was passed in, or D-Wave's, connected now."""
+        if os.getpid() != self._process:
+            raise _other_process()
         with self._lock:
             if self._opened is None:
                 self._opened = _with_chip(_connect(settings, deadline))
@@ -70,35 +82,55 @@ class QpuAccess:
     def close(self) -> None:
         """End the connection's threads; the next call opens a new one. A sampler that was passed in stays."""
         with self._lock:
-            if self._opened is not None and self._opened.source == "qpu":
-                self._opened.sampler.close()
-                self._opened = None
+            if self._opened is None or self._opened.source != "qpu":
+                return
+            sampler, self._opened = self._opened.sampler, None
+        _Background(sampler.close).start().wait(GRACE)  # the client itself would wait for its last job
 
     @contextmanager
-    def reserve(self, seconds: float, budget: float) -> Iterator[list[float]]:
-        """Set QPU time aside or refuse; the list that it gives takes what was really spent."""
-        with self._lock:
-            left = budget - self.spent_seconds - self._reserved
-            if seconds > left:
-                raise QubolearnError(
-                    f"these anneals need about {seconds:.3g} s of QPU time, but {max(left, 0.0):.3g} s of "
-                    f"budget_seconds={budget:g} are left; raise the budget, or use fewer reads or QUBOs"
-                )
-            self._reserved += seconds
-        spent: list[float] = []
+    def account(self, budget: float) -> Iterator[Account]:
+        """Where some calls hold their time and note what they spent."""
+        account = Account(self, budget)
         try:
-            yield spent
+            yield account
         finally:
             with self._lock:
-                self._reserved -= seconds
-                self.spent_seconds += sum(spent)
+                self.spent_seconds += sum(account.spent)
+                self._reserved -= account.held
+
+
+class Account:
+    """The QPU time of some calls: what was spent, and what is set aside for those to come."""
+
+    def __init__(self, access: QpuAccess, budget: float) -> None:
+        self.spent: list[float] = []
+        self.held = 0.0
+        self._access, self._budget = access, budget
+
+    def hold(self, seconds: float) -> None:
+        """Set time aside for the calls to come, beside what was spent so far, or refuse."""
+        wanted = sum(self.spent) + seconds
+        access = self._access
+        with access._lock:
+            left = self._budget - access.spent_seconds - (access._reserved - self.held)
+            if wanted > left:
+                raise QubolearnError(
+                    f"these anneals need about {seconds:.3g} s of QPU time, but {max(left - sum(self.spent), 0.0):.3g}"
+                    f" s of budget_seconds={self._budget:g} are left; raise the budget, or use fewer reads or QUBOs"
+                )
+            access._reserved += wanted - self.held
+            self.held = wanted
+
+
+def _other_process() -> QubolearnError:
+    return QubolearnError("a D-Wave solver cannot go to another process: its budget would be spent twice")
 
 
 def _with_chip(sampler: Any) -> Opened:
     try:
         kind = sampler.properties["topology"]
         chip = Chip.of(kind["type"], kind["shape"], sampler.nodelist, sampler.edgelist)
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, LookupError, TypeError):
         raise QubolearnError(
             f"{type(sampler).__name__} does not state its chip; want a structured sampler with properties['topology']"
         ) from None
@@ -120,35 +152,125 @@ def run(
     """
     estimate = estimated_seconds(opened, len(bqm), parameters)
     spent.append(MARGIN * estimate)  # before the call, so that no interrupt can come between it and the account
+    until = time.monotonic() + deadline
+    # Submitted in a thread of its own, so that Ctrl-C finds us waiting and never between a submission and its job.
+    sending = _Background(partial(_submit, opened, bqm, parameters))
     try:
-        job = _submit(opened, bqm, parameters)
-    except Exception as error:  # raised by the client, before anything was sent
-        spent[-1] = 0.0
-        raise QubolearnError(f"D-Wave's client refused the problem: {_said(error, opened)}") from None
-    try:
-        in_time = job.wait(deadline)
-    except BaseException:  # Ctrl-C, or a signal that raises
-        _cancel(job)
+        sending.start().wait(deadline)
+    except BaseException:
+        if sending.wait(GRACE) and sending.value is not None:
+            _cancel(sending.value)
         raise
-    if not in_time and not _cancel(job):
+    if sending.error is not None:
+        spent[-1] = 0.0
+        raise QubolearnError(f"D-Wave's client refused the problem: {_said(sending.error, opened)}")
+    if sending.value is None or not _ended(sending.value, until):
         raise QubolearnError(
             f"no answer from D-Wave within deadline_seconds={deadline:g}; the call was told to cancel. "
             "Raise the deadline or try again later"
         )
-    try:
-        sampleset = job.sampleset
-        sampleset.resolve()
-    except Exception as error:
-        raise QubolearnError(f"the call to D-Wave failed and was not repeated: {_said(error, opened)}") from None
+    sampleset, failure = _answer(opened, sending.value, until)
+    if failure is not None:
+        if failure.refused:
+            spent[-1] = 0.0
+        raise QubolearnError(f"the call to D-Wave failed and was not repeated: {failure.said}")
     # The mock states the same time for every problem; its estimate is closer to a chip's.
     spent[-1] = _reported_seconds(sampleset.info, spent[-1]) if opened.source == "qpu" else estimate
     return sampleset
 
 
+def _ended(job: Any, until: float) -> bool:
+    """Whether the job ended in time. Where it did not, or where we are interrupted, it is told to cancel."""
+    try:
+        if job.wait(max(until - time.monotonic(), 0.0)):
+            return True
+    except BaseException:  # Ctrl-C, or a signal that raises
+        _cancel(job)
+        raise
+    return _cancel(job)
+
+
+def _cancel(job: Any) -> bool:
+    """Cancel, and wait until that was sent; whether the answer came all the same."""
+    with suppress(Exception):  # a client that is being closed refuses
+        job.cancel()
+    return bool(job.wait(0 if isinstance(job, _LocalJob) else GRACE)) and _result(job)[1] is None
+
+
+class _Failure(NamedTuple):
+    """Why there is no answer. The error itself may hold the token, and stays out of the frames of ours."""
+
+    said: str
+    refused: bool  # D-Wave never took the problem
+
+
+def _answer(opened: Opened, job: Any, until: float) -> tuple[Any, _Failure | None]:
+    """The sample set of a job that has ended, or why there is none.
+
+    The client gives up on a job when one request for it fails. Its answer may be paid for by then, and asking for it
+    again is free; what cannot be had is cancelled, unless D-Wave says that it is over.
+    """
+    sampleset, error = _result(job)
+    for _ in range(ASKED_AGAIN):
+        if error is None or not _is_open(job) or time.monotonic() > until:
+            break
+        job = _asked_again(opened, job)
+        if not _ended(job, until):
+            break
+        sampleset, error = _result(job)
+    if error is None:
+        return sampleset, None
+    if _is_open(job) and job.remote_status != "COMPLETED":
+        _cancel(_asked_again(opened, job))
+    return None, _Failure(_said(error, opened), _refused(job, error))
+
+
+def _result(job: Any) -> tuple[Any, Exception | None]:
+    try:
+        sampleset = job.sampleset
+        sampleset.resolve()
+    except Exception as error:
+        return None, error
+    return sampleset, None
+
+
+def _is_open(job: Any) -> bool:
+    """Whether D-Wave has the job, and has not said that there will be no answer."""
+    return getattr(job, "id", None) is not None and job.remote_status not in ("FAILED", "CANCELLED")
+
+
+def _asked_again(opened: Opened, job: Any) -> Any:
+    again = opened.sampler.client.retrieve_answer(job.id)
+    again.solver = job.solver  # the client would look it up
+    return again
+
+
+def _refused(job: Any, error: Exception) -> bool:
+    """Whether D-Wave never took the problem: its chip is offline, it refused the request, or was not even reached."""
+    try:
+        from dwave.cloud.exceptions import SolverError, SolverFailureError, SolverOfflineError
+        from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
+    except ImportError:
+        return False
+    if isinstance(error, SolverOfflineError):
+        return True
+    if getattr(job, "id", None) is not None:
+        return False
+    if isinstance(error, SolverError):
+        code = getattr(error, "error_code", None)
+        return isinstance(error, SolverFailureError) or (isinstance(code, int) and 400 <= code < 500)
+    request_error = error.__cause__ or error  # the client may wrap it
+    reason = getattr(next(iter(request_error.args), None), "reason", None)
+    return isinstance(reason, (ConnectTimeoutError, NewConnectionError))
+
+
 def _reported_seconds(info: Mapping[str, Any], otherwise: float) -> float:
     """The QPU access time that the answer states, if it is one."""
-    time = (info.get("timing") or {}).get("qpu_access_time")
-    return 1e-6 * time if isinstance(time, (int, float)) and 0 <= time < math.inf else otherwise
+    timing = info.get("timing")
+    stated = timing.get("qpu_access_time") if isinstance(timing, Mapping) else None
+    if isinstance(stated, bool) or not isinstance(stated, (int, float)):
+        return otherwise
+    return 1e-6 * stated if 0 <= stated < math.inf else otherwise
 
 
 def estimated_seconds(opened: Opened, qubits: int, parameters: Mapping[str, Any]) -> float:
@@ -160,62 +282,59 @@ def estimated_seconds(opened: Opened, qubits: int, parameters: Mapping[str, Any]
     timed = getattr(opened.sampler, "solver", opened.sampler)  # the estimate only reads ``timed.properties``
     options = {key: parameters[key] for key in ("num_reads", "annealing_time") if key in parameters}
     try:
-        return 1e-6 * float(StructuredSolver.estimate_qpu_access_time(timed, qubits, **options))
-    except (KeyError, ValueError, TypeError) as error:
+        with np.errstate(all="ignore"):
+            seconds = 1e-6 * float(StructuredSolver.estimate_qpu_access_time(timed, qubits, **options))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if opened.source == "simulated":
             return 0.0
         raise QubolearnError(f"this chip's QPU time cannot be estimated, so no budget holds: {error}") from None
+    if not 0 < seconds < math.inf:
+        raise QubolearnError(f"this chip's QPU time is estimated as {seconds:g} s, so no budget holds; take another")
+    return seconds
 
 
-class _LocalJob:
-    """A sampler that computes here, behind the interface of the cloud client's futures."""
+class _Background:
+    """A call in a thread of its own, which can be waited for up to a deadline."""
 
-    def __init__(self, sampler: Any, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self.value: Any = None
+        self.error: Exception | None = None
+        self._call = call
         self._done = threading.Event()
-        self._sampleset: Any = None
-        self._error: BaseException | None = None
-        threading.Thread(target=self._run, args=(sampler, bqm, parameters), daemon=True).start()
 
-    def _run(self, sampler: Any, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any]) -> None:
+    def start(self) -> Self:
+        threading.Thread(target=self._run, daemon=True).start()
+        return self
+
+    def _run(self) -> None:
         try:
-            self._sampleset = sampler.sample(bqm, **parameters)
-            self._sampleset.resolve()
-        except BaseException as error:  # handed to the caller's thread
-            self._error = error
-        self._done.set()
+            self.value = self._call()
+        except Exception as error:  # handed to the caller's thread
+            self.error = error
+        finally:
+            self._done.set()
 
     def wait(self, timeout: float) -> bool:
         return self._done.wait(timeout)
 
+
+class _LocalJob(_Background):
+    """A sampler that computes here, behind the interface of the cloud client's futures."""
+
     def cancel(self) -> None:
         """A thread cannot be stopped; it ends with the process."""
 
-    def exception(self) -> None:
-        if self._error is not None:
-            raise self._error
-
     @property
     def sampleset(self) -> Any:
-        self.exception()
-        return self._sampleset
+        if self.error is not None:
+            raise self.error
+        return self.value
 
 
 def _submit(opened: Opened, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any]) -> Any:
     if opened.source == "qpu":
         return opened.sampler.solver.sample_bqm(bqm, **parameters)
-    return _LocalJob(opened.sampler, bqm, parameters)
-
-
-def _cancel(job: Any) -> bool:
-    """Cancel, and wait until that was sent; whether the answer came all the same."""
-    job.cancel()
-    if not job.wait(0 if isinstance(job, _LocalJob) else GRACE):
-        return False
-    try:
-        job.exception()
-    except Exception:
-        return False
-    return True
+    return _LocalJob(lambda: opened.sampler.sample(bqm, **parameters)).start()
 
 
 def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
@@ -225,19 +344,26 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
     except ImportError:
         raise missing_extra("the D-Wave solver", "dwave") from None
     _hide_tokens_in_logs()
-    # The client waits for ever by default.
-    finite = {"request_timeout": min(60.0, deadline), "polling_timeout": deadline, "http_retry_total": HTTP_RETRIES}
-    try:
-        return DWaveSampler(**settings, **finite)
-    except SolverAuthenticationError:
+    finite = {
+        "request_timeout": min(60.0, deadline + GRACE),  # a late submission must still tell the id to cancel
+        "polling_timeout": deadline + GRACE,  # the client polls for ever by default
+        "poll_pause": POLL_PAUSE,
+        "http_retry_total": HTTP_RETRIES,
+        "cache_enabled": False,  # a chip that was online a quarter of an hour ago may not be now
+    }
+    connecting = _Background(lambda: DWaveSampler(**settings, **finite)).start()
+    if not connecting.wait(deadline):  # the client sleeps for as long as a server tells it to
+        reason = f"D-Wave cannot be reached: it named no chip within deadline_seconds={deadline:g}"
+    elif connecting.error is None:
+        return connecting.value
+    elif isinstance(connecting.error, SolverAuthenticationError):
         reason = "D-Wave refused the API token; check it with `dwave ping`"
-    except SolverNotFoundError:
+    elif isinstance(connecting.error, SolverNotFoundError):
         reason = f"no QPU fits {dict(settings) or 'the default settings'}; see `dwave solvers --list`"
-    except Exception as error:
-        if "API token not defined" in str(error):
-            reason = "no D-Wave API token; set DWAVE_API_TOKEN or run `dwave config create`"
-        else:
-            reason = f"D-Wave cannot be reached: {_said(error)}"
+    elif "API token not defined" in str(connecting.error):
+        reason = "no D-Wave API token; set DWAVE_API_TOKEN or run `dwave config create`"
+    else:
+        reason = f"D-Wave cannot be reached: {_said(connecting.error)}"
     raise QubolearnError(f"{reason}. Offline, DWaveSolver.mock() runs without either")
 
 
@@ -246,10 +372,11 @@ _TOKEN = re.compile(r"""(token['"]?\s*[:=]\s*['"]?)[^'"\s,})]+|\b[A-Za-z0-9]{2,8
 
 
 def _said(error: Exception, opened: Opened | None = None) -> str:
-    """An error's type and text in one line, without the token."""
+    """An error's type and text in one line, without the token, and what to do about it where that is known."""
     config = getattr(getattr(opened and opened.sampler, "client", None), "config", None)
-    text = " ".join(_without_tokens(str(error), getattr(config, "token", None)).split())
-    return f"{type(error).__name__}: {text[:300]}"
+    text = " ".join(_without_tokens(str(error), getattr(config, "token", None)).split())[:300]
+    remedy = "; close() the solver, and the next call takes a chip that is online" if "offline" in text.lower() else ""
+    return f"{type(error).__name__}: {text}{remedy}"
 
 
 def _without_tokens(text: str, token: str | None = None) -> str:
@@ -261,6 +388,9 @@ def _without_tokens(text: str, token: str | None = None) -> str:
 class _HideTokens(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = _without_tokens(record.getMessage()), ()
+        if record.exc_info:
+            record.exc_text = _without_tokens(logging.Formatter().formatException(record.exc_info))
+            record.exc_info = None
         return True
 
 
