@@ -6,7 +6,8 @@ which problem each belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -76,12 +77,17 @@ def _euler_angles(R: Tensor) -> Tensor:
     return torch.stack([alpha, beta, gamma], 1)
 
 
-def icp(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
-    """Iterative closest points, on the point sets themselves."""
-    from qubolearn.baselines.icp import icp as align
+def icp(starts_degrees: Sequence[float]) -> Baseline:
+    """Iterative closest points, on the point sets themselves, from one or several starting angles."""
 
-    template, reference, *counts, angle = _pairs(problem, count, seed, split)
-    return Answers(align(template, reference, counts[0], counts[1]), angle)
+    def run(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
+        from qubolearn.baselines.icp import icp as align
+
+        template, reference, *counts, angle = _pairs(problem, count, seed, split)
+        starts = [math.radians(start) for start in starts_degrees]
+        return Answers(align(template, reference, counts[0], counts[1], starts), angle)
+
+    return run
 
 
 def aqm(iterations: int) -> Baseline:
@@ -114,7 +120,8 @@ BASELINES: Mapping[str, tuple[tuple[str, ...], Baseline]] = {
     "qgm-inserted": (_GRAPHS, qgm("inserted")),
     "aqm": (("pointset",), aqm(1)),
     "aqm-iterated": (("pointset",), aqm(10)),
-    "icp": (("pointset",), icp),
+    "icp": (("pointset",), icp([0.0])),
+    "icp-two-starts": (("pointset",), icp([15.0, 45.0])),
     "procrustes": (("rotation",), procrustes),
 }
 

@@ -141,7 +141,7 @@ def pointsets(seeds: int, quick: bool) -> list[Job]:
     if not quick:  # the paper's own input: one AQM matrix, trained without noise
         plain = {"problem": {"name": "pointset"}, "protocol": "best", "overrides": {"epochs": 200}, "tests": tests}
         made += [Job("pointset", "L5 H78", "quant, paper's p", seed, "train", plain) for seed in range(seeds)]
-    for name in ("icp", "aqm"):
+    for name in ("icp", "icp-two-starts", "aqm"):
         options = {"method": name, "problem": {"name": "pointset"}, "tests": tests}
         made += [Job("pointset", "L5 H78", name, seed, "baseline", options) for seed in range(seeds)]
     return made
@@ -164,7 +164,7 @@ def rotations(seeds: int, quick: bool) -> list[Job]:
         plain = {"problem": {"name": "rotation"}, "protocol": "best", "overrides": {}, "tests": tests}
         made += [Job("rotation", "L5 H78", "quant, paper's p", seed, "stages", plain) for seed in range(seeds)]
         sharp = {**ROTATION, "angle_bits": 8, "soft_width": 2.0}
-        fine = {"problem": sharp, "protocol": "best", "overrides": {}, "tests": tests}
+        fine = {"problem": sharp, "protocol": "best", "overrides": {"beta": 20.0}, "tests": tests}
         made += [Job("rotation", "L5 H78", "quant, 3 x 8 bits", seed, "stages", fine) for seed in range(seeds)]
     options = {"method": "procrustes", "problem": {"name": "rotation"}, "tests": tests}
     made += [Job("rotation", "L5 H78", "procrustes", seed, "baseline", options) for seed in range(seeds)]
