@@ -125,7 +125,7 @@ def _state_code(bits: Tensor) -> Tensor:
     batch, c, n = bits.shape
     if n <= 62:
         return (bits.long() << torch.arange(n, device=bits.device)).sum(-1)
-    _, inverse = torch.unique(bits.reshape(-1, n).to(torch.uint8), dim=0, return_inverse=True)
+    inverse: Tensor = torch.unique(bits.reshape(-1, n).to(torch.uint8), dim=0, return_inverse=True)[1]
     return inverse.reshape(batch, c)
 
 
