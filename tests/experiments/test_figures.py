@@ -168,7 +168,8 @@ def test_alignment_and_failures_of_point_sets(made: Path, capsys: pytest.Capture
 
 
 def test_stages_of_rotation_are_drawn_together_only(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [trained(made / stage, "rotation", "--stage", stage) for stage in ("alpha", "beta", "gamma")]
+    few = ("--train-shapes", "10", "--draws", "2")
+    runs = [trained(made / stage, "rotation", "--stage", stage, *few) for stage in ("alpha", "beta", "gamma")]
     result = draw(capsys, "alignment", *runs, "--set", "noise=0.1", "--instances", "1")
     assert result["runs"][0]["problem"]["noise"] == 0.1
     assert "annealing" in str(draw(capsys, "errors", *runs, "--instances", "30", "--solver", "annealing")["solvers"])
