@@ -1,7 +1,7 @@
 """When numbers stop being finite in training: what is needed to see it happen again, in a folder beside the run.
 
-``RUN/fault`` holds the batch (batch.npz), the weights before the step (weights.safetensors), and the step, the seed
-of the batch and the error (fault.json).
+``RUN/fault`` holds the batch (batch.npz), the weights (weights.safetensors), and the step, the seed of the batch and
+the error (fault.json).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Fault:
     batch_seed: int
     error: str
     batch: Instances
-    network: QuboNetwork  # with the weights before the step
+    network: QuboNetwork  # with the weights of that moment: before the step, unless the step itself broke them
 
     def loss(self) -> Tensor:
         """Compute the loss of the batch again, which may raise as it did in training."""
@@ -66,7 +66,7 @@ def _write(run: Run, network: nn.Module, batch: Instances, step: int, seed: int,
     try:
         folder.mkdir(exist_ok=True)
         write_instances(folder / "batch.npz", batch)
-        write_tensors(folder / "weights.safetensors", network.state_dict())
+        write_tensors(folder / "weights.safetensors", network.state_dict(), finite=False)
         write_json(folder / "fault.json", {"step": step, "batch_seed": seed, "error": error})
     except (OSError, QubolearnError) as problem:  # the fault itself matters more
         return f"it could not be kept ({problem})"
@@ -83,7 +83,7 @@ def load_fault(folder: Path | str) -> Fault:
     if not (type(notes.get("step")) is int and type(notes.get("batch_seed")) is int and notes["step"] >= 0):
         raise QubolearnError(f"{folder / 'fault.json'} lacks a step or a batch_seed; was it made by a training?")
     arrays = load_npz(folder / "batch.npz", {"p": ("f", 2), "x_true": ("u", 2)}, finite=False)
-    p, x_true = torch.from_numpy(arrays["p"].copy()), torch.from_numpy(arrays["x_true"]).float()
+    p, x_true = torch.tensor(arrays["p"]), torch.tensor(arrays["x_true"]).float()
     if p.shape != (len(x_true), run.problem.input_size) or x_true.shape[1] != run.problem.bits:
         raise QubolearnError(f"{folder / 'batch.npz'} does not fit the problem of config.json above it")
     network = new_network(run.problem, run.config)

@@ -15,6 +15,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
+from qubolearn.qubo import NonFiniteError
 
 __all__ = [
     "FORMAT",
@@ -40,9 +41,12 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_atomic(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: int) -> None:
-    """Write safetensors atomically, with the version of the format."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **metadata: int) -> None:
+    """Write safetensors atomically, with the version of the format; NaN would not be read back, so it is refused."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    for name, tensor in plain.items():
+        if finite and not bool(torch.isfinite(tensor).all()):
+            raise NonFiniteError(f"{name} is not finite and not written; {path.name} before it is untouched")
     header = {"format": FORMAT, "format_version": FORMAT_VERSION, **metadata}
     write_atomic(path, save(plain, {name: str(value) for name, value in header.items()}))
 

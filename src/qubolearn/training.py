@@ -89,19 +89,17 @@ def train(
         began = saved = time.perf_counter()
         for step in range(start, config.steps):
             optimizer.param_groups[0]["lr"] = learning_rate(config, step)
-            batch = data.batch(step)
-            optimizer.zero_grad(set_to_none=True)
+            batch, done = data.batch(step), step + 1
             with keep_fault(run, config, network, batch, step):
                 loss = batch_loss(network, problem, config, batch, step, peers)
+                optimizer.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
                 value = _finite(*add_up(network, loss, peers))
-            optimizer.step()
+                optimizer.step()
+                scores = validation_scores(network, problem, held_out) if done in watched else None
 
-            done, scores = step + 1, None
-            if done in watched:
-                scores = validation_scores(network, problem, held_out)
-                if writer:
-                    writer.log(step=done, loss=value, seconds=time.perf_counter() - began, **scores)
+            if writer and scores:
+                writer.log(step=done, loss=value, seconds=time.perf_counter() - began, **scores)
             report(Progress(done, config.steps, value, scores))
             stopping = peers.largest(stop())
             if writer and (stopping or time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS):

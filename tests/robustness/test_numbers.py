@@ -1,0 +1,169 @@
+"""Promise 4: NaN and infinities stop training with a reproducer, and no solver takes or returns them silently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+from nursery import CONFIG
+
+from qubolearn import objectives, training
+from qubolearn.cli import main
+from qubolearn.errors import QubolearnError
+from qubolearn.faults import load_fault
+from qubolearn.problems import Instances
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.qubo import NonFiniteError, energies
+from qubolearn.randomness import derive_seed, stream
+from qubolearn.runs import Run
+from qubolearn.solvers import SOLVERS, make_solver
+from qubolearn.storage import read_tensors
+from qubolearn.training import train
+
+PROBLEM = RandGraph(k=3)
+PLAIN = replace(CONFIG, loss="pseudo", standardise=False)  # 40 steps of 20 instances, no solver that would look at A
+#: A quick form of every solver; dwave itself needs a token, and shares all but its chip with dwave-mock.
+QUICK = {
+    "exhaustive": "",
+    "annealing": ":reads=4,sweeps=10,seed=0",
+    "quantum": ":reads=4,steps=10,seed=0",
+    "neal": ":reads=4,sweeps=10,seed=0",
+    "tabu": ":reads=1,restarts=1,updates=20,seed=0",
+    "path-integral": ":reads=4,sweeps=10,seed=0",
+    "dimod": ":reads=2,sweeps=5,seed=0",
+    "dwave-mock": ":reads=4,sweeps=5,size=2,seed=0",
+}
+
+
+@dataclass(frozen=True)
+class Poisoned(RandGraph):
+    """Training instances of epoch 2 hold one value that is no number."""
+
+    value: float = 0.0
+
+    def sample(self, count: int, generator: torch.Generator, split: str = "train") -> Instances:
+        instances = super().sample(count, generator, split)
+        if split == "train" and generator.initial_seed() == derive_seed(CONFIG.seed, "train", 2):
+            instances.p[31, 5] = self.value  # row 11 of the second batch: step 9
+        return instances
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("loss", ["pseudo", "hinge", "nll"])
+def test_a_poisoned_batch_stops_training_before_the_weights_are_harmed(value: float, loss: str, tmp_path: Path) -> None:
+    problem, config = Poisoned(k=3, value=value), replace(PLAIN, loss=loss)
+    run = Run(tmp_path, problem, config)
+    with pytest.raises(NonFiniteError) as caught:
+        train(problem, config, run)
+    said = str(caught.value)
+    seed = derive_seed(0, "train", 2)
+    assert f"at step 9 (seed 0, epoch 2, batch seed {seed})" in said
+    assert str(tmp_path / "fault") in said
+    assert "\n" not in said
+
+    asked = iter(range(9))
+    healthy = train(PROBLEM, config, stop=lambda: next(asked) == 8)  # the nine steps before
+    weights, _ = read_tensors(tmp_path / "fault" / "weights.safetensors", healthy.state_dict())
+    assert all(torch.equal(weights[name], tensor) for name, tensor in healthy.state_dict().items())
+
+
+def test_the_reproducer_meets_the_fault_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run.create(tmp_path / "run", PROBLEM, PLAIN)
+    poisoned = Poisoned(k=3, value=float("nan"))
+    with pytest.raises(NonFiniteError):
+        train(poisoned, PLAIN, run)
+    fault = load_fault(tmp_path / "run" / "fault")
+    assert (fault.step, fault.batch_seed) == (9, derive_seed(0, "train", 2))
+    assert fault.loss().isnan()
+    # the batch is the one that its seed draws
+    drawn = poisoned.sample(PLAIN.instances, stream(0, "train", 2))
+    torch.testing.assert_close(fault.batch.p, drawn.p[20:40], equal_nan=True, rtol=0, atol=0)
+    assert torch.equal(fault.batch.x_true, drawn.x_true[20:40])
+    # and tells which instance it was
+    alone = [
+        training.batch_loss(fault.network, PROBLEM, PLAIN, Instances(*(t[i : i + 1] for t in fault.batch)), 9)
+        for i in range(20)
+    ]
+    assert [i for i, loss in enumerate(alone) if not loss.isfinite()] == [11]
+    (tmp_path / "run" / "fault" / "fault.json").write_text('{"step": "9"}')
+    with pytest.raises(QubolearnError, match="lacks a step"):
+        load_fault(tmp_path / "run" / "fault")
+
+
+def test_a_finite_loss_with_a_gradient_that_is_not_stops_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def steep(A: torch.Tensor, batch: Instances, context: object) -> torch.Tensor:
+        return (A.abs().sum((1, 2)) * 0).sqrt()  # 0, with a slope of infinity times 0
+
+    monkeypatch.setattr(training, "OBJECTIVES", {**objectives.OBJECTIVES, "pseudo": steep})
+    run = Run.create(tmp_path, PROBLEM, PLAIN)
+    with pytest.raises(NonFiniteError, match=r"the loss is 0, but its gradient has norm nan at step 0 "):
+        train(PROBLEM, PLAIN, run)
+    assert load_fault(tmp_path / "fault").step == 0
+
+
+def test_a_fault_without_a_folder_or_with_a_full_one_is_still_said(tmp_path: Path) -> None:
+    problem = Poisoned(k=3, value=float("nan"))
+    with pytest.raises(NonFiniteError, match="train with a run folder to keep it"):
+        train(problem, PLAIN)
+    (tmp_path / "fault").write_text("in the way")
+    with pytest.raises(NonFiniteError, match=r"step 9 .*it could not be kept"):
+        train(problem, PLAIN, Run(tmp_path, problem, PLAIN))
+
+
+def test_the_command_says_it_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "train randgraph --k 3 --topology dense --epochs 50 --instances 100 --batch-size 50 --validation 5"
+    assert main([*words.split(), "--learning-rate", "1e38", "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "lower learning_rate=1e+38" in said
+    with pytest.raises(NonFiniteError):
+        load_fault(tmp_path / "run" / "fault").loss()
+
+
+def test_weights_that_are_not_finite_never_replace_a_good_checkpoint(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, PROBLEM, PLAIN)
+    network = training.new_network(PROBLEM, PLAIN)
+    optimizer = torch.optim.Adam(network.parameters())
+    network.couplings(torch.ones(1, PROBLEM.input_size)).A.sum().backward()
+    optimizer.step()
+    run.checkpoint(network, optimizer, 3)
+    next(network.parameters()).data[0] = float("inf")
+    with pytest.raises(NonFiniteError, match="before it is untouched"):
+        run.checkpoint(network, optimizer, 4)
+    assert run.restore(network, optimizer) == 3
+
+
+def test_the_list_of_solvers_is_complete() -> None:
+    assert set(QUICK) == set(SOLVERS) - {"dwave"}
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_solvers_take_no_nan_and_return_true_energies(name: str) -> None:
+    solver = make_solver(name + QUICK[name])
+    A = torch.randn(3, 5, 5, generator=torch.Generator().manual_seed(0))
+    for value in (float("nan"), float("inf"), float("-inf")):
+        bad = A.clone()
+        bad[1, 2, 3] = value
+        with pytest.raises(NonFiniteError, match=r"A\[1, 2, 3\] is"):
+            solver(bad)
+    states, found = solver(A)
+    wide = torch.einsum("bci,bij,bcj->bc", states.double(), A.double(), states.double())
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, wide, rtol=1e-14, atol=1e-14)
+    assert ((states == 0) | (states == 1)).all()
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_energies_beyond_every_float_are_an_error_and_not_infinity(name: str) -> None:
+    A = torch.full((2, 6, 6), 1e308, dtype=torch.float64)
+    A[1] = -A[1]
+    try:
+        found = make_solver(name + QUICK[name])(A)
+    except QubolearnError:
+        return
+    assert found.energies.isfinite().all()
+    torch.testing.assert_close(found.energies, energies(A, found.states))

@@ -1,0 +1,128 @@
+"""Promise 3: SIGINT and SIGTERM end the step, save it, restore the terminal, and say how to go on."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from qubolearn.runs import Run
+from qubolearn.training import train
+
+LONG = "train randgraph --k 3 --topology dense --hidden 16 --epochs 100000 --instances 200 --batch-size 50 --out"
+HIDE_CURSOR, SHOW_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
+
+
+def command(folder: Path) -> list[str]:
+    return [sys.executable, "-m", "qubolearn", *LONG.split(), str(folder)]
+
+
+def wait_until(happened: Callable[[], bool], seconds: float = 90.0) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether the untrained network was scored, which comes right before the first step."""
+    return (folder / "metrics.jsonl").exists()
+
+
+def check_saved(folder: Path) -> None:
+    """The checkpoint holds the bits that an uninterrupted run has at its step."""
+    run = Run.open(folder)
+    network = run.network()
+    step = run.restore(network, torch.optim.Adam(network.parameters()))
+    assert step > 0
+    asked = iter(range(1, run.config.steps))
+    same = train(run.problem, run.config, stop=lambda: next(asked) == step)
+    assert all(torch.equal(a, b) for a, b in zip(network.parameters(), same.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_the_step_and_save(number: int, code: int, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with subprocess.Popen(command(folder), stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: has_begun(folder))
+        process.send_signal(number)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == code
+    assert "run the same command again" in said
+    assert str(folder) in said
+    assert "Traceback" not in said
+    check_saved(folder)
+
+
+def test_control_c_in_a_terminal_gives_the_cursor_back(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ["TERM"] = "xterm"
+        os.execv(sys.executable, command(folder))
+    shown = bytearray()
+
+    def read() -> bytes:
+        try:
+            return os.read(terminal, 65536)
+        except OSError:  # the other side has closed
+            return b""
+
+    while HIDE_CURSOR not in shown or not has_begun(folder):
+        got = read()
+        assert got, shown
+        shown += got
+    os.write(terminal, b"\x03")  # what the key sends
+    while got := read():
+        shown += got
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(terminal)
+    assert code == 130
+    assert shown.rindex(SHOW_CURSOR) > shown.rindex(HIDE_CURSOR)
+    assert b"run the same command again" in shown
+
+
+def test_a_second_control_c_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    from qubolearn.cli import train as command_module
+
+    with command_module.stop_on_signals() as caught:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # at once: torchrun handing the same one on
+        signal.raise_signal(signal.SIGTERM)
+        assert caught == [signal.SIGINT, signal.SIGINT, signal.SIGTERM]
+        monkeypatch.setattr(command_module, "SECONDS_BETWEEN_INTERRUPTS", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.soak
+def test_two_processes_stop_together_and_resume(tmp_path: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+
+    def start(folder: Path) -> list[str]:
+        return [*torchrun, *command(folder)[2:], "--epochs", "300"]
+
+    subprocess.run(start(tmp_path / "whole"), check=True, capture_output=True, timeout=300)
+    want = Run.open(tmp_path / "whole").network().state_dict()
+    for whom in ("torchrun", "one process"):
+        folder = tmp_path / whom
+        with subprocess.Popen(start(folder), stderr=subprocess.PIPE, text=True) as process:
+            wait_until(lambda: has_begun(folder))  # noqa: B023
+            time.sleep(0.3)  # the other process may be a little behind
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            os.kill(process.pid if whom == "torchrun" else int(children[-1]), signal.SIGTERM)
+            said = process.communicate(timeout=90)[1]
+        assert said.count("run the same command again") == 1, said
+        assert not Run.open(folder).finished
+        subprocess.run(start(folder), check=True, capture_output=True, timeout=300)
+        found = Run.open(folder).network().state_dict()
+        assert all(torch.equal(found[name], tensor) for name, tensor in want.items())
