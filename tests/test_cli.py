@@ -153,7 +153,7 @@ def test_tensorboard_events_are_written(tmp_path: Path, capsys: pytest.CaptureFi
         ("solve {run} {new}", "no file"),
         ("solve {run} {other}", "another problem"),
         ("solve {run} {nan} --out {new}", "not finite"),
-        ("solve {run} {run}/config.json", "not a readable .npz"),
+        ("solve {run} {run}/config.json", "config.json"),
         ("export {run} {other} --out {new}", "another problem"),
         ("instances randgraph --count 0 --out {new}", "--count 0"),
         ("plot {new}", "holds no run"),

@@ -63,7 +63,7 @@ def exact(quick: bool) -> Iterator[Record]:
 
     peer = dimod.ExactSolver()  # type: ignore[no-untyped-call]
     for n in (8, 15) if quick else (8, 12, 15, 18, 20, 22, 24):
-        batch = max(2, min(BATCH, 2**21 >> n)) if n > 15 else BATCH
+        batch = max(8, min(BATCH, 2**26 >> n))
         A = random_qubos(batch, n)
         search = ExhaustiveSearch()
         with threads(1):
