@@ -34,6 +34,7 @@ FORMAT = "qubolearn-run"
 FORMAT_VERSION = 1
 
 MAX_JSON = 2**24  # bytes
+MAX_HEADER = 2**20  # bytes of a safetensors file beside its tensors
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -118,6 +119,9 @@ def read_tensors(
     must be finite, unless ``finite`` is False.
     """
     try:
+        most = MAX_HEADER + sum(tensor.numel() * tensor.element_size() for tensor in like.values())
+        if path.stat().st_size > most:
+            raise QubolearnError(f"{path} has {path.stat().st_size} bytes, but config.json beside it allows {most}")
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             check_version(metadata.get("format_version", "1"), path)

@@ -16,6 +16,8 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +33,7 @@ from qubolearn.datasets.off import read_off, sample_surface
 from qubolearn.datasets.willow_archive import unpack_archive
 from qubolearn.errors import QubolearnError
 from qubolearn.instances import read_inputs
+from qubolearn.problems import problem_names, problem_type
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import from_coo, to_bqm, to_coo
 from qubolearn.runs import Run
@@ -97,7 +100,7 @@ def mutated_json(value: Any, rng: random.Random) -> bytes:
                 elif isinstance(node, dict) and rng.random() < 0.1:
                     node[str(rng.choice(VALUES))] = node.pop(key)
                 else:
-                    node[key] = rng.choice(VALUES)
+                    node[key] = deepcopy(rng.choice(VALUES))
                 break
             node = node[key]
     text = json.dumps(rng.choice(VALUES) if rng.random() < 0.01 else copy).encode()
@@ -150,6 +153,10 @@ def kinds(folder: Path) -> dict[str, Kind]:
     run = Run.create(folder / "run", PROBLEM, CONFIG)
     train(PROBLEM, CONFIG, run)
     header = json.loads((run.folder / "config.json").read_text())
+    headers = [
+        {**header, "problem": {"name": name, **asdict(problem_type(name)())}}  # type: ignore[call-overload]
+        for name in problem_names()
+    ]
     model, checkpoint = ((run.folder / f"{name}.safetensors").read_bytes() for name in ("model", "checkpoint"))
     metrics = (run.folder / "metrics.jsonl").read_bytes()
     A = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -203,7 +210,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
         "coo": Kind(lambda rng: mutated(coo, rng, TOKENS), lambda data: from_coo(data.decode("utf-8", "replace"))),
         "bqm": Kind(lambda rng: mutated(rng.choice(bqm), rng, TOKENS), read_bqm),
         "off": Kind(lambda rng: mutated(off, rng, TOKENS), sampled),
-        "run json": Kind(lambda rng: mutated_json(header, rng), on_disk("other/config.json", opened)),
+        "run json": Kind(lambda rng: mutated_json(rng.choice(headers), rng), on_disk("other/config.json", opened)),
         "metrics": Kind(
             lambda rng: mutated(metrics, rng, TOKENS), on_disk("run/metrics.jsonl", lambda path: run.metrics())
         ),

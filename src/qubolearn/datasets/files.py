@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import math
 import os
 import struct
@@ -12,14 +13,14 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 
 from qubolearn.errors import QubolearnError
 
-__all__ = ["ZIP_ERRORS", "data_folder", "data_root", "download_file", "load_npz", "open_zip"]
+__all__ = ["ZIP_ERRORS", "data_folder", "data_root", "download_file", "load_npz", "open_zip", "read_member"]
 
 #: The most bytes that one .npz may unpack to. The largest dataset here has 12 MB; a zip bomb has more.
 MAX_UNPACKED = 2**30
@@ -48,8 +49,8 @@ def data_folder(name: str, remedy: str = "") -> Path:
 def open_zip(path: Path | str) -> zipfile.ZipFile:
     """A zip archive whose members are stored or deflated.
 
-    zipfile bounds what these unpack to by the size in the member's header, but unpacks whole blocks of bzip2 and LZMA:
-    a thousand bytes can become gigabytes.
+    zipfile can unpack these piece by piece, but hands out whole blocks of bzip2 and LZMA: a thousand bytes can become
+    gigabytes.
     """
     try:
         archive = zipfile.ZipFile(path)
@@ -60,6 +61,12 @@ def open_zip(path: Path | str) -> zipfile.ZipFile:
             archive.close()
             raise QubolearnError(f"{path} is packed by method {entry.compress_type}; want stored or deflated members")
     return archive
+
+
+def read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """A member's content; asking for the size in its header keeps zipfile from unpacking more than that."""
+    with archive.open(entry) as member:
+        return member.read(entry.file_size)
 
 
 def load_npz(
@@ -75,17 +82,16 @@ def load_npz(
         raise QubolearnError(f"no file {path}; want an .npz with {', '.join(required)}")
     try:
         with open_zip(path) as archive:
-            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-            missing = [name for name in required if f"{name}.npy" not in sizes]
+            entries = {entry.filename: entry for entry in archive.infolist()}
+            missing = [name for name in required if f"{name}.npy" not in entries]
             if missing:
                 raise QubolearnError(f"{path} has no array {missing[0]!r}; want {', '.join(required)}")
-            total = sum(sizes[f"{name}.npy"] for name in required)
+            total = sum(entries[f"{name}.npy"].file_size for name in required)
             if total > MAX_UNPACKED:
                 raise QubolearnError(f"{path} unpacks to {total} bytes (limit {MAX_UNPACKED}); is it the right file?")
             arrays = {}
             for name, (kinds, dimensions) in required.items():
-                with archive.open(f"{name}.npy") as member:
-                    array = _read_npy(member, sizes[f"{name}.npy"])
+                array = _read_npy(read_member(archive, entries[f"{name}.npy"]))
                 _check_array(array, kinds, dimensions, finite, f"{path}: array {name!r}")
                 arrays[name] = array
             return arrays
@@ -98,16 +104,17 @@ def load_npz(
         ) from error
 
 
-def _read_npy(member: IO[bytes], size: int) -> np.ndarray[Any, Any]:
-    """One array, after its header was found to claim no more than the ``size`` bytes that the member has."""
+def _read_npy(content: bytes) -> np.ndarray[Any, Any]:
+    """One array, after its header was found to claim no more than there is."""
+    member = io.BytesIO(content)
     version = npy.read_magic(member)
     read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = read_header(member)
     if dtype.hasobject:
         raise ValueError("pickled objects are not read")
-    if math.prod(shape) * dtype.itemsize > size:
-        raise ValueError(f"shape {shape} does not fit {size} bytes")
-    data = np.frombuffer(member.read(), dtype=dtype, count=math.prod(shape))
+    if math.prod(shape) * dtype.itemsize > len(content):
+        raise ValueError(f"shape {shape} does not fit {len(content)} bytes")
+    data = np.frombuffer(content, dtype=dtype, count=math.prod(shape), offset=member.tell())
     return data.reshape(shape, order="F" if fortran else "C")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from qubolearn.datasets.files import ZIP_ERRORS, data_folder, data_root, download_file, load_npz, open_zip
+from qubolearn.datasets.files import ZIP_ERRORS, data_folder, data_root, download_file, load_npz, open_zip, read_member
 from qubolearn.datasets.off import read_off, sample_surface
 from qubolearn.errors import QubolearnError
 
@@ -153,6 +153,6 @@ class _MeshFiles:
         if size > MAX_MESH:
             raise QubolearnError(f"{self.path}: {member} has {size} bytes (limit {MAX_MESH})")
         try:
-            return file.read_bytes() if self.archive is None else self.archive.read(self.entries[member])
+            return file.read_bytes() if self.archive is None else read_member(self.archive, self.entries[member])
         except ZIP_ERRORS as error:
             raise QubolearnError(f"{self.path}: cannot read {member}: {error}") from error

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from qubolearn.datasets.files import ZIP_ERRORS, data_folder, data_root, download_file, load_npz, open_zip
+from qubolearn.datasets.files import ZIP_ERRORS, data_folder, data_root, download_file, load_npz, open_zip, read_member
 from qubolearn.errors import QubolearnError
 
 __all__ = ["Outlines", "download", "load_outlines", "read_compact", "read_original"]
@@ -102,7 +102,7 @@ def _json_files(path: Path) -> Iterator[tuple[str, bytes]]:
                     continue
                 if entry.file_size > MAX_JSON:
                     raise QubolearnError(f"{path}: {member.name} has {entry.file_size} bytes (limit {MAX_JSON})")
-                yield member.stem, archive.read(entry)
+                yield member.stem, read_member(archive, entry)
     except ZIP_ERRORS as error:
         raise QubolearnError(f"cannot read {path} as a zip archive: {error}") from error
 

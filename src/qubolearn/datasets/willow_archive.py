@@ -41,7 +41,7 @@ def unpack_archive(archive: Path | str, target: Path | str) -> None:
             for member, place in _wanted_members(packed, str(archive)):
                 path = Path(target) / place
                 path.parent.mkdir(parents=True, exist_ok=True)
-                # zipfile reads no more than the size in the member's header, which was counted before
+                # piece by piece, zipfile reads no more than the size in the member's header, which was counted before
                 with packed.open(member) as source, path.open("wb") as sink:
                     shutil.copyfileobj(source, sink)
     except ZIP_ERRORS as error:

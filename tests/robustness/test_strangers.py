@@ -1,0 +1,340 @@
+"""Promise 5: files from strangers are read or refused in one line, whatever is in them; nothing in them is executed."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import json
+import os
+import pickle
+import random
+import resource
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dimod
+import numpy as np
+import pytest
+import strangers
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from scipy.io import savemat
+from strangers import CONFIG, PROBLEM, Kind
+
+from qubolearn.bqm_files import read_bqm
+from qubolearn.datasets import modelnet, shapes2d
+from qubolearn.datasets.files import load_npz
+from qubolearn.datasets.mat import read_matrix
+from qubolearn.datasets.willow_archive import unpack_archive
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import from_bqm
+from qubolearn.runs import MAX_WEIGHTS, Run
+from qubolearn.storage import MAX_JSON
+from qubolearn.training import train
+
+KINDS = (
+    *("coo", "bqm", "off", "run json", "metrics", "model", "checkpoint", "shape json", "willow json", "mat"),
+    *("npz instances", "npz clouds", "npz outlines", "zip meshes", "zip shapes", "zip pictures"),
+)
+#: Inputs of the long test, about in proportion to how quickly they are read: 1.2 million.
+COUNTS = {
+    **dict.fromkeys(("coo", "off"), 300_000),
+    **dict.fromkeys(("bqm", "mat"), 150_000),
+    **dict.fromkeys(("run json", "shape json"), 80_000),
+    **dict.fromkeys(("willow json", "metrics"), 30_000),
+    **dict.fromkeys(("npz instances", "npz clouds", "npz outlines"), 15_000),
+    **dict.fromkeys(("zip meshes", "zip shapes", "zip pictures"), 10_000),
+    **dict.fromkeys(("model", "checkpoint"), 6_000),
+}
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
+    return strangers.kinds(tmp_path_factory.mktemp("strangers"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    made = Run.create(tmp_path / "run", PROBLEM, CONFIG)
+    train(PROBLEM, CONFIG, made)
+    return made
+
+
+def test_every_kind_is_fuzzed(kinds: dict[str, Kind]) -> None:
+    assert set(kinds) == set(KINDS) == set(COUNTS)
+    assert sum(COUNTS.values()) >= 1_000_000
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_mutated_files_are_read_or_refused(name: str, kinds: dict[str, Kind]) -> None:
+    refused = strangers.fuzz(kinds[name], 120, f"short {name}")
+    assert refused > 0 or name == "metrics", "no input was bad enough to mean anything"  # bad metrics are skipped
+
+
+@settings(max_examples=150, deadline=None)
+@given(name=st.sampled_from(("coo", "bqm", "off", "mat", "metrics", "run json", "shape json")), data=st.binary())
+def test_any_bytes_are_read_or_refused(name: str, data: bytes) -> None:
+    strangers.is_refused(SHARED[name], data)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    name=st.sampled_from(("run json", "shape json", "willow json")),
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(("points", "format")), inner),
+    ),
+)
+def test_any_json_is_read_or_refused(name: str, value: Any) -> None:
+    strangers.is_refused(SHARED[name], json.dumps(value).encode())
+
+
+SHARED: dict[str, Kind] = {}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def share_kinds(kinds: dict[str, Kind]) -> Iterator[None]:
+    """hypothesis takes no fixtures of a module as arguments."""
+    SHARED.update(kinds)
+    yield
+    SHARED.clear()
+
+
+@pytest.mark.soak
+def test_a_million_mutated_files_are_read_or_refused(tmp_path: Path, figures: dict[str, Any]) -> None:
+    """Two processes, each with half of the inputs and a seed of its own."""
+    memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else tmp_path
+    halves = {name: count // 2 for name, count in COUNTS.items()}
+    processes = []
+    for seed in range(2):
+        folder = memory / f"qubolearn-soak-{os.getpid()}-{seed}"
+        words = [sys.executable, "-W", "error", strangers.__file__, json.dumps(halves), str(seed), str(folder)]
+        processes.append((folder, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)))
+    found = []
+    for folder, process in processes:
+        out, err = process.communicate()
+        subprocess.run(["rm", "-r", str(folder)], check=True)
+        assert process.returncode == 0, err[-3000:]
+        found.append(json.loads(out))
+    figures["fuzzing"] = {
+        name: {key: sum(part[name][key] for part in found) for key in ("inputs", "refused")} for name in COUNTS
+    }
+    assert sum(kind["inputs"] for kind in figures["fuzzing"].values()) >= 1_000_000
+
+
+class Evil:
+    """What a pickle may ask for when it is loaded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+def test_pickles_are_never_loaded(run: Run, tmp_path: Path) -> None:
+    trap = tmp_path / "executed"
+    evil = pickle.dumps(Evil(trap))
+    (run.folder / "model.safetensors").write_bytes(evil)
+    with pytest.raises(QubolearnError, match=r"model\.safetensors is not a readable safetensors"):
+        run.network()
+    torch.save({"a": Evil(trap)}, run.folder / "model.safetensors")
+    with pytest.raises(QubolearnError, match=r"model\.safetensors is not a readable safetensors"):
+        run.network()
+    (run.folder / "config.json").write_bytes(evil)
+    with pytest.raises(QubolearnError, match="not readable JSON"):
+        Run.open(run.folder)
+    np.savez(tmp_path / "p.npz", p=np.array([Evil(trap)], dtype=object), allow_pickle=True)
+    with pytest.raises(QubolearnError, match="pickled objects are not read"):
+        load_npz(tmp_path / "p.npz", {"p": ("f", 2)})
+    (tmp_path / "q.npz").write_bytes(evil)
+    with pytest.raises(QubolearnError, match="cannot read"):
+        load_npz(tmp_path / "q.npz", {"p": ("f", 2)})
+    assert not trap.exists()
+    pickle.loads(evil)
+    assert trap.exists(), "the trap works"
+
+
+def peak_of(call: Callable[[], object]) -> int:
+    """Bytes that a call that must refuse its input held at most."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(QubolearnError) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_oversized_files_are_refused_before_they_are_read(run: Run, tmp_path: Path) -> None:
+    with (run.folder / "config.json").open("wb") as file:
+        file.truncate(2**36)  # 64 GiB of nothing
+    assert peak_of(lambda: Run.open(run.folder)) < 4 * MAX_JSON
+
+    model = run.folder / "model.safetensors"
+    header = json.dumps({"x": {"dtype": "F32", "shape": [2**34], "data_offsets": [0, 2**36]}}).encode()
+    with model.open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + 2**36)
+    assert peak_of(lambda: run.network()) < 2**24
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("hidden", 10**9), ("layers", 10**9), ("hidden", 2**62), ("hidden", 200_000)]
+)
+def test_a_config_cannot_ask_for_a_network_larger_than_memory(run: Run, option: str, value: int) -> None:
+    path = run.folder / "config.json"
+    header = json.loads(path.read_text())
+    header["training"][option] = value
+    path.write_text(json.dumps(header))
+    with pytest.raises(QubolearnError, match=f"limits {MAX_WEIGHTS}"):
+        Run.open(run.folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("bat-1.json", shapes2d.read_original),
+        ("M/chair/train/a.off", modelnet.read_original),
+        ("W/Car/a.png", lambda path: unpack_archive(path, path.parent / "out")),
+        ("p.npy", lambda path: load_npz(path, {"p": ("f", 2)})),
+    ],
+)
+def test_zip_bombs_are_refused(name: str, read: Callable[[Path], object], tmp_path: Path) -> None:
+    """A member of 64 MiB, packed to 64 kB, whose header says 2 GiB, or lies and says 1000 bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, b"\x93NUMPY\x01\x00" + bytes(2**26))
+    data = bytearray(buffer.getvalue())
+    size_in_directory = data.rindex(b"PK\x01\x02") + 24
+    for claimed in (2**31, 1000):
+        data[size_in_directory : size_in_directory + 4] = struct.pack("<I", claimed)
+        (tmp_path / "bomb.zip").write_bytes(data)
+        assert peak_of(lambda: read(tmp_path / "bomb.zip")) < 2**23
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 2**20
+
+
+def test_methods_that_unpack_without_bound_are_refused(tmp_path: Path) -> None:
+    """zipfile hands bzip2 and LZMA whole blocks, whatever size the header says."""
+    with zipfile.ZipFile(tmp_path / "b.zip", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("p.npy", bytes(2**25))
+    with pytest.raises(QubolearnError, match="packed by method 12"):
+        load_npz(tmp_path / "b.zip", {"p": ("f", 2)})
+    packed = bz2.compress(bytes(2**25))
+    assert len(bz2.BZ2Decompressor().decompress(packed[:4096])) > 2**24, "one read of zipfile is enough"
+
+
+def test_paths_cannot_climb_out_of_archives(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "target"
+    for name in ("../../Car/evil.mat", "/Car/evil.mat", "..\\..\\Car\\evil.mat", "C:\\Car\\evil.mat"):
+        with zipfile.ZipFile(tmp_path / "evil.zip", "w") as archive:
+            archive.writestr("W/Car/good.mat", b"good")
+            archive.writestr(name, b"evil")
+        with pytest.raises(QubolearnError, match="climbs out of the archive; nothing was unpacked"):
+            unpack_archive(tmp_path / "evil.zip", target)
+        assert not list(tmp_path.rglob("*.mat"))
+    # a link would be written as a plain file that holds its target's name
+    link = zipfile.ZipInfo("W/Car/link.mat")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "link.zip", "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+    unpack_archive(tmp_path / "link.zip", target)
+    assert not (target / "Car" / "link.mat").is_symlink()
+    assert (target / "Car" / "link.mat").read_bytes() == b"/etc/passwd"
+
+
+def test_model_files_carry_a_version_and_others_are_refused(run: Run) -> None:
+    from safetensors import safe_open
+
+    for name in ("model", "checkpoint"):
+        with safe_open(run.folder / f"{name}.safetensors", "pt") as file:
+            assert file.metadata()["format_version"] == "1"
+    weights = {name: tensor.clone() for name, tensor in run.network().state_dict().items()}
+    save_file(weights, run.folder / "model.safetensors", {"format_version": "2"})
+    with pytest.raises(QubolearnError, match=r"format version 2, this qubolearn reads 1; use the qubolearn that wrote"):
+        run.network()
+    save_file(weights, run.folder / "model.safetensors")  # from before files said so
+    assert run.network() is not None
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused(run: Run, value: float) -> None:
+    weights = {name: tensor.clone() for name, tensor in run.network().state_dict().items()}
+    weights["body.linears.0.weight"][0, 0] = value
+    save_file(weights, run.folder / "model.safetensors")
+    with pytest.raises(QubolearnError, match=r"linears\.0\.weight is not finite"):
+        run.network()
+
+
+def test_bqm_files_are_read_as_dimod_reads_them() -> None:
+    rng = np.random.default_rng(0)
+    for vartype in ("BINARY", "SPIN"):
+        for size in (1, 2, 7):
+            bqm = dimod.BinaryQuadraticModel(rng.normal(size=(size, size)) * (rng.random((size, size)) < 0.6), vartype)
+            bqm.relabel_variables({i: f"v{i}" for i in range(size)})
+            with bqm.to_file() as file:
+                A, offset = read_bqm(file.read())
+            want, want_offset = from_bqm(bqm)
+            torch.testing.assert_close(A, want)
+            assert offset == pytest.approx(want_offset)
+
+
+def test_a_bqm_file_cannot_choose_its_size() -> None:
+    with dimod.BinaryQuadraticModel({"a": 1.0}, {("a", "b"): 1.0}, 0.0, "BINARY").to_file() as file:
+        data = file.read()
+    for shape in ("[9, 1]", "[2, 9]", "[1e9, 1]", "[99999999999, 1]", "[-2, 1]", "[2, -1]"):
+        changed = data.replace(b'"shape": [2, 1]', f'"shape": {shape}'.encode())
+        grown = len(changed) - len(data)
+        changed = changed[:10] + struct.pack("<I", struct.unpack("<I", data[10:14])[0] + grown) + changed[14:]
+        assert peak_of(lambda: read_bqm(changed)) < 2**22, shape  # noqa: B023
+    with pytest.raises(QubolearnError, match="a dimod model of 5000 variables"):
+        from_bqm(dimod.BinaryQuadraticModel(5000, "BINARY"))
+    with pytest.raises(QubolearnError, match="finite"):
+        from_bqm(dimod.BinaryQuadraticModel({0: float("nan")}, {}, 0.0, "BINARY"))
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_mat_files_are_read_as_scipy_writes_them(compressed: bool) -> None:
+    rng = np.random.default_rng(0)
+    for matrix in (rng.random((2, 10)), rng.random((2, 10)).astype(np.float32), rng.integers(0, 99, (2, 3))):
+        buffer = io.BytesIO()
+        savemat(buffer, {"first": "text", "pts_coord": matrix, "z": {"a": 1}}, do_compression=compressed)
+        np.testing.assert_array_equal(read_matrix(buffer.getvalue(), "pts_coord"), matrix)
+    with pytest.raises(QubolearnError, match="holds no matrix 'absent'"):
+        read_matrix(buffer.getvalue(), "absent")
+    for odd in (np.array([[1 + 2j]]), "text", np.zeros((2, 2, 2))):
+        buffer = io.BytesIO()
+        savemat(buffer, {"pts_coord": odd}, do_compression=compressed)
+        with pytest.raises(QubolearnError, match="damaged"):
+            read_matrix(buffer.getvalue(), "pts_coord")
+
+
+def test_a_mat_file_cannot_choose_its_size() -> None:
+    import zlib
+
+    huge = struct.pack("<II", 14, 2**31)
+    data = bytes(126) + b"IM" + struct.pack("<II", 15, 0)
+    packed = zlib.compress(huge + bytes(2**27))
+    data = data[:-4] + struct.pack("<I", len(packed)) + packed
+    assert peak_of(lambda: read_matrix(data, "pts_coord")) < 2**26
+
+
+def test_the_loop_itself_notices(kinds: dict[str, Kind]) -> None:
+    """A reader that lets another error through fails the fuzzing, so silence there means something."""
+
+    def careless(data: bytes) -> object:
+        return float(data.split()[4])
+
+    with pytest.raises(AssertionError, match=r"input \d+ of seed"):
+        strangers.fuzz(Kind(kinds["coo"].make, careless), 200, 0)
+    assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY, "the default suite has no such limit"
+    assert random.Random("a").random() == random.Random("a").random()
