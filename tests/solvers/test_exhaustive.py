@@ -146,6 +146,14 @@ def test_rounding_of_float32_does_not_choose_the_wrong_cell(density: float) -> N
     assert torch.equal(ExhaustiveSearch()(A, 2).energies, all_energies(A).sort(1).values[:, :2])
 
 
+def test_float32_of_wide_range_is_searched_in_float64_where_it_must() -> None:
+    """Entries from 1 to 1e16: rounding in float32 leaves more states in question than are compared one by one."""
+    A = (random_qubos(800, 12) * 10 ** (4 * random_qubos(800, 12, seed=1)).clamp(0, 16)).float()
+    expected = all_energies(A).sort(1).values[:, :3]
+    found = ExhaustiveSearch()(A, 3).energies
+    assert float(((found - expected).abs() / A.double().abs().sum((1, 2))[:, None]).max()) < 1e-14
+
+
 def test_float32_near_its_largest_number_does_not_overflow() -> None:
     A = random_qubos(2, 12, torch.float32) * 1e38
     expected = all_energies(A).sort(1).values[:, :2]

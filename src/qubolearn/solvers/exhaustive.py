@@ -36,8 +36,9 @@ class ExhaustiveSearch(QuboSolver):
 
     On the CPU a compiled kernel visits about 2·10¹⁰ states per second and thread (float32; half that in float64),
     on ``torch.get_num_threads()`` threads; results do not depend on their number. In float32 the search rounds
-    energies to at most 4 n ε Σ|A_ij| (ε = 1.2e-7); up to 30 groups of states within that of the best are
-    compared in float64. So another state is returned only where more than 30 are that close.
+    energies to within 2 n ε Σ|A_ij| (ε = 1.2e-7). All groups of states that this leaves in question are compared in
+    float64, and where they are too many, the whole QUBO is. So results are exact but for roundings of float64. On a
+    GPU only the 8 next groups are compared: where more are that close, the energy may be off by that much.
 
     ``max_bits`` is the largest n that is accepted, by default 36 on a CPU and 40 on an NVIDIA GPU.
 

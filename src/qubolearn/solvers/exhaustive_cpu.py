@@ -55,13 +55,14 @@ def _search(values: Array, count: int, advance: Advance) -> Array:
     batch, n = values.shape[:2]
     outer, parts = _split(n)
     cells = np.empty((batch, parts * kernels.LANES), values.dtype)
-    energies, codes, sizes = np.empty((batch, count)), np.zeros((batch, count), np.int64), np.empty(batch)
+    energies, codes = np.empty((batch, count)), np.zeros((batch, count), np.int64)
+    sizes, settled = np.empty(batch), np.empty(batch, np.bool_)
 
     def scan(start: int, stop: int) -> None:
         kernels.scan(values, outer, start, stop, cells)
 
     def pick(start: int, stop: int) -> None:
-        kernels.pick(values, outer, cells, start, stop, energies, codes, sizes)
+        kernels.pick(values, outer, cells, start, stop, energies, codes, sizes, settled)
 
     def scan_and_pick(start: int, stop: int) -> None:
         scan(start, stop)
@@ -72,9 +73,11 @@ def _search(values: Array, count: int, advance: Advance) -> Array:
     else:
         run_tasks(scan, batch * parts, batch * _seconds(values), advance)
         run_tasks(pick, batch, batch * count * 2**outer * 1e-8, lambda done: None)
-    if sizes.max() > OVERFLOW[values.dtype.name]:
-        if values.dtype == np.float32:
-            return _search(values.astype(np.float64), count, lambda done: None)
+    if values.dtype == np.float32:
+        unclear = ~settled | (sizes > OVERFLOW["float32"])
+        if unclear.any():
+            codes[unclear] = _search(values[unclear].astype(np.float64), count, lambda done: None)
+    elif sizes.max() > OVERFLOW["float64"]:
         raise QubolearnError(f"energies of A overflow: |A_ij| add up to {sizes.max():.1e}; divide A by 1e10")
     return codes
 

@@ -24,7 +24,7 @@ LANES = 1 << LOW
 INNER = 3
 A_ROW, B_ROW, C_ROW = 0, 1, 2  # rows of the lanes' couplings to the inner bits a, b, c
 
-#: Cells scanned again beyond ``count`` where rounding leaves open which hold the lowest states.
+#: Cells searched again beyond ``count``, at most, where rounding leaves open which hold the lowest states.
 SPARE_CELLS = 30
 
 # The compiler may reorder sums and assume that nothing is NaN: A is finite, and its energies are checked to be.
@@ -302,12 +302,12 @@ def _size(A):
 
 
 @njit(cache=True, nogil=True)
-def pick(A, outer, cells, start, stop, energies, codes, sizes):
+def pick(A, outer, cells, start, stop, energies, codes, sizes, settled):
     """The lowest states of instances start ... stop-1, in float64, from the minima of all cells (overwritten).
 
     The ``count`` lowest states lie in the ``count`` cells of lowest minimum; cells that rounding may have put
-    behind these are searched too. Fills energies and codes ``[batch, count]``, unsorted, and sizes ``[batch]``
-    with Σ|A_ij|: too large, and energies have overflowed.
+    behind these are searched too. Fills energies and codes ``[batch, count]``, unsorted, sizes ``[batch]`` with
+    Σ|A_ij| (too large, and energies have overflowed), and settled ``[batch]``: whether no such cell was left out.
     """
     n, count = A.shape[1], codes.shape[1]
     low = min(LOW, n - INNER)
@@ -328,9 +328,11 @@ def pick(A, outer, cells, start, stop, energies, codes, sizes):
         ab, ac, bc = C[LOW, LOW + 1], C[LOW, LOW + 2], C[LOW + 1, LOW + 2]
         _column_minima(cell, minima)
         energies[t] = np.inf
-        for taken in range(min(total, count + SPARE_CELLS)):
+        settled[t] = total <= count + SPARE_CELLS
+        for taken in range(min(total, count + SPARE_CELLS + 1)):
             column = _lowest(minima)
             if taken >= count and minima[column] > bound:
+                settled[t] = True
                 break
             bound = minima[column] + tolerance if taken < count else bound
             chosen = _take(cell, minima, column)
