@@ -20,7 +20,7 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -100,12 +100,12 @@ class QpuServer:
         self.token = token
         self.chips = chips or [chip("QPU_1")]
         self.hold = False  # leave problems in the queue
-        self.longest_wait = 8.0  # seconds; no reply is held back for longer, whatever is asked for
+        self.longest_wait = 15.0  # seconds; no reply is held back for longer, whatever is asked for
         self.microseconds = lambda reads: 15_000 + 130 * reads  # the bill of a problem
         self.requests: list[str] = []  # by name, as in TYPES
         self.problems: dict[str, Problem] = {}
         self.cancelled: list[str] = []  # the ids that DELETE named
-        self._faults: dict[str, list[Fault]] = {}
+        self._faults: dict[str, Iterator[Fault]] = {}
         self._ids = itertools.count(1)
         self._changed = threading.Condition()
         self._closing = threading.Event()
@@ -129,9 +129,16 @@ class QpuServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_port}/sapi/v2/"
 
-    def fail(self, request: str, fault: Fault, times: int = 1) -> None:
-        """Let the next requests of this name go wrong."""
-        self._faults.setdefault(request, []).extend([fault] * times)
+    def fail(self, request: str, fault: Fault, times: int | None = 1) -> None:
+        """Let the next requests of this name go wrong, after those that are to go wrong already; None is all."""
+        faults = itertools.repeat(fault) if times is None else itertools.repeat(fault, times)
+        with self._changed:
+            self._faults[request] = itertools.chain(self._faults.get(request, ()), faults)
+
+    def recover(self) -> None:
+        """Let nothing go wrong any more."""
+        with self._changed:
+            self._faults.clear()
 
     def count(self, request: str) -> int:
         with self._changed:
@@ -156,10 +163,9 @@ class QpuServer:
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
-            if waiting := self._faults.get(request):
-                QpuServer.injected += 1
-                return waiting.pop(0)
-        return Fault()
+            fault = next(self._faults.get(request, iter(())), None)
+            QpuServer.injected += fault is not None
+        return fault or Fault()
 
     def pause(self, seconds: float) -> None:
         self._closing.wait(min(seconds, self.longest_wait))

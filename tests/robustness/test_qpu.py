@@ -39,7 +39,10 @@ from qubolearn.topologies import topology
 from tests.robustness.qpu_server import Fault, QpuServer, chip, decoded, encoded
 
 TOKEN = "DEV-0123456789abcdef0123456789abcdef01234567"
-FOREVER = 10**6
+FOREVER = None
+POLL_PAUSE = qpu.POLL_PAUSE
+DEADLINE = 0.4
+LATE = f"no answer from D-Wave within deadline_seconds={DEADLINE}"
 ESTIMATE = 0.0182  # QPU seconds of a call with 20 reads on 32 qubits, as D-Wave's model has them, rounded
 
 
@@ -74,7 +77,8 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DWAVE_CONFIG_FILE", str(tmp_path / "dwave.conf"))
     monkeypatch.setenv("DWAVE_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("DWAVE_API_TOKEN", TOKEN)
-    monkeypatch.setattr(qpu, "GRACE", 0.5)
+    monkeypatch.setattr(qpu, "GRACE", 0.25)
+    monkeypatch.setattr(qpu, "POLL_PAUSE", 0.01)
 
 
 @pytest.fixture
@@ -89,7 +93,7 @@ def connect(server: QpuServer) -> Iterator[Callable[..., DWaveSolver]]:
     made = []
 
     def make(**options: Any) -> DWaveSolver:
-        made.append(DWaveSolver(**{"endpoint": server.url, "reads": 20, "deadline_seconds": 4.0, **options}))
+        made.append(DWaveSolver(**{"endpoint": server.url, "reads": 20, "deadline_seconds": 10.0, **options}))
         return made[-1]
 
     yield make
@@ -98,18 +102,36 @@ def connect(server: QpuServer) -> Iterator[Callable[..., DWaveSolver]]:
 
 
 @pytest.fixture
+def hasty(connect: Callable[..., DWaveSolver]) -> DWaveSolver:
+    """A solver with a short deadline, connected: that must not fail on a busy machine."""
+    solver = connect(deadline_seconds=DEADLINE)
+    for attempt in range(20):
+        try:
+            solver.access.open({"endpoint": solver.endpoint}, DEADLINE)
+            break
+        except QubolearnError:
+            assert attempt < 19
+    return solver
+
+
+@pytest.fixture
 def solver(connect: Callable[..., DWaveSolver]) -> DWaveSolver:
     return connect()
 
 
 def refusal(solver: DWaveSolver, match: str, A: Tensor = A) -> str:
-    """The one line of the error that the call ends with; the token is not in its traceback, with all variables."""
+    """The one line of the error that the call ends with, and that no server's words get the token into."""
     with pytest.raises(QubolearnError, match=match) as caught:
         solver(A)
-    trace = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
-    assert TOKEN not in trace
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    said = str(caught.value)
+    assert TOKEN not in said
+    assert "\n" not in said
+    return said
+
+
+def client_threads() -> int:
+    """Threads of D-Wave's clients in this process."""
+    return sum("(_do_" in thread.name for thread in threading.enumerate())
 
 
 def check_account(solver: DWaveSolver, server: QpuServer, submissions: int = 1) -> None:
@@ -146,80 +168,65 @@ def test_a_chip_is_chosen_by_name_or_by_size(server: QpuServer, connect: Callabl
 # Deadlines.
 
 
-def within(seconds: float, call: Callable[[], Any]) -> Any:
+def in_time(call: Callable[[], Any]) -> None:
+    """Run what takes a second, and would take 15 or an hour if the server had its way."""
     began = time.monotonic()
-    result = call()
-    assert time.monotonic() - began < seconds
-    return result
+    call()
+    assert time.monotonic() - began < 10
 
 
-def test_a_slow_chip_meets_the_deadline_and_is_told_to_cancel(
-    server: QpuServer, connect: Callable[..., DWaveSolver]
-) -> None:
-    solver = connect(deadline_seconds=0.5)
+def test_a_slow_chip_meets_the_deadline_and_is_told_to_cancel(server: QpuServer, hasty: DWaveSolver) -> None:
     server.hold = True
-    within(3, lambda: refusal(solver, "no answer from D-Wave within deadline_seconds=0.5"))
-    assert server.cancelled == ["problem-1"]
-    check_account(solver, server)
+    in_time(lambda: refusal(hasty, LATE))
+    assert server.wait_for(lambda: server.cancelled == ["problem-1"])
+    check_account(hasty, server)
     server.hold = False  # the connection is still good
+    solver = dataclasses.replace(hasty, deadline_seconds=10.0)
     torch.testing.assert_close(solver(A).energies, exact(A), rtol=0, atol=1e-6)
     check_account(solver, server, 2)
 
 
 @pytest.mark.parametrize("request_", ["answer", "poll"])
-def test_a_reply_that_never_ends_meets_the_deadline(
-    server: QpuServer, connect: Callable[..., DWaveSolver], request_: str
-) -> None:
-    solver = connect(deadline_seconds=0.5)
+def test_a_reply_that_never_ends_meets_the_deadline(server: QpuServer, hasty: DWaveSolver, request_: str) -> None:
     server.fail(request_, Fault(drip=0.2), FOREVER)
-    within(4, lambda: refusal(solver, "deadline_seconds=0.5"))
+    in_time(lambda: refusal(hasty, LATE))
     assert server.wait_for(lambda: server.cancelled == ["problem-1"])
-    check_account(solver, server)
+    check_account(hasty, server)
 
 
-def test_a_submission_that_is_accepted_late_is_cancelled_all_the_same(
-    server: QpuServer, connect: Callable[..., DWaveSolver]
-) -> None:
-    solver = connect(deadline_seconds=0.5)
+def test_a_submission_that_is_accepted_late_is_cancelled_all_the_same(server: QpuServer, hasty: DWaveSolver) -> None:
     server.hold = True
-    server.fail("submit", Fault(delay=0.8))
-    refusal(solver, "deadline_seconds=0.5")
+    server.fail("submit", Fault(delay=DEADLINE + 0.15))
+    refusal(hasty, LATE)
     assert server.wait_for(lambda: server.cancelled == ["problem-1"])
-    check_account(solver, server)
+    check_account(hasty, server)
 
 
-def test_a_cancellation_that_is_ignored_does_not_hold_us(
-    server: QpuServer, connect: Callable[..., DWaveSolver]
-) -> None:
-    solver = connect(deadline_seconds=0.3)
+def test_a_cancellation_that_is_ignored_does_not_hold_us(server: QpuServer, hasty: DWaveSolver) -> None:
     server.hold = True
-    server.fail("cancel", Fault(status=500), FOREVER)
-    within(3, lambda: refusal(solver, "deadline_seconds=0.3"))
-    check_account(solver, server)
-    within(3, solver.close)
+    server.fail("cancel", Fault(delay=15), FOREVER)
+    in_time(lambda: refusal(hasty, LATE))
+    check_account(hasty, server)
+    in_time(hasty.close)
+
+
+RETRY_LATER = Fault(status=503, headers={"Retry-After": "3600"})  # the client would sleep for an hour
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [
-        Fault(delay=8),
-        Fault(drip=0.2),
-        Fault(status=503, headers={"Retry-After": "3600"}),
-    ],
-    ids=["silent", "drip", "retry-after"],
+    "fault", [Fault(delay=15), Fault(drip=0.2), RETRY_LATER], ids=["silent", "drip", "retry-after"]
 )
 def test_connecting_meets_the_deadline(server: QpuServer, connect: Callable[..., DWaveSolver], fault: Fault) -> None:
     server.fail("list", fault, FOREVER)
-    within(3, lambda: refusal(connect(deadline_seconds=0.5), "cannot be reached"))
+    in_time(lambda: refusal(connect(deadline_seconds=DEADLINE), f"named no chip within deadline_seconds={DEADLINE}"))
     assert server.count("submit") == 0
 
 
-def test_closing_does_not_wait_for_a_client_that_sleeps(server: QpuServer, connect: Callable[..., DWaveSolver]) -> None:
-    solver = connect(deadline_seconds=0.3)
-    server.fail("poll", Fault(status=503, headers={"Retry-After": "3600"}), FOREVER)
-    within(3, lambda: refusal(solver, "deadline_seconds=0.3"))
+def test_closing_does_not_wait_for_a_client_that_sleeps(server: QpuServer, hasty: DWaveSolver) -> None:
+    server.fail("poll", RETRY_LATER, FOREVER)
+    in_time(lambda: refusal(hasty, LATE))
     assert server.wait_for(lambda: server.cancelled == ["problem-1"])
-    within(3, solver.close)
+    in_time(hasty.close)
 
 
 # Submissions that fail.
@@ -277,13 +284,12 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("fault", UNKNOWN.values(), ids=UNKNOWN)
 def test_a_submission_of_unknown_outcome_is_not_repeated_and_counts_as_paid(
-    server: QpuServer, connect: Callable[..., DWaveSolver], fault: Fault
+    server: QpuServer, hasty: DWaveSolver, fault: Fault
 ) -> None:
-    solver = connect(deadline_seconds=1.0)
     server.fail("submit", fault)
-    refusal(solver, "failed and was not repeated: |deadline_seconds")
-    check_account(solver, server)
-    assert solver.access.spent_seconds >= ESTIMATE
+    refusal(hasty, f"failed and was not repeated: |{LATE}")
+    check_account(hasty, server)
+    assert hasty.access.spent_seconds >= ESTIMATE
 
 
 def test_nobody_at_the_address_costs_nothing(connect: Callable[..., DWaveSolver]) -> None:
@@ -329,15 +335,24 @@ def test_an_answer_that_is_paid_for_is_asked_for_again(
 
 @pytest.mark.parametrize("fault", ASK_AGAIN.values(), ids=ASK_AGAIN)
 def test_polling_that_keeps_failing_is_given_up_and_the_problem_is_cancelled(
-    server: QpuServer, connect: Callable[..., DWaveSolver], fault: Fault
+    monkeypatch: pytest.MonkeyPatch, server: QpuServer, hasty: DWaveSolver, fault: Fault
 ) -> None:
-    solver = connect(deadline_seconds=0.6)
     server.hold, server.longest_wait = True, 0.02
     server.fail("poll", fault, FOREVER)
-    within(4, lambda: refusal(solver, "failed and was not repeated|deadline_seconds=0.6"))
+    in_time(lambda: refusal(hasty, f"failed and was not repeated|{LATE}"))
     assert server.wait_for(lambda: "problem-1" in server.cancelled)
-    assert server.count("poll") < 120
-    check_account(solver, server)
+    check_account(hasty, server)
+
+
+def test_a_server_that_fails_at_once_is_not_flooded(
+    monkeypatch: pytest.MonkeyPatch, server: QpuServer, connect: Callable[..., DWaveSolver]
+) -> None:
+    monkeypatch.setattr(qpu, "POLL_PAUSE", POLL_PAUSE)
+    solver = connect(deadline_seconds=1.0)
+    server.fail("poll", Fault(status=500), FOREVER)
+    refusal(solver, "deadline_seconds=1")
+    # Five threads, each with a pause, for the deadline and the grace.
+    assert server.count("poll") <= 5 * (1 + 1.5 / POLL_PAUSE)
 
 
 @pytest.mark.parametrize("fault", ASK_AGAIN.values(), ids=ASK_AGAIN)
@@ -356,15 +371,12 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("change", STRANGE.values(), ids=STRANGE)
-def test_states_that_make_no_sense_end_in_a_cancellation(
-    server: QpuServer, connect: Callable[..., DWaveSolver], change: Any
-) -> None:
-    solver = connect(deadline_seconds=0.6)
+def test_states_that_make_no_sense_end_in_a_cancellation(server: QpuServer, hasty: DWaveSolver, change: Any) -> None:
     server.hold, server.longest_wait = True, 0.02
     server.fail("poll", Fault(change=change), FOREVER)
-    within(4, lambda: refusal(solver, "failed and was not repeated|deadline_seconds=0.6"))
+    in_time(lambda: refusal(hasty, f"failed and was not repeated|{LATE}"))
     assert server.wait_for(lambda: "problem-1" in server.cancelled)
-    check_account(solver, server)
+    check_account(hasty, server)
 
 
 @pytest.mark.parametrize("status", ["FAILED", "CANCELLED"])
@@ -498,8 +510,11 @@ def test_a_chip_that_is_described_wrongly_gets_no_problem(
 ) -> None:
     server.chips = [chip("WRONG", **properties)]
     QpuServer.injected += 1
-    refusal(connect(), "chip|D-Wave|QPU")
+    solver, threads = connect(), client_threads()
+    refusal(solver, "chip|D-Wave|QPU")
     assert server.count("submit") == 0
+    solver.close()
+    assert client_threads() <= threads
 
 
 LISTS = {
@@ -517,10 +532,12 @@ LISTS = {
 
 @pytest.mark.parametrize("fault", LISTS.values(), ids=LISTS)
 def test_without_a_list_of_chips_nothing_is_submitted(solver: DWaveSolver, server: QpuServer, fault: Fault) -> None:
+    threads = client_threads()
     server.fail("list", fault, FOREVER)
     refusal(solver, "cannot be reached|no QPU fits")
     assert server.count("submit") == 0
-    server._faults.clear()
+    assert client_threads() <= threads
+    server.recover()
     assert len(solver(A).states) == 4  # nothing of it was kept
 
 
@@ -535,29 +552,20 @@ def test_a_list_of_chips_is_asked_for_again(solver: DWaveSolver, server: QpuServ
 
 
 @pytest.mark.parametrize("how", ["refused", "failed"])
-def test_a_chip_that_goes_offline_costs_nothing_and_the_next_call_takes_another(
+def test_a_chip_that_goes_offline_is_said_and_another_is_taken(
     server: QpuServer, connect: Callable[..., DWaveSolver], how: str
 ) -> None:
     server.chips = [chip("SMALL"), chip("LARGE", 3)]
     solver = connect()
     assert solver(A).info["chip"] == "LARGE"
-    spent = solver.access.spent_seconds
     server.chips[1]["status"] = "OFFLINE"
     if how == "failed":
-        server.fail(
-            "submit",
-            Fault(
-                change=lambda told: [
-                    {"id": "none", "status": "FAILED", "type": "ising", "error_message": "Solver is offline"}
-                ]
-            ),
-        )
-    else:
-        QpuServer.injected += 1
+        failed = {"id": "none", "status": "FAILED", "type": "ising", "error_message": "Solver is offline"}
+        server.fail("submit", Fault(change=lambda told: [failed]))
+    QpuServer.injected += how == "refused"
     refusal(solver, r"(?i)offline.*close\(\)")
-    assert server.count("submit") == 2
     assert len(server.problems) == 1
-    assert solver.access.spent_seconds == spent
+    check_account(solver, server, 2)
     solver.close()
     assert solver(A).info["chip"] == "SMALL"
     server.chips[0]["status"] = "OFFLINE"
@@ -695,34 +703,34 @@ def test_ctrl_c_right_after_the_submission_cancels_it(
 
 # The token.
 
+ECHO = f'{{"error_code": 400, "error_msg": "wrong token: {TOKEN}"}}'.encode()
 
-def test_the_token_is_in_no_log_repr_or_error(
+
+def test_the_token_is_in_no_log_repr_or_traceback(
     server: QpuServer, connect: Callable[..., DWaveSolver], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(1)
     for name in ("dwave", "dwave.cloud", "urllib3", "requests"):
         caplog.set_level(1, logger=name)
-    solver = connect(deadline_seconds=1.0)
+    solver, other, shown = connect(), connect(), []
     solver(A)
-    echo = f'{{"error_code": 400, "error_msg": "wrong token: {TOKEN}"}}'.encode()
-    for request in ("submit", "poll", "answer"):
-        server.fail(request, Fault(status=400, body=echo), FOREVER)
-        assert "***" in refusal(solver, "not repeated")
-        server._faults.clear()
+    for request, asking in (("submit", solver), ("poll", solver), ("answer", solver), ("list", other)):
+        server.fail(request, Fault(status=400, body=ECHO), FOREVER)
+        with pytest.raises(QubolearnError, match=r"wrong token: \*\*\*") as caught:
+            asking(A)
+        shown += traceback.TracebackException.from_exception(caught.value, capture_locals=True).format()
+        shown += [repr(caught.value.__context__), repr(caught.value.__cause__)]
+        server.recover()
     server.fail("submit", Fault(change=lambda told: told * 2))  # kills a thread of the client, which logs its death
     solver(A)
-    other = connect(deadline_seconds=1.0)
-    server.fail("list", Fault(status=400, body=echo), FOREVER)
-    refusal(other, "cannot be reached")
     logging.getLogger("dwave.cloud.client.base").error("%s", TOKEN, exc_info=ValueError(TOKEN))
-    assert caplog.text.count("Config loaded") == 2
-    assert "Submit failed" in caplog.text
-    assert "Traceback" in caplog.text
+    shown += [repr(vars(record)) for record in caplog.records]
+    shown += [repr(each) for each in (solver, solver.access, dataclasses.asdict(solver), vars(solver.access), other)]
+    for expected in ("Config loaded", "Submit failed", "ValueError"):  # the log is at work
+        assert expected in caplog.text
     assert TOKEN not in caplog.text
-    for record in caplog.records:
-        assert TOKEN not in repr(vars(record))
-    for shown in (solver, solver.access, dataclasses.asdict(solver), vars(solver.access), other):
-        assert TOKEN not in repr(shown)
+    for text in shown:
+        assert TOKEN not in text
 
 
 def test_the_token_is_in_no_checkpoint_report_or_output(

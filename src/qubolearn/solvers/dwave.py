@@ -17,7 +17,8 @@ from qubolearn.errors import QubolearnError, missing_extra, unknown_name
 from qubolearn.qubo import energies, to_ising, upper_triangular
 from qubolearn.solvers.contract import Found, QuboSolver, best_distinct
 from qubolearn.solvers.packing import SCALINGS, Packing, Ranges, pack, program, stated_range, unpack
-from qubolearn.solvers.qpu import MARGIN, Opened, QpuAccess, estimated_seconds, run
+from qubolearn.solvers.qpu import MARGIN, Opened, QpuAccess, estimated_seconds
+from qubolearn.solvers.qpu_call import run
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from dimod import BinaryQuadraticModel
 
 __all__ = ["DWaveSolver"]
+
+#: Beyond this, sums over a row of A may be infinite, and infinities must not reach a machine.
+MAX_ENTRY = 1e300
 
 #: Inverse temperatures of the mock's annealing, in units of the programmed h and J: about a chip's own at the end.
 MOCK_BETA_RANGE = (0.1, 10.0)
@@ -112,6 +116,8 @@ class DWaveSolver(QuboSolver):
     def search(self, A: Tensor, count: int) -> Found:
         """The ``count`` best states of each QUBO, in as few calls as possible: A ``[batch, n, n]``."""
         A = A.to("cpu", torch.float64)
+        if (largest := A.abs().max().item()) > MAX_ENTRY:
+            raise QubolearnError(f"|A_ij| up to {largest:.1e} overflow as h and J (limit {MAX_ENTRY:g}); divide A")
         settings = {"solver": self.qpu, "profile": self.profile, "region": self.region, "endpoint": self.endpoint}
         opened = self.access.open({k: v for k, v in settings.items() if v is not None}, self.deadline_seconds)
         parameters = self._parameters(opened.sampler.properties)

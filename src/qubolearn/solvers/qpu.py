@@ -1,8 +1,4 @@
-"""One paid call to a D-Wave chip: estimated before, bounded in time and money, cancelled when interrupted.
-
-Nothing is ever submitted twice; only what is free is asked for again. A call whose outcome is unknown counts as paid
-in full, and one that D-Wave refused as not paid.
-"""
+"""Access to a D-Wave chip: the connection, the account of QPU time, and the token, which nobody gets to see."""
 
 from __future__ import annotations
 
@@ -11,21 +7,16 @@ import math
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from qubolearn.embedding import Chip
 from qubolearn.errors import QubolearnError, missing_extra
 
-if TYPE_CHECKING:
-    from dimod import BinaryQuadraticModel
-
-__all__ = ["MARGIN", "Account", "Opened", "QpuAccess", "estimated_seconds", "run"]
+__all__ = ["GRACE", "MARGIN", "Account", "Background", "Opened", "QpuAccess", "estimated_seconds", "said"]
 
 #: What is set aside for a call, as a multiple of D-Wave's own estimate of its QPU access time.
 MARGIN = 1.1
@@ -33,8 +24,6 @@ MARGIN = 1.1
 GRACE = 5.0
 #: Retries of requests that cost nothing; the client never repeats a submission that may have arrived.
 HTTP_RETRIES = 3
-#: How often an answer is asked for again, by its id, where the client gave up on it.
-ASKED_AGAIN = 2
 #: Seconds that a thread of the client (it has five) rests after a poll, or a broken server is asked without end.
 POLL_PAUSE = 0.1
 
@@ -76,7 +65,12 @@ class QpuAccess:
             raise _other_process()
         with self._lock:
             if self._opened is None:
-                self._opened = _with_chip(_connect(settings, deadline))
+                sampler = _connect(settings, deadline)
+                try:
+                    self._opened = _with_chip(sampler)
+                except QubolearnError:
+                    sampler.close()
+                    raise
             return self._opened
 
     def close(self) -> None:
@@ -85,7 +79,7 @@ class QpuAccess:
             if self._opened is None or self._opened.source != "qpu":
                 return
             sampler, self._opened = self._opened.sampler, None
-        _Background(sampler.close).start().wait(GRACE)  # the client itself would wait for its last job
+        Background(sampler.close).start().wait(GRACE)  # the client itself would wait for its last job
 
     @contextmanager
     def account(self, budget: float) -> Iterator[Account]:
@@ -143,136 +137,6 @@ def _source(sampler: Any) -> str:
     return "mock" if any(cls.__name__ == "MockDWaveSampler" for cls in type(sampler).__mro__) else "simulated"
 
 
-def run(
-    opened: Opened, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any], deadline: float, spent: list[float]
-) -> Any:
-    """The sample set of one call, waited for until the deadline.
-
-    ``spent`` gets the QPU seconds that the call cost, or may have cost where its outcome is unknown.
-    """
-    estimate = estimated_seconds(opened, len(bqm), parameters)
-    spent.append(MARGIN * estimate)  # before the call, so that no interrupt can come between it and the account
-    until = time.monotonic() + deadline
-    # Submitted in a thread of its own, so that Ctrl-C finds us waiting and never between a submission and its job.
-    sending = _Background(partial(_submit, opened, bqm, parameters))
-    try:
-        sending.start().wait(deadline)
-    except BaseException:
-        if sending.wait(GRACE) and sending.value is not None:
-            _cancel(sending.value)
-        raise
-    if sending.error is not None:
-        spent[-1] = 0.0
-        raise QubolearnError(f"D-Wave's client refused the problem: {_said(sending.error, opened)}")
-    if sending.value is None or not _ended(sending.value, until):
-        raise QubolearnError(
-            f"no answer from D-Wave within deadline_seconds={deadline:g}; the call was told to cancel. "
-            "Raise the deadline or try again later"
-        )
-    sampleset, failure = _answer(opened, sending.value, until)
-    if failure is not None:
-        if failure.refused:
-            spent[-1] = 0.0
-        raise QubolearnError(f"the call to D-Wave failed and was not repeated: {failure.said}")
-    # The mock states the same time for every problem; its estimate is closer to a chip's.
-    spent[-1] = _reported_seconds(sampleset.info, spent[-1]) if opened.source == "qpu" else estimate
-    return sampleset
-
-
-def _ended(job: Any, until: float) -> bool:
-    """Whether the job ended in time. Where it did not, or where we are interrupted, it is told to cancel."""
-    try:
-        if job.wait(max(until - time.monotonic(), 0.0)):
-            return True
-    except BaseException:  # Ctrl-C, or a signal that raises
-        _cancel(job)
-        raise
-    return _cancel(job)
-
-
-def _cancel(job: Any) -> bool:
-    """Cancel, and wait until that was sent; whether the answer came all the same."""
-    with suppress(Exception):  # a client that is being closed refuses
-        job.cancel()
-    return bool(job.wait(0 if isinstance(job, _LocalJob) else GRACE)) and _result(job)[1] is None
-
-
-class _Failure(NamedTuple):
-    """Why there is no answer. The error itself may hold the token, and stays out of the frames of ours."""
-
-    said: str
-    refused: bool  # D-Wave never took the problem
-
-
-def _answer(opened: Opened, job: Any, until: float) -> tuple[Any, _Failure | None]:
-    """The sample set of a job that has ended, or why there is none.
-
-    The client gives up on a job when one request for it fails. Its answer may be paid for by then, and asking for it
-    again is free; what cannot be had is cancelled, unless D-Wave says that it is over.
-    """
-    sampleset, error = _result(job)
-    for _ in range(ASKED_AGAIN):
-        if error is None or not _is_open(job) or time.monotonic() > until:
-            break
-        job = _asked_again(opened, job)
-        if not _ended(job, until):
-            break
-        sampleset, error = _result(job)
-    if error is None:
-        return sampleset, None
-    if _is_open(job) and job.remote_status != "COMPLETED":
-        _cancel(_asked_again(opened, job))
-    return None, _Failure(_said(error, opened), _refused(job, error))
-
-
-def _result(job: Any) -> tuple[Any, Exception | None]:
-    try:
-        sampleset = job.sampleset
-        sampleset.resolve()
-    except Exception as error:
-        return None, error
-    return sampleset, None
-
-
-def _is_open(job: Any) -> bool:
-    """Whether D-Wave has the job, and has not said that there will be no answer."""
-    return getattr(job, "id", None) is not None and job.remote_status not in ("FAILED", "CANCELLED")
-
-
-def _asked_again(opened: Opened, job: Any) -> Any:
-    again = opened.sampler.client.retrieve_answer(job.id)
-    again.solver = job.solver  # the client would look it up
-    return again
-
-
-def _refused(job: Any, error: Exception) -> bool:
-    """Whether D-Wave never took the problem: its chip is offline, it refused the request, or was not even reached."""
-    try:
-        from dwave.cloud.exceptions import SolverError, SolverFailureError, SolverOfflineError
-        from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
-    except ImportError:
-        return False
-    if isinstance(error, SolverOfflineError):
-        return True
-    if getattr(job, "id", None) is not None:
-        return False
-    if isinstance(error, SolverError):
-        code = getattr(error, "error_code", None)
-        return isinstance(error, SolverFailureError) or (isinstance(code, int) and 400 <= code < 500)
-    request_error = error.__cause__ or error  # the client may wrap it
-    reason = getattr(next(iter(request_error.args), None), "reason", None)
-    return isinstance(reason, (ConnectTimeoutError, NewConnectionError))
-
-
-def _reported_seconds(info: Mapping[str, Any], otherwise: float) -> float:
-    """The QPU access time that the answer states, if it is one."""
-    timing = info.get("timing")
-    stated = timing.get("qpu_access_time") if isinstance(timing, Mapping) else None
-    if isinstance(stated, bool) or not isinstance(stated, (int, float)):
-        return otherwise
-    return 1e-6 * stated if 0 <= stated < math.inf else otherwise
-
-
 def estimated_seconds(opened: Opened, qubits: int, parameters: Mapping[str, Any]) -> float:
     """D-Wave's own estimate of the QPU access time; 0 for samplers that are no chip and state no timing."""
     try:
@@ -293,7 +157,7 @@ def estimated_seconds(opened: Opened, qubits: int, parameters: Mapping[str, Any]
     return seconds
 
 
-class _Background:
+class Background:
     """A call in a thread of its own, which can be waited for up to a deadline."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
@@ -318,25 +182,6 @@ class _Background:
         return self._done.wait(timeout)
 
 
-class _LocalJob(_Background):
-    """A sampler that computes here, behind the interface of the cloud client's futures."""
-
-    def cancel(self) -> None:
-        """A thread cannot be stopped; it ends with the process."""
-
-    @property
-    def sampleset(self) -> Any:
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-
-def _submit(opened: Opened, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any]) -> Any:
-    if opened.source == "qpu":
-        return opened.sampler.solver.sample_bqm(bqm, **parameters)
-    return _LocalJob(lambda: opened.sampler.sample(bqm, **parameters)).start()
-
-
 def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
     try:
         from dwave.cloud.exceptions import SolverAuthenticationError, SolverNotFoundError
@@ -351,8 +196,10 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
         "http_retry_total": HTTP_RETRIES,
         "cache_enabled": False,  # a chip that was online a quarter of an hour ago may not be now
     }
-    connecting = _Background(lambda: DWaveSampler(**settings, **finite)).start()
+    given_up = threading.Event()
+    connecting = Background(lambda: _sampler(DWaveSampler, {**settings, **finite}, given_up)).start()
     if not connecting.wait(deadline):  # the client sleeps for as long as a server tells it to
+        given_up.set()
         reason = f"D-Wave cannot be reached: it named no chip within deadline_seconds={deadline:g}"
     elif connecting.error is None:
         return connecting.value
@@ -363,15 +210,29 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
     elif "API token not defined" in str(connecting.error):
         reason = "no D-Wave API token; set DWAVE_API_TOKEN or run `dwave config create`"
     else:
-        reason = f"D-Wave cannot be reached: {_said(connecting.error)}"
+        reason = f"D-Wave cannot be reached: {said(connecting.error)}"
     raise QubolearnError(f"{reason}. Offline, DWaveSolver.mock() runs without either")
+
+
+def _sampler(kind: Any, settings: Mapping[str, Any], given_up: threading.Event) -> Any:
+    """D-Wave's sampler. Where that fails, or comes after the deadline, its client's threads are ended."""
+    sampler = kind.__new__(kind)
+    try:
+        sampler.__init__(**settings)
+        if given_up.is_set():
+            raise TimeoutError
+    except BaseException:
+        if hasattr(sampler, "client"):
+            sampler.client.close()
+        raise
+    return sampler
 
 
 #: A token after its name, as in a repr of settings or of HTTP headers, and the form that D-Wave's tokens have.
 _TOKEN = re.compile(r"""(token['"]?\s*[:=]\s*['"]?)[^'"\s,})]+|\b[A-Za-z0-9]{2,8}-[0-9a-f]{32,64}\b""", re.IGNORECASE)
 
 
-def _said(error: Exception, opened: Opened | None = None) -> str:
+def said(error: Exception, opened: Opened | None = None) -> str:
     """An error's type and text in one line, without the token, and what to do about it where that is known."""
     config = getattr(getattr(opened and opened.sampler, "client", None), "config", None)
     text = " ".join(_without_tokens(str(error), getattr(config, "token", None)).split())[:300]
@@ -400,5 +261,5 @@ _hide_tokens = _HideTokens()
 def _hide_tokens_in_logs() -> None:
     """The cloud client logs its settings, token included, at level DEBUG."""
     for name in list(logging.root.manager.loggerDict):
-        if name.startswith("dwave.cloud"):
+        if name.startswith("dwave"):
             logging.getLogger(name).addFilter(_hide_tokens)
