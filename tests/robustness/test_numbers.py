@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from nursery import CONFIG
+from quick_solvers import QUICK, WEAK
 
 from qubolearn import objectives, training
 from qubolearn.cli import main
@@ -24,17 +25,6 @@ from qubolearn.training import train
 
 PROBLEM = RandGraph(k=3)
 PLAIN = replace(CONFIG, loss="pseudo", standardise=False)  # 40 steps of 20 instances, no solver that would look at A
-#: A quick form of every solver; dwave itself needs a token, and shares all but its chip with dwave-mock.
-QUICK = {
-    "exhaustive": "",
-    "annealing": ":reads=4,sweeps=10,seed=0",
-    "quantum": ":reads=4,steps=10,seed=0",
-    "neal": ":reads=4,sweeps=10,seed=0",
-    "tabu": ":reads=1,restarts=1,updates=20,seed=0",
-    "path-integral": ":reads=4,sweeps=10,seed=0",
-    "dimod": ":reads=2,sweeps=5,seed=0",
-    "dwave-mock": ":reads=4,sweeps=5,size=2,seed=0",
-}
 
 
 @dataclass(frozen=True)
@@ -139,11 +129,12 @@ def test_weights_that_are_not_finite_never_replace_a_good_checkpoint(tmp_path: P
 
 def test_the_list_of_solvers_is_complete() -> None:
     assert set(QUICK) == set(SOLVERS) - {"dwave"}
+    assert set(WEAK) == set(QUICK) - {"exhaustive"}
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_solvers_take_no_nan_and_return_true_energies(name: str) -> None:
-    solver = make_solver(name + QUICK[name])
+    solver = make_solver(QUICK[name].format(seed=0))
     A = torch.randn(3, 5, 5, generator=torch.Generator().manual_seed(0))
     for value in (float("nan"), float("inf"), float("-inf")):
         bad = A.clone()
@@ -162,7 +153,7 @@ def test_energies_beyond_every_float_are_an_error_and_not_infinity(name: str) ->
     A = torch.full((2, 6, 6), 1e308, dtype=torch.float64)
     A[1] = -A[1]
     try:
-        found = make_solver(name + QUICK[name])(A)
+        found = make_solver(QUICK[name].format(seed=0))(A)
     except QubolearnError:
         return
     assert found.energies.isfinite().all()

@@ -1,0 +1,117 @@
+"""Promise 7: on a CPU the seed decides, whatever the threads, the process and the rest of the batch."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from nursery import CONFIG, PROBLEM
+from quick_solvers import WEAK
+
+from qubolearn.evaluation import evaluate
+from qubolearn.solvers import make_solver
+from qubolearn.topologies import topology
+from qubolearn.training import new_network, train
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def qubos(batch: int, name: str) -> torch.Tensor:
+    """QUBOs that are hard enough for a weak solver to miss their minimum, of a size that it takes."""
+    n = {"quantum": 11, "dwave-mock": 24}.get(name, 40)
+    A = torch.randn(batch, n, n, generator=torch.Generator().manual_seed(1))
+    return A * topology("pegasus", n).mask if name == "dwave-mock" else A  # no minor embedding to search for
+
+
+@pytest.mark.parametrize("name", WEAK)
+def test_the_seed_of_a_solver_decides_on_one_thread_and_on_two(name: str) -> None:
+    A = qubos(24, name)
+    found = []
+    for count in (1, 2):
+        with threads(count):
+            found.append(make_solver(WEAK[name].format(seed=5))(A, 2))
+    assert torch.equal(found[0].states, found[1].states)
+    assert torch.equal(found[0].energies, found[1].energies)
+    for key, value in found[0].info.items():
+        other = found[1].info[key]
+        assert torch.equal(value, other) if isinstance(value, torch.Tensor) else key.startswith("qpu") or value == other
+    others = make_solver(WEAK[name].format(seed=6))(A, 2)
+    assert not torch.equal(found[0].states, others.states)
+
+
+@pytest.mark.parametrize("name", sorted(set(WEAK) - {"dwave-mock"}))  # a chip anneals a whole batch at once
+def test_an_instance_has_its_own_randomness(name: str) -> None:
+    A = qubos(6, name)
+    solver = make_solver(WEAK[name].format(seed=5))
+    assert torch.equal(solver(A, 2).states[:3], solver(A[:3], 2).states)
+    read = solver.sample if name == "annealing" else lambda A: solver(A, 1).states  # which makes too good of its reads
+    repeated = read(A.repeat_interleave(8, 0)).reshape(6, 8, -1)
+    assert not torch.equal(repeated, repeated[:, :1].expand_as(repeated)), "equal QUBOs of a batch draw other reads"
+
+
+@pytest.mark.parametrize("name", ["annealing", "quantum"])
+def test_all_reads_follow_the_seed(name: str) -> None:
+    A = qubos(8, "quantum")
+    first, again, other = (
+        make_solver(f"{name}:reads=32,seed={seed}{',steps=5' if name == 'quantum' else ',sweeps=3'}").sample(A)
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert (first != other).any(-1).float().mean() > 0.3
+
+
+@pytest.mark.parametrize("loss", ["hinge", "nll"])
+def test_training_is_the_same_on_one_thread_and_on_two(loss: str) -> None:
+    config = replace(CONFIG, epochs=3, loss=loss, hidden=78, solver="annealing:reads=20,sweeps=20")
+    found = []
+    for count in (1, 2):
+        with threads(count):
+            found.append(train(PROBLEM, config).state_dict())
+            assert torch.get_num_threads() == count, "the caller's number is put back"
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+@pytest.mark.parametrize("solver", ["exhaustive", "annealing:reads=5,sweeps=5,seed=3"])
+def test_scores_are_the_same_on_one_thread_and_on_two(solver: str) -> None:
+    network = new_network(PROBLEM, CONFIG)
+    scores = []
+    for count in (1, 2):
+        with threads(count):
+            found = evaluate(network, PROBLEM, make_solver(solver), 300)
+            scores.append((found.metrics, found.hamming))
+    assert scores[0] == scores[1]
+
+
+def test_another_process_finds_the_same() -> None:
+    """Python hashes strings anew in every process; nothing here may depend on that."""
+    code = "import sys, hashlib, torch; sys.path.insert(0, sys.argv[1]); import test_determinism as t;print(t.digest())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(Path(__file__).parent)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == digest()
+
+
+def digest() -> str:
+    """One number for training, the exact solver and every solver that draws."""
+    found = hashlib.sha256()
+    torch.set_num_threads(1)
+    for tensor in train(PROBLEM, replace(CONFIG, epochs=2)).state_dict().values():
+        found.update(tensor.numpy().tobytes())
+    for name in sorted(set(WEAK) - {"dwave-mock"}):
+        found.update(make_solver(WEAK[name].format(seed=5))(qubos(4, name), 2).states.numpy().tobytes())
+    return found.hexdigest()
