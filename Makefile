@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 export QUBOLEARN_DATA ?= $(wildcard ../shared/data)
 
-.PHONY: demo test lint types pytest format clean
+.PHONY: demo test lint types pytest format soak constraints audit licences clean
 
 demo: .venv/ready
 	$(BIN)/qubolearn demo
@@ -24,10 +24,27 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The constraints pin what is installed; the package itself allows ranges.
-.venv/ready: pyproject.toml constraints.txt
+# Faults, kills and fuzzing at length (docs/guarantees.md): 10 to 20 minutes, figures in results/soak.json.
+soak: .venv/ready
+	QUBOLEARN_SOAK=results/soak.json timeout 1200 $(BIN)/python -m pytest -m soak tests/robustness
+	$(BIN)/qubolearn tables docs/guarantees.md
+
+# Versions and hashes anew; `make constraints UPGRADE=--upgrade` takes the newest ones.
+constraints: .venv/ready
+	$(BIN)/python tools/supply_chain.py constraints $(UPGRADE)
+
+audit: .venv/ready
+	$(BIN)/python tools/supply_chain.py audit
+
+licences: .venv/ready
+	$(BIN)/python tools/supply_chain.py licences
+
+# The constraints pin what is installed, with hashes for all but torch; the package itself allows ranges.
+.venv/ready: pyproject.toml constraints.txt constraints-torch.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement constraints.txt
+	$(BIN)/python -m pip install --quiet --requirement constraints-torch.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 clean:

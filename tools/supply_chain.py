@@ -1,0 +1,173 @@
+"""What the development set-up is made of: pinned versions with hashes, known vulnerabilities, licences.
+
+    python tools/supply_chain.py constraints [--upgrade]     writes constraints.txt and constraints-torch.txt
+    python tools/supply_chain.py audit                       asks OSV, 1 where a pinned version is vulnerable
+    python tools/supply_chain.py licences                    prints a table, 1 where one is unknown
+
+Needs nothing but the standard library and pip. Where a service cannot be reached: one line and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from urllib.parse import unquote
+
+ROOT = Path(__file__).parents[1]
+PINS, TORCH_PINS = ROOT / "constraints.txt", ROOT / "constraints-torch.txt"
+INDEX = "https://pypi.org/simple"
+OSV = "https://api.osv.dev/v1/querybatch"
+TIMEOUT = 30.0  # seconds for one answer
+
+HEADER = """\
+# What `make` installs, to the version and the bit; `make constraints` writes this file. Every file that PyPI has of a
+# version is listed, for all platforms. torch is in constraints-torch.txt.
+"""
+TORCH_HEADER = """\
+# torch is pinned by its version alone: PyPI, PyTorch's own indices and a site's own wheels hold different builds of it,
+# for CPUs and for versions of CUDA, and each has another hash.
+"""
+#: torch, and what only some of its builds need.
+WITH_TORCH = re.compile(r"torch$|triton$|nvidia-|cuda-")
+
+
+class Unreachable(Exception):
+    """A service did not answer."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    made = commands.add_parser("constraints")
+    made.add_argument("--upgrade", action="store_true", help="take the newest versions instead of the pinned ones")
+    made.add_argument("--index", default=INDEX)
+    commands.add_parser("audit").add_argument("--service", default=OSV)
+    commands.add_parser("licences")
+    given = parser.parse_args(arguments)
+    try:
+        if given.command == "constraints":
+            return write_constraints(given.upgrade, given.index)
+        return audit(given.service) if given.command == "audit" else print_licences()
+    except Unreachable as error:
+        print(f"supply_chain: {error}", file=sys.stderr)
+        return 2
+
+
+def pinned(path: Path = PINS) -> dict[str, str]:
+    """Package -> version."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    found = (re.match(r"([\w.-]+)==([^\s;\\]+)", line) for line in lines)
+    return {match[1]: match[2] for match in found if match}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def write_constraints(upgrade: bool, index: str) -> int:
+    """Let pip choose versions for '.[dev]', then list the hashes of all files of each."""
+    kept = {} if upgrade else {**pinned(), **pinned(TORCH_PINS)}
+    with tempfile.TemporaryDirectory() as folder:
+        wish, report = Path(folder) / "pins.txt", Path(folder) / "report.json"
+        wish.write_text("".join(f"{name}=={version}\n" for name, version in kept.items()))
+        words = ["install", "--quiet", "--dry-run", "--ignore-installed", "--report", str(report), "-c", str(wish)]
+        # the build backend is pinned as well: the package is built in the environment, not in one that pip fetches
+        done = subprocess.run([sys.executable, "-m", "pip", *words, f"{ROOT}[dev]", "setuptools>=77"], check=False)
+        if done.returncode:
+            raise Unreachable("pip could not choose versions; is the package index reachable?")
+        chosen = [item["metadata"] for item in json.loads(report.read_text())["install"]]
+    versions = {normal(each["name"]): each["version"] for each in chosen if normal(each["name"]) != "qubolearn"}
+    lines, torch_lines = [], []
+    for name, version in sorted(versions.items()):
+        if WITH_TORCH.match(name):
+            torch_lines += [f"{name}=={version.partition('+')[0]}\n"] if name == "torch" else []
+            continue
+        hashes = hashes_of(name, version, index)
+        lines.append(" \\\n".join([f"{name}=={version}", *(f"    --hash=sha256:{each}" for each in hashes)]) + "\n")
+    PINS.write_text(HEADER + "".join(lines))
+    TORCH_PINS.write_text(TORCH_HEADER + "".join(torch_lines))
+    print(f"{len(lines)} packages with hashes, and torch")
+    return 0
+
+
+def hashes_of(name: str, version: str, index: str) -> list[str]:
+    """sha256 of every file of a version, from the page that all package indices have."""
+    page = fetch(f"{index}/{name}/").decode()
+    links = re.findall(r'href="[^"]*?/([^"/#]+)#sha256=([0-9a-f]{64})', page)
+    found = sorted({digest for file, digest in links if version_of(unquote(file)) == version})
+    if not found:
+        raise Unreachable(f"{index} has no hash of {name} {version}")
+    return found
+
+
+def version_of(file: str) -> str:
+    """The version in the name of a wheel or source archive."""
+    if file.endswith(".whl"):
+        return file.split("-")[1]
+    return file.removesuffix(".tar.gz").removesuffix(".zip").rpartition("-")[2]
+
+
+def audit(service: str) -> int:
+    """Ask the database of open source vulnerabilities about every pinned version."""
+    pins = {**pinned(), **pinned(TORCH_PINS)}
+    asked = [{"package": {"name": name, "ecosystem": "PyPI"}, "version": version} for name, version in pins.items()]
+    answer = json.loads(fetch(service, json.dumps({"queries": asked}).encode()))
+    results = answer.get("results", [])
+    if len(results) != len(asked):
+        raise Unreachable(f"{service} answered {len(results)} of {len(asked)} questions")
+    bad = 0
+    for (name, version), result in zip(pins.items(), results, strict=True):
+        known = [each["id"] for each in result.get("vulns", [])]
+        bad += bool(known)
+        if known:
+            print(f"{name} {version}: {', '.join(known)}")
+    print(f"{len(pins)} packages, {bad} with known vulnerabilities")
+    return int(bad > 0)
+
+
+def fetch(url: str, body: bytes | None = None) -> bytes:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json", "Accept": "text/html, */*"})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+            return bytes(answer.read())
+    except OSError as error:  # URLError, HTTPError and timeouts are among them
+        raise Unreachable(f"cannot reach {url}: {error}; this needs the network") from error
+
+
+def print_licences() -> int:
+    """Every pinned package with the licence that it declares."""
+    unknown = 0
+    for name in sorted({**pinned(), **pinned(TORCH_PINS)}):
+        try:
+            found = licence(name)
+        except PackageNotFoundError:
+            found = "(not installed)"
+        unknown += found == ""
+        print(f"{name:<28}{found or 'UNKNOWN'}")
+    return int(unknown > 0)
+
+
+def licence(name: str) -> str:
+    """The licence of an installed package: its expression, classifier, short text, or the title of its file."""
+    found = distribution(name)
+    about = found.metadata
+    classifiers = [text.rpartition(" :: ")[2] for text in about.get_all("Classifier") or [] if "License ::" in text]
+    short = about.get("License", "").strip()
+    short = short if len(short) < 60 and "\n" not in short else ""
+    titles = [
+        next((line.strip() for line in file.read_text().splitlines() if line.strip()), "")
+        for file in found.files or []
+        if re.search(r"LICEN[CS]E", file.name, re.IGNORECASE) and ".dist-info" in str(file)
+    ]
+    return about.get("License-Expression") or short or ", ".join(classifiers) or next(iter(titles), "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
