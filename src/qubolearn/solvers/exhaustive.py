@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.solvers import exhaustive_cpu, exhaustive_torch
+from qubolearn.solvers import exhaustive_cpu, exhaustive_torch, exhaustive_triton
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.exhaustive_torch import code_bits
 
@@ -65,9 +64,7 @@ def _lowest_codes(A: Tensor, count: int) -> Tensor:
     n, device = A.shape[2], A.device.type
     if device == "cpu":
         return exhaustive_cpu.lowest_codes(A, count)
-    if device == "cuda" and n >= TRITON_BITS and find_spec("triton"):
-        from qubolearn.solvers import exhaustive_triton
-
+    if device == "cuda" and n >= TRITON_BITS and exhaustive_triton.available():
         overflows = float(A.abs().amax()) * n * n > exhaustive_cpu.OVERFLOW["float32"]
         return exhaustive_triton.lowest_codes(A.double() if overflows else A, count)
     # In float32 a GPU may round products to TF32.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import torch
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from qubolearn.solvers.exhaustive_torch import code_bits
 
-__all__ = ["SearchPlan", "SumPlan", "log_partition_and_marginals", "lowest_codes"]
+__all__ = ["SearchPlan", "SumPlan", "available", "log_partition_and_marginals", "lowest_codes"]
 
 #: Bits between lanes and part: the search eliminates INNER, the sum has MIDDLE of them.
 INNER, MIDDLE = 4, 7
@@ -31,6 +32,12 @@ SPARE = 8
 
 #: Energies listed and partial sums held at once; a larger batch is worked off in groups of instances.
 LISTED, HELD = 2**25, 2**28
+
+
+@lru_cache(maxsize=1)
+def available() -> bool:
+    """Whether Triton is installed: CPU builds of torch come without."""
+    return find_spec("triton") is not None
 
 
 @dataclass(frozen=True)
@@ -68,16 +75,21 @@ class SumPlan:
 
 
 @lru_cache(maxsize=32)
-def _bits(bits: int, device: torch.device) -> Tensor:
-    """All states ``[2^bits, bits]`` in float64, in order of code."""
-    return code_bits(torch.arange(2**bits, device=device), bits).double()
+def _codes(bits: int, device: torch.device) -> Tensor:
+    return torch.arange(2**bits, device=device)
 
 
 @lru_cache(maxsize=32)
-def _gray_bits(bits: int, device: torch.device) -> Tensor:
-    """All states ``[2^bits, bits]`` in float64, in Gray order."""
-    index = torch.arange(2**bits, device=device)
-    return code_bits(index ^ (index >> 1), bits).double()
+def _bits(bits: int, device: torch.device) -> Tensor:
+    """All states ``[2^bits, bits]`` in float64, in order of code."""
+    return code_bits(_codes(bits, device), bits).double()
+
+
+@lru_cache(maxsize=32)
+def _walk(outer: int, inner: int, device: torch.device) -> Tensor:
+    """Codes of the walked bits in the kernel's order: all inner ones in Gray order, for each outer in Gray order."""
+    first, second = (index ^ (index >> 1) for index in (_codes(inner, device), _codes(outer, device)))
+    return (first[None, :] | second[:, None] << inner).flatten()
 
 
 @lru_cache(maxsize=32)
@@ -90,77 +102,89 @@ def _gray_flips(bits: int, device: torch.device) -> Tensor:
     return torch.tensor([*flips, 0], dtype=torch.int32, device=device)
 
 
-def _couplings(A: Tensor, scale: float) -> Tensor:
-    """S in float64, symmetric: scale · (A_ij + A_ji), and scale · A_ii on the diagonal."""
-    wide = scale * A.double()
-    S = wide + wide.mT
-    S.diagonal(dim1=1, dim2=2).copy_(wide.diagonal(dim1=1, dim2=2))
-    return S
+def _subset_table(
+    A: Tensor,
+    codes: Tensor,
+    bits: range,
+    targets: range,
+    dtype: torch.dtype,
+    diagonal: bool = False,
+    rows: bool = False,
+) -> Tensor:
+    """Energies of states of some bits, and what these add to the fields of target bits: see the kernel.
 
+    A ``[batch, n, n]``, codes ``[states]`` or ``[batch, states]`` -> ``[batch, states, 1 + targets]``, with ``rows``
+    ``[batch, 1 + targets, states]``.
+    """
+    from qubolearn.solvers.exhaustive_triton_kernels import subset_table
 
-def _energies(S: Tensor, x: Tensor) -> Tensor:
-    """``[batch, states]``: energies of states x ``[states, bits]`` under S ``[batch, bits, bits]``."""
-    return ((x @ S.triu()) * x).sum(-1)
+    batch, n, states, columns, block = A.shape[0], A.shape[2], codes.shape[-1], 1 + len(targets), 128
+    out = torch.empty((batch, columns, states) if rows else (batch, states, columns), dtype=dtype, device=A.device)
+    subset_table[(batch * -(-states // block), columns)](
+        A,
+        codes,
+        out,
+        n,
+        bits.start,
+        targets.start,
+        states,
+        states if codes.ndim == 2 else 0,
+        1 if rows else columns,
+        states if rows else 1,
+        states * columns,
+        BITS=len(bits),
+        DIAGONAL=diagonal,
+        BLOCK=block,
+    )
+    return out
 
 
 class Tables(NamedTuple):
-    """What programs read, in A's precision."""
+    """What the programs of a kernel read, besides A."""
 
-    rows: Tensor  # [batch, n - lane_bits, lanes]: what each other bit, set, adds to the lanes
-    base: Tensor  # [batch, lanes]: energies of the lanes alone
-    parts: Tensor  # [batch, 2^part_bits, 1 + middle]: energy of the part's bits, what they add to the middle bits
-
-
-def _tables(S: Tensor, lane_bits: int, middle_bits: int, dtype: torch.dtype) -> Tables:
-    n, device = S.shape[2], S.device
-    low, middle = slice(0, lane_bits), slice(lane_bits, lane_bits + middle_bits)
-    high = slice(lane_bits + middle_bits, n)
-    y, z = _bits(lane_bits, device), _bits(n - lane_bits - middle_bits, device)
-    rows = S[:, lane_bits:, low] @ y.mT
-    parts = torch.cat([_energies(S[:, high, high], z)[..., None], z @ S[:, high, middle]], dim=2)
-    return Tables(*(t.to(dtype).contiguous() for t in (rows, _energies(S[:, low, low], y), parts)))
+    rows: Tensor
+    parts: Tensor
+    gray: Tensor
 
 
-def _walked_tables(S: Tensor, lane_bits: int, inner: int, order: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """For states ``order [states, bits]`` of the walked bits: their energy and the fields of the inner bits
-    ``[batch, states, 1 + inner]``; and the couplings of the inner bits with each other, (a, b), (a, c), ...
-    """
-    first, second = lane_bits + inner, lane_bits + inner + order.shape[1]
-    among, walked = slice(lane_bits, first), slice(first, second)
-    fields = S[:, among, among].diagonal(dim1=1, dim2=2)[:, None] + order @ S[:, walked, among]
-    table = torch.cat([_energies(S[:, walked, walked], order)[..., None], fields], dim=2)
-    above = torch.triu_indices(inner, inner, 1, device=S.device)
-    return table.to(dtype).contiguous(), S[:, among, among][:, above[0], above[1]].to(dtype).contiguous()
+def _tables(A: Tensor, lane_bits: int, inner: int, walk: Tensor, dtype: torch.dtype) -> Tables:
+    """A ``[batch, n, n]``; the walked bits, above the ``inner`` ones, go through the codes ``walk``."""
+    n, device = A.shape[2], A.device
+    first = lane_bits + inner
+    top = first + len(walk).bit_length() - 1
+    low, among, walked, part = range(lane_bits), range(lane_bits, first), range(first, top), range(top, n)
+    return Tables(
+        _subset_table(A, _codes(lane_bits, device), low, range(lane_bits, n), dtype, rows=True),
+        _subset_table(A, _codes(len(part), device), part, range(lane_bits, top), dtype),
+        _subset_table(A, walk, walked, among, dtype, diagonal=True),
+    )
 
 
 class Scan:
     """The tables of a batch, and the kernel over all of its parts or over some."""
 
     def __init__(self, A: Tensor, plan: SearchPlan) -> None:
-        self.plan = plan = plan.fit(A.shape[2])
-        self.part_bits = A.shape[2] - plan.lane_bits - plan.free_bits
-        self.S = S = _couplings(A, 1.0)
-        self.tables = _tables(S, plan.lane_bits, plan.free_bits, A.dtype)
-        order = _walk(plan.outer_gray, plan.inner_gray, A.device)
-        self.gray, self.inner = _walked_tables(S, plan.lane_bits, INNER, order, A.dtype)
+        self.A, self.plan = A.contiguous(), plan.fit(A.shape[2])
+        self.part_bits = A.shape[2] - self.plan.lane_bits - self.plan.free_bits
+        walk = _walk(self.plan.outer_gray, self.plan.inner_gray, A.device)
+        self.tables = _tables(self.A, self.plan.lane_bits, INNER, walk, A.dtype)
 
     def __call__(self, chosen: Tensor | None = None) -> Tensor:
         """The lowest energy of each part ``[batch, parts]``, or of each lane of parts ``chosen [batch, c]``."""
         from qubolearn.solvers.exhaustive_triton_kernels import scan_parts
 
-        plan, batch, device = self.plan, len(self.S), self.S.device
+        A, plan = self.A, self.plan
         count = 2**self.part_bits if chosen is None else chosen.shape[1]
-        shape = (batch, count) if chosen is None else (batch, count, 2**plan.lane_bits)
-        out = torch.empty(shape, dtype=self.gray.dtype, device=device)
-        scan_parts[(batch * count,)](
+        shape = (len(A), count) if chosen is None else (len(A), count, 2**plan.lane_bits)
+        out = torch.empty(shape, dtype=A.dtype, device=A.device)
+        scan_parts[(len(A) * count,)](
+            A,
             *self.tables,
-            self.gray,
-            self.inner,
-            _gray_flips(plan.outer_gray, device),
-            _gray_flips(plan.inner_gray, device),
+            _gray_flips(plan.outer_gray, A.device),
+            _gray_flips(plan.inner_gray, A.device),
             out if chosen is None else chosen.contiguous(),
             out,
-            self.S.shape[2] - plan.lane_bits,
+            A.shape[2],
             count,
             LANES=2**plan.lane_bits,
             OUTER=plan.outer_gray,
@@ -170,13 +194,6 @@ class Scan:
             num_warps=plan.warps,
         )
         return out
-
-
-@lru_cache(maxsize=32)
-def _walk(outer: int, inner: int, device: torch.device) -> Tensor:
-    """The states of the walked bits ``[2^(outer + inner), inner + outer]`` in the kernel's order: Gray within Gray."""
-    first, second = _gray_bits(inner, device), _gray_bits(outer, device)
-    return torch.cat([first.repeat(len(second), 1), second.repeat_interleave(len(first), 0)], dim=1)
 
 
 def lowest_codes(A: Tensor, count: int, plan: SearchPlan | None = None) -> Tensor:
@@ -192,27 +209,14 @@ def lowest_codes(A: Tensor, count: int, plan: SearchPlan | None = None) -> Tenso
 
 def _search_group(A: Tensor, count: int, plan: SearchPlan) -> Tensor:
     scan = Scan(A, plan)
-    lanes = 2**plan.lane_bits
+    lane_bits, free = plan.lane_bits, plan.free_bits
     chosen = scan().topk(min(count + SPARE, 2**scan.part_bits), largest=False).indices
     cells = scan(chosen).flatten(1)
     cell = cells.topk(min(count + SPARE, cells.shape[1]), largest=False).indices
-    part, lane = chosen.gather(1, cell // lanes), cell % lanes
-    return _lowest_of_cells(scan.S, plan.lane_bits, plan.free_bits, part, lane, count)
-
-
-def _lowest_of_cells(S: Tensor, lane_bits: int, free: int, part: Tensor, lane: Tensor, count: int) -> Tensor:
-    """Codes ``[batch, count]`` of the lowest states in cells (part, lane), each ``[batch, cells]``; enumerates them."""
-    n = S.shape[2]
-    code = lane | part << (lane_bits + free)
-    fixed = code_bits(code, n).double()  # [batch, cells, n], 0 in the free bits
-    inside = slice(lane_bits, lane_bits + free)
-    x = _bits(free, S.device)
-    alone = ((fixed @ S.triu()) * fixed).sum(-1)
-    within = _energies(S[:, inside, inside], x)  # [batch, states]
-    energy = alone[..., None] + within[:, None] + (fixed @ S[:, :, inside]) @ x.mT
-    best = energy.flatten(1).topk(count, largest=False).indices
-    inner: Tensor = (best & (2**free - 1)) << lane_bits
-    return code.gather(1, best >> free) | inner
+    code: Tensor = (cell & (2**lane_bits - 1)) | chosen.gather(1, cell >> lane_bits) << (lane_bits + free)
+    codes = (code[..., None] | _codes(free, A.device) << lane_bits).flatten(1)
+    energy = _subset_table(scan.A, codes, range(A.shape[2]), range(0), torch.float64)
+    return codes.gather(1, energy[..., 0].topk(count, largest=False).indices)
 
 
 def log_partition_and_marginals(A: Tensor, beta: float, plan: SumPlan | None = None) -> tuple[Tensor, Tensor]:
@@ -229,20 +233,19 @@ def _sum_group(A: Tensor, beta: float, plan: SumPlan) -> tuple[Tensor, Tensor]:
     batch, n, device = len(A), A.shape[2], A.device
     low = plan.lane_bits
     part_bits = n - low - MIDDLE
-    S = _couplings(A, -beta / math.log(2))
-    gray, inner = _walked_tables(S, low, 3, _gray_bits(4, device), torch.float32)
+    scaled = (-beta / math.log(2) * A.double()).contiguous()
+    tables = _tables(scaled, low, 3, _walk(0, 4, device), torch.float32)
     peaks = torch.empty(batch, 2**part_bits, device=device)
     lanes = torch.empty(batch, 2**part_bits, MIDDLE + 1, 2**low, device=device)
     totals = torch.empty(batch, 2**part_bits, 21, device=device)
     sum_parts[(peaks.numel(),)](
-        *_tables(S, low, MIDDLE, torch.float32),
-        gray,
-        inner,
+        scaled,
+        *tables,
         _gray_flips(4, device),
         peaks,
         lanes,
         totals,
-        n - low,
+        n,
         LANES=2**low,
         PART_BITS=part_bits,
         num_warps=plan.warps,

@@ -1,10 +1,13 @@
-"""The Triton kernels of :mod:`~qubolearn.solvers.exhaustive_triton`: one program visits all states of one part.
+"""The Triton kernels of :mod:`~qubolearn.solvers.exhaustive_triton`.
 
-Bits of a code, from the lowest: lanes, inner bits a, b, c (and d), walked bits in Gray order, the part's bits. For
-each instance ``rows [n - lane_bits, LANES]`` are what each other bit adds to the lanes, ``base [LANES]`` their energies
-alone, ``parts [2^PART_BITS, 1 + inner + walked]`` the energy of the part's bits and what they add to inner and walked
-bits, ``gray [walked states, 1 + inner]`` the same for walked states, ``inner`` the couplings ab, ac, ... Flips are
-2j + (whether walked bit j turns on), one after each state.
+Bits of a code, from the lowest: lanes, inner bits a, b, c (and d), walked bits in Gray order, the part's bits. One
+program visits all states of one part. It reads three tables of each instance, which :func:`subset_table` fills:
+
+    rows [1 + other bits, LANES]                     energies of the lanes alone, what each other bit adds to them
+    parts [2^PART_BITS, 1 + inner and walked bits]   energy of the part's bits, what they add to fields of the others
+    gray [walked states, 1 + inner bits]             energy of the walked bits, fields of the inner bits
+
+Flips are 2j + (whether walked bit j turns on), one after each walked state.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, attr-defined"
@@ -16,17 +19,64 @@ import triton.language as tl
 
 
 @triton.jit
+def _coupling(A, n, i, j):
+    """A_ij + A_ji in float64."""
+    return tl.load(A + i * n + j).to(tl.float64) + tl.load(A + j * n + i).to(tl.float64)
+
+
+@triton.jit
+def subset_table(
+    A,
+    codes,
+    out,
+    n,
+    first,
+    target,
+    states,
+    codes_step,
+    state_step,
+    column_step,
+    instance_step,
+    BITS: tl.constexpr,
+    DIAGONAL: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """For states s of the bits first ... first + BITS - 1, given as codes: column 0, their energy; column 1 + k, what
+    they add to the field of bit target + k, and its A_ii if DIAGONAL. Summed in float64.
+    """
+    blocks = tl.cdiv(states, BLOCK)
+    instance, column = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(1)
+    state = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    code = tl.load(codes + instance * codes_step + state, state < states, 0)
+    A += instance * n * n
+    total = tl.zeros([BLOCK], tl.float64)
+    if column == 0:
+        for i in range(BITS):
+            field = tl.zeros([BLOCK], tl.float64) + tl.load(A + (first + i) * (n + 1)).to(tl.float64)
+            for k in range(i):
+                field += ((code >> k) & 1).to(tl.float64) * _coupling(A, n, first + i, first + k)
+            total += ((code >> i) & 1).to(tl.float64) * field
+    else:
+        j = target + column - 1
+        if DIAGONAL:
+            total += tl.load(A + j * (n + 1)).to(tl.float64)
+        for i in range(BITS):
+            total += ((code >> i) & 1).to(tl.float64) * _coupling(A, n, first + i, j)
+    place = instance * instance_step + state.to(tl.int64) * state_step + column * column_step
+    tl.store(out + place, total.to(out.dtype.element_ty), state < states)
+
+
+@triton.jit
 def scan_parts(
+    A,
     rows,
-    base,
     parts,
     gray,
-    inner,
     outer_flips,
     inner_flips,
     chosen,
     out,
-    high_bits,
+    n,
     count,
     LANES: tl.constexpr,
     OUTER: tl.constexpr,
@@ -42,20 +92,22 @@ def scan_parts(
         part = tl.load(chosen + program)
     GRAY: tl.constexpr = OUTER + INNER_GRAY
     lane = tl.arange(0, LANES)
-    rows += instance * high_bits * LANES + lane
     parts += ((instance << PART_BITS) + part) * (1 + 4 + GRAY)
     gray += instance * (5 << GRAY)
-    inner += instance * 6
-
-    start = tl.load(base + instance * LANES + lane)
+    rows += instance * (1 + 4 + GRAY + PART_BITS) * LANES + lane
+    start = tl.load(rows)
+    rows += LANES
     for p in range(PART_BITS):
         start += ((part >> p) & 1).to(start.dtype) * tl.load(rows + (4 + GRAY + p) * LANES)
     wa, wb = tl.load(rows), tl.load(rows + LANES)
     wc, wd = tl.load(rows + 2 * LANES), tl.load(rows + 3 * LANES)
     part_e, part_a, part_b = tl.load(parts), tl.load(parts + 1), tl.load(parts + 2)
     part_c, part_d = tl.load(parts + 3), tl.load(parts + 4)
-    ab, ac, ad = tl.load(inner), tl.load(inner + 1), tl.load(inner + 2)
-    bc, bd, cd = tl.load(inner + 3), tl.load(inner + 4), tl.load(inner + 5)
+    A += instance * n * n
+    k = n - 4 - GRAY - PART_BITS  # the first inner bit
+    ab, ac = _coupling(A, n, k, k + 1).to(start.dtype), _coupling(A, n, k, k + 2).to(start.dtype)
+    ad, bc = _coupling(A, n, k, k + 3).to(start.dtype), _coupling(A, n, k + 1, k + 2).to(start.dtype)
+    bd, cd = _coupling(A, n, k + 1, k + 3).to(start.dtype), _coupling(A, n, k + 2, k + 3).to(start.dtype)
     lowest = tl.full([LANES], float("inf"), start.dtype)
 
     for outer in range(1 << OUTER):
@@ -111,16 +163,15 @@ def _store_totals(totals, first, second, third):
 
 @triton.jit
 def sum_parts(
+    A,
     rows,
-    base,
     parts,
     gray,
-    inner,
     flips,
     peaks,
     lanes,
     totals,
-    high_bits,
+    n,
     LANES: tl.constexpr,
     PART_BITS: tl.constexpr,
 ):
@@ -132,16 +183,19 @@ def sum_parts(
     program = tl.program_id(0).to(tl.int64)
     instance, part = program >> PART_BITS, program & ((1 << PART_BITS) - 1)
     lane = tl.arange(0, LANES)
-    rows += instance * high_bits * LANES + lane
     parts += program * 8
     gray += instance * 64
-    inner += instance * 3
-    start = tl.load(base + instance * LANES + lane) + tl.load(parts)
+    rows += instance * (8 + PART_BITS) * LANES + lane
+    start = tl.load(rows) + tl.load(parts)
+    rows += LANES
     for p in range(PART_BITS):
         start += ((part >> p) & 1).to(tl.float32) * tl.load(rows + (7 + p) * LANES)
     wa, wb, wc = tl.load(rows), tl.load(rows + LANES), tl.load(rows + 2 * LANES)
     wa, wb, wc = wa + tl.load(parts + 1), wb + tl.load(parts + 2), wc + tl.load(parts + 3)
-    ab, ac, bc = tl.load(inner), tl.load(inner + 1), tl.load(inner + 2)
+    A += instance * n * n
+    k = n - 7 - PART_BITS  # the first inner bit
+    ab, ac = _coupling(A, n, k, k + 1).to(tl.float32), _coupling(A, n, k, k + 2).to(tl.float32)
+    bc = _coupling(A, n, k + 1, k + 2).to(tl.float32)
 
     # The largest exponent, as in the search; then the sums.
     top = tl.full([LANES], float("-inf"), tl.float32)

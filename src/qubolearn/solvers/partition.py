@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import check_qubo
-from qubolearn.solvers import exhaustive_cpu, exhaustive_torch
+from qubolearn.solvers import exhaustive_cpu, exhaustive_torch, exhaustive_triton
 
 __all__ = ["log_partition", "pair_marginals"]
 
@@ -89,9 +88,7 @@ def _log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor
     device, single = A.device.type, A.dtype == torch.float32
     if device == "cpu":
         return exhaustive_cpu.log_partition_and_marginals(A, beta)
-    if device == "cuda" and single and A.shape[2] >= TRITON_BITS and find_spec("triton"):
-        from qubolearn.solvers import exhaustive_triton
-
+    if device == "cuda" and single and A.shape[2] >= TRITON_BITS and exhaustive_triton.available():
         return exhaustive_triton.log_partition_and_marginals(A, beta)
     # In float32 a GPU may round products to TF32.
     return exhaustive_torch.log_partition_and_marginals(A.double() if device == "cuda" else A, beta)
