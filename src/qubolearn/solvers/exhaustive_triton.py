@@ -55,8 +55,8 @@ class SearchPlan:
         return INNER + self.outer_gray + self.inner_gray
 
     def fit(self, n: int) -> SearchPlan:
-        """The same with fewer bits, where n has not enough for them; n must be over ``INNER + lane_bits``."""
-        lanes = min(self.lane_bits, n - INNER)
+        """The same with fewer bits, where n has not enough for them; one bit at least is walked."""
+        lanes = min(self.lane_bits, n - INNER - 1)
         outer = min(self.outer_gray, n - INNER - lanes)
         inner = min(self.inner_gray, n - INNER - lanes - outer)
         return SearchPlan(lanes, outer, inner, self.warps)
