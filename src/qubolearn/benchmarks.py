@@ -114,8 +114,11 @@ def anneal(quick: bool) -> Iterator[Record]:
 
 def _annealed(name: str, n: int, A: Tensor, exact_energies: Tensor, solver: Any) -> Record:
     solver = replace(solver, threads=1) if hasattr(solver, "threads") else solver
-    seconds = seconds_of(lambda: solver(A, 2), 3 if name == "ours" else 1) / len(A)
+    if name == "ours":
+        solver(A[:2], 2)  # compiles
+    began = time.perf_counter()
     solution = solver(A, 2)
+    seconds = (time.perf_counter() - began) / len(A)
     near = 1e-4 * exact_energies.abs().clamp_min(1)
     right = (solution.energies - exact_energies).abs() <= near
     found_best = right[:, 0].double()
