@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -66,7 +67,7 @@ class Nursery:
 def main() -> None:
     torch.set_num_threads(1)
     training.SECONDS_BETWEEN_CHECKPOINTS = 0.0
-    training.train(PROBLEM, CONFIG)  # what is compiled or built on first use
+    training.train(PROBLEM, replace(CONFIG, epochs=1))  # what is compiled or built on first use
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

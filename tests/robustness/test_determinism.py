@@ -97,6 +97,7 @@ def test_scores_are_the_same_on_one_thread_and_on_two(solver: str) -> None:
     assert scores[0] == scores[1]
 
 
+@pytest.mark.soak
 def test_another_process_finds_the_same() -> None:
     """Python hashes strings anew in every process; nothing here may depend on that."""
     code = "import sys, hashlib, torch; sys.path.insert(0, sys.argv[1]); import test_determinism as t;print(t.digest())"

@@ -75,17 +75,17 @@ def test_every_kind_is_fuzzed(kinds: dict[str, Kind]) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_mutated_files_are_read_or_refused(name: str, kinds: dict[str, Kind]) -> None:
-    refused = strangers.fuzz(kinds[name], 120, f"short {name}")
+    refused = strangers.fuzz(kinds[name], 60, f"short {name}")
     assert refused > 0 or name == "metrics", "no input was bad enough to mean anything"  # bad metrics are skipped
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(name=st.sampled_from(("coo", "bqm", "off", "mat", "metrics", "run json", "shape json")), data=st.binary())
 def test_any_bytes_are_read_or_refused(name: str, data: bytes) -> None:
     strangers.is_refused(SHARED[name], data)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     name=st.sampled_from(("run json", "shape json", "willow json")),
     value=st.recursive(
