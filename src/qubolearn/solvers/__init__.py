@@ -52,8 +52,8 @@ def solver_names() -> list[str]:
 def make_solver(spec: str) -> Solver:
     """A solver from a name and options: ``"annealing"`` or ``"annealing:reads=50,sweeps=200,seed=1"``.
 
-    >>> make_solver("exhaustive")
-    ExhaustiveSearch()
+    >>> make_solver("exhaustive:max_bits=20")
+    ExhaustiveSearch(max_bits=20)
     """
     name, _, tail = spec.partition(":")
     factory = _factory(name)
