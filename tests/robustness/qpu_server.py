@@ -95,6 +95,7 @@ class QpuServer:
     """``with QpuServer(token) as server:`` serves at ``server.url`` until the block ends."""
 
     injected = 0  # faults of all servers, for the report
+    spoiled = 0  # requests that met one
 
     def __init__(self, token: str, chips: list[dict[str, Any]] | None = None) -> None:
         self.token = token
@@ -133,6 +134,7 @@ class QpuServer:
         """Let the next requests of this name go wrong, after those that are to go wrong already; None is all."""
         faults = itertools.repeat(fault) if times is None else itertools.repeat(fault, times)
         with self._changed:
+            QpuServer.injected += 1
             self._faults[request] = itertools.chain(self._faults.get(request, ()), faults)
 
     def recover(self) -> None:
@@ -164,7 +166,7 @@ class QpuServer:
             self.requests.append(request)
             self._changed.notify_all()
             fault = next(self._faults.get(request, iter(())), None)
-            QpuServer.injected += fault is not None
+            QpuServer.spoiled += fault is not None
         return fault or Fault()
 
     def pause(self, seconds: float) -> None:
@@ -292,6 +294,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Http
     protocol_version = "HTTP/1.1"  # connections are kept, as D-Wave's are
     timeout = 20.0
+    disable_nagle_algorithm = True  # or head and body of a reply come 40 ms apart
 
     def log_message(self, *_: object) -> None:
         pass

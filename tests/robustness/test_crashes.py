@@ -10,7 +10,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pytest
 import torch
 from nursery import CONFIG, PROBLEM, Nursery
 
+from qubolearn import training
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
 from qubolearn.runs import LEFT_BEHIND, Run, write_atomic
@@ -82,7 +83,7 @@ def test_a_few_kills_leave_whole_files(nursery: Nursery, tmp_path: Path) -> None
 
 @pytest.mark.soak
 def test_hundreds_of_kills_leave_whole_files(nursery: Nursery, tmp_path: Path, figures: dict[str, Any]) -> None:
-    counts = kill_at_random(nursery, tmp_path / "run", 400, random.Random(1))
+    counts = kill_at_random(nursery, tmp_path / "run", 300, random.Random(1))
     assert counts["of them while a file was written"] >= 5, "too few kills hit a write to mean anything"
     assert counts["runs ended in the same bits"] >= 2
     figures["kill -9"] = counts
@@ -210,3 +211,42 @@ def test_any_step_of_a_write_may_fail(
     monkeypatch.undo()
     assert path.read_bytes() in (b"old", b"new")
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.soak
+def test_hundreds_of_failing_writes_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figures: dict[str, Any]
+) -> None:
+    """Calls of the system that write fail at random, as on a disk that is full or broken now and then."""
+    rng, faults, ended = random.Random(2), 0, 0
+    want = train(PROBLEM, CONFIG).state_dict()
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    real = {"fsync": os.fsync, "replace": os.replace}
+    folder = tmp_path / "run"
+
+    def flaky(name: str) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            if rng.random() < 0.02:
+                raise OSError(rng.choice((errno.ENOSPC, errno.EIO, errno.EDQUOT)), "injected")
+            return real[name](*arguments)
+
+        return call
+
+    while faults < 300:
+        with monkeypatch.context() as patch:
+            for name in real:
+                patch.setattr(os, name, flaky(name))
+            try:
+                train(PROBLEM, CONFIG, Run.create(folder, PROBLEM, CONFIG))
+            except QubolearnError as error:
+                faults += 1
+                assert "injected" in str(error)  # noqa: PT017
+        check_whole(folder)
+        assert not any(map(is_temporary, folder.iterdir()))
+        if (folder / "model.safetensors").exists():
+            found = Run.open(folder).network().state_dict()
+            assert all(torch.equal(found[name], tensor) for name, tensor in want.items())
+            ended += 1
+            shutil.rmtree(folder)
+    assert ended > 0
+    figures["failing writes"] = {"faults injected": faults, "runs ended in the same bits": ended}

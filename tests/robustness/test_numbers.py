@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -29,14 +31,17 @@ PLAIN = replace(CONFIG, loss="pseudo", standardise=False)  # 40 steps of 20 inst
 
 @dataclass(frozen=True)
 class Poisoned(RandGraph):
-    """Training instances of epoch 2 hold one value that is no number."""
+    """Training instances of one epoch hold one value that is no number."""
 
     value: float = 0.0
+    epoch: int = 2
+    row: int = 31  # row 11 of the second batch: step 9
+    column: int = 5
 
     def sample(self, count: int, generator: torch.Generator, split: str = "train") -> Instances:
         instances = super().sample(count, generator, split)
-        if split == "train" and generator.initial_seed() == derive_seed(CONFIG.seed, "train", 2):
-            instances.p[31, 5] = self.value  # row 11 of the second batch: step 9
+        if split == "train" and generator.initial_seed() == derive_seed(CONFIG.seed, "train", self.epoch):
+            instances.p[self.row, self.column] = self.value
         return instances
 
 
@@ -158,3 +163,19 @@ def test_energies_beyond_every_float_are_an_error_and_not_infinity(name: str) ->
         return
     assert found.energies.isfinite().all()
     torch.testing.assert_close(found.energies, energies(A, found.states))
+
+
+@pytest.mark.soak
+def test_poison_anywhere_is_found_where_it_is(tmp_path: Path, figures: dict[str, Any]) -> None:
+    rng = random.Random(3)
+    for number in range(200):
+        epoch, row, column = rng.randrange(10), rng.randrange(80), rng.randrange(PROBLEM.input_size)
+        problem = Poisoned(3, rng.choice((float("nan"), float("inf"), -float("inf"))), epoch, row, column)
+        config = replace(PLAIN, loss=rng.choice(("pseudo", "hinge", "nll", "gap")))
+        Run.create(tmp_path / str(number), PROBLEM, config)
+        with pytest.raises(NonFiniteError):
+            train(problem, config, Run(tmp_path / str(number), problem, config))
+        fault = load_fault(tmp_path / str(number) / "fault")
+        assert fault.step == 4 * epoch + row // 20
+        assert (~fault.batch.p.isfinite()).nonzero().tolist() == [[row % 20, column]]
+    figures["NaN and infinities in training"] = {"faults injected": 200, "stopped at the right step": 200}

@@ -29,6 +29,7 @@ from torch import Tensor
 pytest.importorskip("dwave.system", reason="needs qubolearn[dwave]")
 
 from dwave.cloud.client import Client
+from qpu_server import Fault, QpuServer, chip, decoded, encoded
 
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
@@ -36,12 +37,11 @@ from qubolearn.qubo import all_states, energies
 from qubolearn.solvers import make_solver, qpu
 from qubolearn.solvers.dwave import DWaveSolver
 from qubolearn.topologies import topology
-from tests.robustness.qpu_server import Fault, QpuServer, chip, decoded, encoded
 
 TOKEN = "DEV-0123456789abcdef0123456789abcdef01234567"
 FOREVER = None
 POLL_PAUSE = qpu.POLL_PAUSE
-DEADLINE = 0.4
+DEADLINE = 0.2
 LATE = f"no answer from D-Wave within deadline_seconds={DEADLINE}"
 ESTIMATE = 0.0182  # QPU seconds of a call with 20 reads on 32 qubits, as D-Wave's model has them, rounded
 
@@ -62,10 +62,9 @@ def exact(A: Tensor) -> Tensor:
 def report(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     plugins = request.config.pluginmanager
+    found = f"{QpuServer.injected} faults injected into D-Wave's service, {QpuServer.spoiled} requests spoiled"
     with plugins.get_plugin("capturemanager").global_and_fixture_disabled():
-        plugins.get_plugin("terminalreporter").write_line(
-            f"\n{QpuServer.injected} faults injected between D-Wave's client and its server"
-        )
+        plugins.get_plugin("terminalreporter").write_line(f"\n{found}")
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +76,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DWAVE_CONFIG_FILE", str(tmp_path / "dwave.conf"))
     monkeypatch.setenv("DWAVE_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("DWAVE_API_TOKEN", TOKEN)
-    monkeypatch.setattr(qpu, "GRACE", 0.25)
+    monkeypatch.setattr(qpu, "GRACE", 0.15)
     monkeypatch.setattr(qpu, "POLL_PAUSE", 0.01)
 
 
@@ -136,6 +135,7 @@ def client_threads() -> int:
 
 def check_account(solver: DWaveSolver, server: QpuServer, submissions: int = 1) -> None:
     """Nothing was sent twice, and the account holds at least the bill."""
+    server.wait_for(lambda: "submit" in server.requests)  # on a busy machine a short deadline comes first
     assert server.count("submit") == submissions
     assert solver.access.spent_seconds >= server.billed_seconds - 1e-9
 
@@ -196,7 +196,7 @@ def test_a_reply_that_never_ends_meets_the_deadline(server: QpuServer, hasty: DW
 
 def test_a_submission_that_is_accepted_late_is_cancelled_all_the_same(server: QpuServer, hasty: DWaveSolver) -> None:
     server.hold = True
-    server.fail("submit", Fault(delay=DEADLINE + 0.15))
+    server.fail("submit", Fault(delay=DEADLINE + 0.1))
     refusal(hasty, LATE)
     assert server.wait_for(lambda: server.cancelled == ["problem-1"])
     check_account(hasty, server)
@@ -272,7 +272,6 @@ UNKNOWN = {
     "other type": Fault(headers={"Content-Type": "text/html"}),
     "other version": Fault(headers={"Content-Type": "application/vnd.dwave.sapi.problems+json; version=9.0.0"}),
     "object": Fault(change=lambda told: told[0]),
-    "null": Fault(change=lambda told: None),
     "empty": Fault(change=lambda told: []),
     "numbers": Fault(change=lambda told: [7]),
     "no id": Fault(change=replaced(id=None)),
@@ -284,10 +283,17 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("fault", UNKNOWN.values(), ids=UNKNOWN)
 def test_a_submission_of_unknown_outcome_is_not_repeated_and_counts_as_paid(
-    server: QpuServer, hasty: DWaveSolver, fault: Fault
+    solver: DWaveSolver, server: QpuServer, fault: Fault
 ) -> None:
     server.fail("submit", fault)
-    refusal(hasty, f"failed and was not repeated: |{LATE}")
+    refusal(solver, "failed and was not repeated: ")
+    check_account(solver, server)
+    assert solver.access.spent_seconds >= ESTIMATE
+
+
+def test_a_reply_that_the_client_chokes_on_meets_the_deadline(server: QpuServer, hasty: DWaveSolver) -> None:
+    server.fail("submit", Fault(change=lambda told: None))  # the client's thread dies of it
+    refusal(hasty, LATE)
     check_account(hasty, server)
     assert hasty.access.spent_seconds >= ESTIMATE
 
@@ -335,7 +341,7 @@ def test_an_answer_that_is_paid_for_is_asked_for_again(
 
 @pytest.mark.parametrize("fault", ASK_AGAIN.values(), ids=ASK_AGAIN)
 def test_polling_that_keeps_failing_is_given_up_and_the_problem_is_cancelled(
-    monkeypatch: pytest.MonkeyPatch, server: QpuServer, hasty: DWaveSolver, fault: Fault
+    server: QpuServer, hasty: DWaveSolver, fault: Fault
 ) -> None:
     server.hold, server.longest_wait = True, 0.02
     server.fail("poll", fault, FOREVER)
@@ -348,11 +354,11 @@ def test_a_server_that_fails_at_once_is_not_flooded(
     monkeypatch: pytest.MonkeyPatch, server: QpuServer, connect: Callable[..., DWaveSolver]
 ) -> None:
     monkeypatch.setattr(qpu, "POLL_PAUSE", POLL_PAUSE)
-    solver = connect(deadline_seconds=1.0)
+    solver = connect(deadline_seconds=0.6)
     server.fail("poll", Fault(status=500), FOREVER)
-    refusal(solver, "deadline_seconds=1")
-    # Five threads, each with a pause, for the deadline and the grace.
-    assert server.count("poll") <= 5 * (1 + 1.5 / POLL_PAUSE)
+    refusal(solver, "deadline_seconds=0.6")
+    # Five threads, each with a pause, for the deadline and the grace; without pauses there are hundreds.
+    assert server.count("poll") <= 5 * (1 + 1.0 / POLL_PAUSE)
 
 
 @pytest.mark.parametrize("fault", ASK_AGAIN.values(), ids=ASK_AGAIN)
@@ -488,6 +494,7 @@ WRONG_CHIPS = {
     "no shape": {"topology": {"type": "chimera", "shape": []}},
     "h from 0 to 0": {"h_range": [0, 0]},
     "h upside down": {"h_range": [4, -4]},
+    "h without 0": {"h_range": [1.0, 4.0]},
     "j no range": {"j_range": None},
     "j text": {"j_range": ["low", "high"]},
     "chains without range": {"extended_j_range": [0.0]},
@@ -579,7 +586,7 @@ def test_a_chip_that_goes_offline_is_said_and_another_is_taken(
 
 
 def test_a_call_beyond_the_budget_is_not_sent(server: QpuServer, connect: Callable[..., DWaveSolver]) -> None:
-    for budget in (0.0, 0.5 * ESTIMATE, ESTIMATE):  # MARGIN is kept
+    for budget in (0.0, 0.5 * ESTIMATE, 1.05 * ESTIMATE):  # a margin is kept
         refusal(connect(budget_seconds=budget), "need about .* s of QPU time")
     refusal(connect(budget_seconds=1.5 * ESTIMATE), "need about .* s of QPU time", qubos(5))  # two calls: none is sent
     assert server.count("submit") == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.experiments.entries import ENTRIES, INTERVALS, POINTSET_NOISE, ROTATION_NOISE, noise_label
 from qubolearn.experiments.jobs import Outcome, Store
+from qubolearn.experiments.soak import soak_table
 from qubolearn.experiments.summary import markdown
 from qubolearn.storage import read_json
 
@@ -106,6 +107,7 @@ _SOLVERS = {"exhaustive": "exhaustive", "annealing (simulated)": "annealing", "q
 _FOUND = {"x_star_found": "x* found", "x_plus_found": "x⁺ found"}
 
 TABLES: Mapping[str, Callable[[Path], str]] = {
+    "soak": soak_table,
     **{name: entry_table(name) for name in ENTRIES},
     "pointset-noise": conditions_table(
         "pointset", "L5 H78", {f"{s:.0%} noise": noise_label(s) for s in POINTSET_NOISE}

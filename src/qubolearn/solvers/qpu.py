@@ -25,7 +25,7 @@ GRACE = 5.0
 #: Retries of requests that cost nothing; the client never repeats a submission that may have arrived.
 HTTP_RETRIES = 3
 #: Seconds that a thread of the client (it has five) rests after a poll, or a broken server is asked without end.
-POLL_PAUSE = 0.1
+POLL_PAUSE = 0.25
 
 
 class Opened(NamedTuple):

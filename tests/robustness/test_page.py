@@ -1,0 +1,39 @@
+"""The page of guarantees names tests that exist, and all long ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PAGE = (HERE.parents[1] / "docs" / "guarantees.md").read_text(encoding="utf-8")
+NAMED = set(re.findall(r"`(test_\w+)`", PAGE))
+
+
+def sources() -> dict[str, str]:
+    files = [path for path in HERE.glob("test_*.py") if path.name not in ("test_qpu.py", "test_page.py")]
+    return {path.name: path.read_text(encoding="utf-8") for path in files}
+
+
+def test_every_test_on_the_page_exists() -> None:
+    written = {name for text in sources().values() for name in re.findall(r"^def (test_\w+)\(", text, re.MULTILINE)}
+    assert len(NAMED) > 40
+    assert written >= NAMED, NAMED - written
+
+
+def test_every_long_test_is_on_the_page() -> None:
+    long = {
+        name
+        for text in sources().values()
+        for name in re.findall(r"^@pytest\.mark\.soak\n(?:@.*\n)*def (test_\w+)\(", text, re.MULTILINE)
+    }
+    assert len(long) >= 6
+    assert long <= NAMED, long - NAMED
+
+
+def test_every_promise_of_the_issue_has_a_section() -> None:
+    sections = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
+    assert sections == [
+        *("Exact resume", "Files survive crashes", "Signals", "Numbers", "Strangers' files", "The QPU costs money"),
+        *("Determinism", "Load", "Supply chain", "Figures"),
+    ]
