@@ -50,8 +50,10 @@ class DWaveSolver(QuboSolver):
     * ``"none"``: as given; what does not fit is an error.
 
     Every call is estimated before and refused where it would exceed ``budget_seconds`` of QPU access time, which
-    count over the life of the solver and its copies. No call is repeated. The token comes from D-Wave's own places
-    (``DWAVE_API_TOKEN`` or its configuration file) and is never held here.
+    count over the life of the solver and its copies. No call is repeated, and one of unknown outcome counts as paid;
+    only its answer is asked for again, which is free. Calls that miss their deadline or are interrupted are
+    cancelled. The token comes from D-Wave's own places (``DWAVE_API_TOKEN`` or its configuration file) and is never
+    held here.
 
     ``info`` says where the answers come from (``source``: ``"qpu"``, ``"mock"`` or ``"simulated"``), how many calls
     they took and what these cost, and for each QUBO the share of reads at the lowest energy read
