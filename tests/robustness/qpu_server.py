@@ -113,7 +113,7 @@ class QpuServer:
         self._http = _Http(self)
 
     def __enter__(self) -> QpuServer:
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.005,), daemon=True)
         self._thread.start()
         return self
 
