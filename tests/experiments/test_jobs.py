@@ -11,8 +11,7 @@ from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
 from qubolearn.experiments import jobs as module
 from qubolearn.experiments.entries import ENTRIES
-from qubolearn.experiments.jobs import Job, Outcome, Store, run_jobs
-from qubolearn.experiments.summary import Cell, markdown
+from qubolearn.experiments.jobs import Job, Store, run_jobs
 
 
 @pytest.fixture
@@ -54,19 +53,6 @@ def test_records_carry_their_job_versions_and_machine(tmp_path: Path, calls: lis
     (outcome,) = run_jobs([job(3)], Store(tmp_path))
     assert outcome.record is not None
     assert {"job", "key", "metrics", "seconds", "versions", "machine"} <= outcome.record.keys()
-
-
-def test_cells_show_mean_and_spread() -> None:
-    assert Cell((0.98, 1.0), 1.0).text(percent=True) == "99.00 ± 1.41"
-    assert Cell((0.5,), 1.0).text(percent=False) == "0.50"
-
-
-def test_table_has_a_row_per_row_and_a_dash_where_nothing_is(tmp_path: Path, calls: list[int]) -> None:
-    other = Job("item", "L3 H32", "pure, best", 1, "note", {})
-    entry = ENTRIES["randgraph"]
-    text = markdown(entry, run_jobs([job(5), job(7), other], Store(tmp_path)))
-    assert text.splitlines()[2:] == ["| L5 H78 | 60.00 ± 14.14 | – |", "| L3 H32 | – | 10.00 |"]
-    assert markdown(entry, [Outcome(job(1), None, "failed")]).count("\n") == 2
 
 
 @pytest.mark.parametrize("name", ENTRIES)

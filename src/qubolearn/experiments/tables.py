@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.experiments.entries import ENTRIES, INTERVALS, POINTSET_NOISE, ROTATION_NOISE, noise_label
+from qubolearn.experiments.entries import ENTRIES, Entry
 from qubolearn.experiments.jobs import Outcome, Store
 from qubolearn.experiments.soak import soak_table
-from qubolearn.experiments.summary import markdown
+from qubolearn.experiments.views import View
 from qubolearn.storage import read_json
 
 __all__ = ["TABLES", "fill"]
@@ -20,63 +20,31 @@ MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re
 SEEDS = 3
 
 
-def entry_table(name: str) -> Callable[[Path], str]:
-    """The table of an entry from the records of its full run."""
+def view_table(made: Entry, view: View) -> Callable[[Path], str]:
+    """A table of an entry from the records of its full run."""
 
     def table(results: Path) -> str:
-        store, made = Store(results), ENTRIES[name]
+        store = Store(results)
         outcomes = [Outcome(job, store.get(job)) for job in made.jobs(SEEDS, False)]
-        done = [outcome for outcome in outcomes if outcome.record is not None]
-        if not done:
-            raise QubolearnError(f"no results of {name} in {results}; run: qubolearn reproduce {name} --out {results}")
-        return f"{markdown(made, done)}\n{_note(done)}\n"
+        cells = view.cells(outcomes).values()
+        if not cells:
+            item = outcomes[0].job.item
+            raise QubolearnError(f"no results of {item} in {results}; run: qubolearn reproduce {item} --out {results}")
+        return f"{view.markdown(outcomes)}\n{_note([record for cell in cells for record in cell.records])}\n"
 
     return table
 
 
-def _note(done: list[Outcome]) -> str:
-    records = [outcome.record for outcome in done if outcome.record is not None]
+def _note(records: Sequence[Mapping[str, Any]]) -> str:
     machines = sorted({str(record["machine"]) for record in records})
     versions = sorted({str(record["versions"]["qubolearn"]) for record in records})
-    seeds = sorted({outcome.job.seed for outcome in done})
+    seeds = sorted({record["job"]["seed"] for record in records})
     times = [record["metrics"]["training_seconds"] for record in records if "training_seconds" in record["metrics"]]
     took = f"trainings of {min(times):.0f} to {max(times):.0f} s on one core; " if times else ""
     return (
         f"*Mean ± standard deviation over seeds {', '.join(map(str, seeds))}; {took}qubolearn {', '.join(versions)}; "
-        f"{'; '.join(machines)}. Made by `qubolearn reproduce {done[0].job.item}`.*"
+        f"{'; '.join(machines)}. Made by `qubolearn reproduce {records[0]['job']['item']}`.*"
     )
-
-
-def conditions_table(item: str, row: str, conditions: Mapping[str, str]) -> Callable[[Path], str]:
-    """Mean / median of one row's jobs under test conditions, one line each: shown name -> label of the test."""
-
-    def table(results: Path) -> str:
-        store, made = Store(results), ENTRIES[item]
-        records = [(job, store.get(job)) for job in made.jobs(SEEDS, False) if job.row == row]
-        done = [(job, record) for job, record in records if record is not None]
-        if not done:
-            raise QubolearnError(f"no results of {item} in {results}; run: qubolearn reproduce {item} --out {results}")
-        labels = set(conditions.values())
-        columns = list(dict.fromkeys(job.column for job, record in done if labels & set(record["metrics"])))
-        lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
-        for shown, label in conditions.items():
-            texts = [
-                _mean_and_median([r["metrics"][label] for j, r in done if j.column == c and label in r["metrics"]])
-                for c in columns
-            ]
-            lines.append(f"| {shown} | " + " | ".join(texts) + " |")
-        return "\n".join(lines) + f"\n\n{_note([Outcome(job, record) for job, record in done])}\n"
-
-    return table
-
-
-def _mean_and_median(found: list[Mapping[str, float]]) -> str:
-    if not found:
-        return "–"
-    means = [metrics["degrees"] for metrics in found]
-    medians = [metrics["degrees_median"] for metrics in found]
-    spread = f" ± {statistics.stdev(means):.2f}" if len(means) > 1 else ""
-    return f"{statistics.mean(means):.2f}{spread} / {statistics.mean(medians):.2f}"
 
 
 def benchmark_table(name: str, columns: Mapping[str, str]) -> Callable[[Path], str]:
@@ -103,21 +71,11 @@ def _short(value: object) -> str:
 
 
 _TIMES = {"n": "n", "solver": "solver", "us": "µs per QUBO", "ground_state_probability": "P(ground state)"}
-_SOLVERS = {"exhaustive": "exhaustive", "annealing (simulated)": "annealing", "quantum (simulated)": "quantum"}
 _FOUND = {"x_star_found": "x* found", "x_plus_found": "x⁺ found"}
 
 TABLES: Mapping[str, Callable[[Path], str]] = {
     "soak": soak_table,
-    **{name: entry_table(name) for name in ENTRIES},
-    "pointset-noise": conditions_table(
-        "pointset", "L5 H78", {f"{s:.0%} noise": noise_label(s) for s in POINTSET_NOISE}
-    ),
-    "pointset-intervals": conditions_table("pointset", "L5 H78", {f"{i} degrees": f"interval {i}" for i in INTERVALS}),
-    "pointset-solvers": conditions_table("pointset", "L5 H78", _SOLVERS),
-    "rotation-noise": conditions_table(
-        "rotation", "L5 H78", {f"{s:.0%} wrong matches": noise_label(s) for s in ROTATION_NOISE}
-    ),
-    "rotation-solvers": conditions_table("rotation", "L5 H78", _SOLVERS),
+    **{view.name: view_table(made, view) for made in ENTRIES.values() for view in made.views},
     "benchmark-exact": benchmark_table(
         "exact",
         {

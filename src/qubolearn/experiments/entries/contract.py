@@ -1,0 +1,46 @@
+"""What an entry is, and what several of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qubolearn.experiments.jobs import Job
+from qubolearn.experiments.views import View
+
+__all__ = ["METHODS", "SIZES", "SOLVERS", "SOLVER_ROWS", "Entry", "noise_label", "noise_rows", "noise_tests"]
+
+#: The paper's networks (layers, hidden), smallest first, and its methods.
+SIZES = ((3, 32), (3, 78), (5, 32), (5, 78))
+METHODS = ("quant", "diag", "pure")
+#: Solvers at test time beside exhaustive search, and how rows call all of them.
+SOLVERS = ("annealing:seed=0", "quantum:seed=0")
+SOLVER_ROWS = {"exhaustive": "exhaustive", "annealing (simulated)": "annealing", "quantum (simulated)": "quantum"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One item of the paper, or ours beside it: its jobs, and the tables and figures made of their records."""
+
+    title: str
+    paper: str  # where in the paper: "Table 1a", "Figure 5b"; "" where beyond the paper
+    jobs: Callable[[int, bool], list[Job]]  # (seeds, quick) -> jobs
+    views: tuple[View, ...] = ()
+    figures: tuple[str, ...] = ()  # labels in a record's metrics that hold a figure
+    data: str = ""  # the dataset that it needs: a folder in QUBOLEARN_DATA
+
+
+def noise_label(share: float) -> str:
+    """The label of a test under noise; the one without any is the plain test."""
+    return f"noise {share:.0%}" if share else "exhaustive"
+
+
+def noise_tests(shares: Sequence[float]) -> list[dict[str, Any]]:
+    """Tests at shares of noise."""
+    return [{"label": noise_label(share), "set": {"noise": share}} for share in shares]
+
+
+def noise_rows(shares: Sequence[float], what: str) -> Mapping[str, str]:
+    """Shown row -> label of its test."""
+    return {f"{100 * share:.0f} % {what}": noise_label(share) for share in shares}
