@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import check_qubo, energies
+from qubolearn.solvers.parallel import run_tasks
 
 __all__ = ["Found", "QuboSolver", "Solution", "Solver", "best_distinct", "solve", "with_neighbours"]
 
@@ -87,23 +89,55 @@ def best_distinct(
 ) -> Solution:
     """Rank candidates ``[batch, c, n]`` by their float64 energy and keep the ``count`` best distinct ones.
 
-    ``distinct`` says that they are, which saves looking for repeats.
+    ``distinct`` says that they are, which saves a GPU looking for repeats.
     """
+    if A.is_cpu:
+        states, energy, found = _ranked(A.detach(), candidates, count)
+    else:
+        states, energy, found = _ranked_in_torch(A.detach(), candidates, count, distinct)
+    if found < count:
+        raise QubolearnError(
+            f"the solver returned {found} distinct states where count={count} were asked for; "
+            "raise its number of reads or ask for fewer"
+        )
+    return Solution(states.to(A.dtype), energy, info or {})
+
+
+def _ranked(A: Tensor, candidates: Tensor, count: int) -> tuple[Tensor, Tensor, int]:
+    """States, energies and the least number of distinct states, by the compiled kernel.
+
+    Not in torch: its own threads would wait for work on the cores that the kernels want next.
+    """
+    from qubolearn.solvers.ranking_numba import rank
+
+    values = (A if A.dtype in (torch.float32, torch.float64) else A.float()).numpy()
+    given = (candidates.float() if candidates.dtype == torch.bfloat16 else candidates).detach().cpu().numpy()
+    bits = given.astype(np.uint8)
+    if bits.max(initial=0) > 1 or not np.array_equal(bits, given):
+        raise QubolearnError("the solver returned states with entries other than 0 and 1")
+    batch, _, n = bits.shape
+    states, energy = np.empty((batch, count, n), values.dtype), np.empty((batch, count))
+    found = np.zeros(batch, np.int64)
+
+    def work(start: int, stop: int) -> None:
+        rank(values, bits, start, stop, states, energy, found)
+
+    run_tasks(work, batch, bits.size * n * 1e-10 + batch * 2e-7, lambda done: None)
+    return torch.from_numpy(states), torch.from_numpy(energy), int(found.min())
+
+
+def _ranked_in_torch(A: Tensor, candidates: Tensor, count: int, distinct: bool) -> tuple[Tensor, Tensor, int]:
+    """:func:`_ranked` on any device."""
     batch, c, n = candidates.shape
     bits = candidates.to(A.device, torch.float64)
-    energy = energies(A.detach().to(torch.float64), bits)  # [batch, c]
+    energy = energies(A.to(torch.float64), bits)  # [batch, c]
     order = energy.argsort(dim=1, stable=True)
     bits = bits.gather(1, order[:, :, None].expand(batch, c, n))
     energy = energy.gather(1, order)
     if c > 1 and not distinct:
         bits, energy = _drop_repeats(bits, energy)
-    if c < count or not bool(torch.isfinite(energy[:, count - 1]).all()):
-        short = int((torch.isfinite(energy).sum(1)).min()) if c else 0
-        raise QubolearnError(
-            f"the solver returned {short} distinct states where count={count} were asked for; "
-            "raise its number of reads or ask for fewer"
-        )
-    return Solution(bits[:, :count].to(A.dtype), energy[:, :count], info or {})
+    found = int(torch.isfinite(energy[:, :count]).sum(1).min()) if c else 0
+    return bits[:, :count], energy[:, :count], found
 
 
 def _drop_repeats(bits: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,7 +35,9 @@ class Block(NamedTuple):
 
 
 def code_bits(codes: Tensor, n: int) -> Tensor:
-    """The states ``[..., n]`` (int64) of codes ``[...]``: bit i of a code is x_i."""
+    """The states ``[..., n]`` (int64; uint8 on a CPU) of codes ``[...]``: bit i of a code is x_i."""
+    if codes.is_cpu:  # without torch's threads, which would then wait on the cores of the kernels
+        return torch.from_numpy((codes.numpy()[..., None] >> np.arange(n) & 1).astype(np.uint8))
     return (codes[..., None] >> torch.arange(n, device=codes.device)) & 1
 
 
