@@ -1,69 +1,187 @@
-"""Fill tables of the paper, and ours beside them: trains and scores every cell for several seeds.
+"""Reproduce tables and figures of the paper, and ours beside them: trains and scores every cell for several seeds.
 
-Finished jobs are kept as JSON files and never run again; stop at any time and run the same command to go on.
+Finished jobs are kept as JSON files and never run again; stop at any time and run the same command to go on. At the
+end an HTML page shows all results of the folder.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import torch
+
+from qubolearn.cli.grid_progress import GridProgress
 from qubolearn.cli.output import Output
-from qubolearn.errors import QubolearnError
-from qubolearn.experiments.entries import ENTRIES, entry
-from qubolearn.experiments.jobs import Outcome, Store, run_jobs
-from qubolearn.experiments.summary import cells, markdown
+from qubolearn.cli.train import stop_on_signals
+from qubolearn.datasets.files import data_folder
+from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.experiments.engines import LocalEngine, RayEngine, cores
+from qubolearn.experiments.entries import ENTRIES, Entry
+from qubolearn.experiments.jobs import Engine, Job, Outcome, Store, run_jobs
+from qubolearn.experiments.summary import markdown
 
 EPILOG = """examples:
   qubolearn reproduce --list
   qubolearn reproduce randgraph --quick
-  qubolearn reproduce randgraph randgraph-scale --seeds 3 --out results"""
+  qubolearn reproduce all --seeds 3 --out results
+  qubolearn reproduce all --engine ray --address 10.0.0.1:6379       on a cluster
+
+A job that fails does not stop the others; DIR/ITEM/JOB.log says what happened. Datasets lie in QUBOLEARN_DATA: an item
+that is named needs its own, `all` leaves out what has none and says so.
+On a cluster every node needs the same qubolearn[ray]; results come back to this machine, which alone writes them.
+One training that outgrows a machine: torchrun ... -m qubolearn train, see qubolearn train --help.
+
+Exit codes: 0 done, 1 some jobs failed, 2 bad input or missing data, 130 interrupted, 143 terminated."""
+
+#: Jobs at a time on one GPU: their steps are short, so that one alone would leave it idle.
+JOBS_PER_GPU = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("items", nargs="*", metavar="ITEM", help=f"{', '.join(ENTRIES)}, or all")
-    parser.add_argument("--list", action="store_true", help="say what the items are")
-    parser.add_argument("--quick", action="store_true", help="a short run of every item that shows that it works")
+    parser.add_argument("--list", action="store_true", help="say what the items are, what they need and what is done")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--full", action="store_true", help="everything [this is the default]")
+    length.add_argument("--quick", action="store_true", help="a short run of every item that shows that it works")
     parser.add_argument("--seeds", type=int, default=None, metavar="N", help="seeds per cell [3, quick: 1]")
     parser.add_argument("--out", default=None, metavar="DIR", help="folder of the results [results, quick: runs/quick]")
-    parser.add_argument("--processes", type=int, default=None, metavar="N", help="jobs at a time [one per core]")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where jobs run [local]")
+    parser.add_argument(
+        "--address", default=None, help="of a Ray cluster [RAY_ADDRESS, or else one started on this machine]"
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=None,
+        metavar="N",
+        help=f"jobs at a time [one per core, {JOBS_PER_GPU} with --device cuda; ray: all that the cluster has]",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda", "auto"),
+        default="cpu",
+        help="of jobs; the networks are so small that many cores beat one GPU [cpu]",
+    )
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    if args.list or not args.items:
-        output.table("items", ["name", "what it fills"], [(name, made.title) for name, made in ENTRIES.items()])
-        output.result(items=list(ENTRIES))
-        return 0
     seeds = args.seeds if args.seeds is not None else (1 if args.quick else 3)
-    if seeds < 1:
-        raise QubolearnError(f"--seeds {seeds}; want at least 1")
-    names = list(ENTRIES) if args.items == ["all"] else args.items
+    for option, value in (("--seeds", seeds), ("--processes", args.processes)):
+        if value is not None and value < 1:
+            raise QubolearnError(f"{option} {value}; want at least 1")
     store = Store(Path(args.out or ("runs/quick" if args.quick else "results")))
-    jobs = [job for name in names for job in entry(name).jobs(seeds, args.quick)]
-    failed: list[Outcome] = []
-    processes = args.processes or min(os.cpu_count() or 1, len(jobs))
-    with output.progress("jobs", len(jobs)) as bar:
-
-        def report(outcome: Outcome) -> None:
-            bar.advance(bar.task_ids[0])
-            bar.update(bar.task_ids[0], note=f"{outcome.job.item} {outcome.job.row} {outcome.job.column}")
-            if outcome.error:
-                failed.append(outcome)
-                output.errors.print(f"failed: {outcome.job.item} {outcome.job.filename}: {outcome.error}", markup=False)
-
-        outcomes = run_jobs(jobs, store, processes, report)
-    for name in names:
-        mine = [outcome for outcome in outcomes if outcome.job.item == name]
-        (store.folder / name).mkdir(parents=True, exist_ok=True)
-        output.say(f"{entry(name).title}\n{markdown(entry(name), mine)}")
-    summary = {
-        name: {
-            f"{row} | {column}": list(cell.values)
-            for (row, column), cell in cells(entry(name), [o for o in outcomes if o.job.item == name]).items()
-        }
-        for name in names
-    }
-    output.result(jobs=len(jobs), failed=[outcome.job.filename for outcome in failed], results=summary)
+    grid = {name: ENTRIES[name].jobs(seeds, args.quick) for name in chosen_items(args.items or ["all"])}
+    if args.list or not args.items:
+        return list_items(grid, store, output)
+    missing = leave_out_what_lacks_data(grid, store, args) if args.engine == "local" else {}
+    for name, reason in missing.items():
+        output.errors.print(f"{name} is left out: {reason}", markup=False)
+    jobs = [job for name in grid for job in grid[name]]
+    engine, began = engine_of(args, len(jobs)), time.monotonic()
+    with stop_on_signals() as caught, GridProgress(output, jobs, engine) as progress:
+        outcomes = run_jobs(jobs, store, engine, progress.watch, stop=lambda: bool(caught))
+    failed = [outcome for outcome in outcomes if outcome.record is None]
+    output.result(
+        jobs=len(jobs),
+        done=len(outcomes) - len(failed),
+        failed=[{"job": o.job.name, "error": o.error, "log": str(store.log(o.job))} for o in failed],
+        missing_data=missing,
+        seconds=round(time.monotonic() - began, 1),
+        out=str(store.folder),
+        results=cells(grid, outcomes),
+    )
+    if len(outcomes) < len(jobs):
+        kept = f"stopped; {len(outcomes) - len(failed)} of {len(jobs)} jobs are done and kept in {store.folder}"
+        output.errors.print(f"{kept}; to go on, run the same command again", markup=False)
+        return 128 + caught[0]
+    for name in grid:
+        tables = markdown(ENTRIES[name], [outcome for outcome in outcomes if outcome.job.item == name])
+        output.say(f"{ENTRIES[name].title}\n{tables}")
+    tell_failures(failed, store, output)
     return 1 if failed else 0
+
+
+def chosen_items(words: Sequence[str]) -> list[str]:
+    """Names of entries, each once; ``all`` is all of them."""
+    for word in words:
+        if word != "all" and word not in ENTRIES:
+            raise unknown_name("item", word, [*ENTRIES, "all"])
+    return list(ENTRIES) if "all" in words else list(dict.fromkeys(words))
+
+
+def list_items(grid: Mapping[str, Sequence[Job]], store: Store, output: Output) -> int:
+    """What there is to do, where in the paper it stands, and how much of it is done."""
+    plain: dict[str, Any] = {}
+    output.say(f"{'item':<22}{'in the paper':<18}{'jobs done':<12}what it shows (done: in {store.folder})")
+    for name, jobs in grid.items():
+        made, done = ENTRIES[name], sum(store.get(job) is not None for job in jobs)
+        lacking = missing_data(made)
+        needs = f" [needs the dataset {made.data}{': missing' if lacking else ''}]" if made.data else ""
+        output.say(f"{name:<22}{made.paper or 'beyond it':<18}{f'{done} of {len(jobs)}':<12}{made.title}{needs}")
+        counts = {"jobs": len(jobs), "done": done, "data": made.data, "missing_data": lacking}
+        plain[name] = {"title": made.title, "paper": made.paper, **counts}
+    output.result(items=plain)
+    return 0
+
+
+def missing_data(made: Entry) -> str:
+    """What to do about an entry's dataset, where it is not there."""
+    try:
+        if made.data:
+            data_folder(made.data)
+    except QubolearnError as error:
+        return str(error)
+    return ""
+
+
+def leave_out_what_lacks_data(grid: dict[str, list[Job]], store: Store, args: argparse.Namespace) -> dict[str, str]:
+    """Why items are left out: of these only the jobs that are done stay. An item that was named must have its data."""
+    reasons: dict[str, str] = {}
+    for name, jobs in grid.items():
+        reason = missing_data(ENTRIES[name])
+        done = [job for job in jobs if store.get(job) is not None] if reason else jobs
+        if len(done) < len(jobs):
+            if "all" not in args.items:
+                raise QubolearnError(f"{name}: {reason}")
+            reasons[name] = reason
+            grid[name] = done
+    return reasons
+
+
+def engine_of(args: argparse.Namespace, jobs: int) -> Engine:
+    """Where the jobs will run."""
+    if args.engine == "ray":
+        return RayEngine(args.address, args.processes, args.device)
+    if args.address:
+        raise QubolearnError(f"--address {args.address} is of a Ray cluster; use it with --engine ray")
+    if args.device == "cuda" and not torch.cuda.is_available():
+        raise QubolearnError("--device cuda, but torch finds no GPU here; use cpu")
+    on_gpu = args.device != "cpu" and torch.cuda.is_available()
+    workers = args.processes or (min(JOBS_PER_GPU, cores()) if on_gpu else cores())
+    return LocalEngine(max(1, min(workers, jobs)), args.device)
+
+
+def cells(grid: Mapping[str, object], outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
+    """Table -> "row | column" -> values of each metric over the seeds."""
+    return {
+        view.name: {
+            f"{row} | {column}": cell.values
+            for (row, column), cell in view.cells([o for o in outcomes if o.job.item == name]).items()
+        }
+        for name in grid
+        for view in ENTRIES[name].views
+    }
+
+
+def tell_failures(failed: Sequence[Outcome], store: Store, output: Output) -> None:
+    """One line for each error of an item, however many jobs had it."""
+    groups: dict[tuple[str, str | None], list[Job]] = {}
+    for outcome in failed:
+        groups.setdefault((outcome.job.item, outcome.error), []).append(outcome.job)
+    for (_, error), jobs in groups.items():
+        more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+        output.errors.print(f"failed: {jobs[0].name}{more}: {error} (log: {store.log(jobs[0])})", markup=False)

@@ -1,0 +1,137 @@
+"""Jobs in processes of this machine, which live on from job to job: importing torch takes seconds.
+
+Each worker has a pipe of its own, so that one that dies (out of memory, kill -9, a fault in compiled code) takes only
+its own job with it. A worker whose parent dies, however that happens, ends at once.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from qubolearn.experiments.engines.worker import Device, serve
+from qubolearn.experiments.jobs import Events, Job, Outcome, Started, Work
+
+__all__ = ["LocalEngine", "cores"]
+
+#: How often a job is given to a worker that does not live to its end.
+TRIES = 2
+#: Seconds after which ``stop`` is asked again.
+TICK = 0.2
+
+
+def cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class LocalEngine:
+    """So many jobs at a time, each in a process with its share of the cores."""
+
+    def __init__(self, workers: int, device: Device = "cpu") -> None:
+        self.workers = workers
+        self.device = device
+
+    def run(self, jobs: Sequence[Job], work: Work, stop: Callable[[], bool]) -> Events:
+        waiting, tries = deque(jobs), Counter[Job]()
+        with TemporaryDirectory() as logs:
+            idle = [self._worker(Path(logs) / str(number)) for number in range(min(self.workers, len(jobs)))]
+            busy: list[_Worker] = []
+            try:
+                while waiting or busy:
+                    stopping = stop()
+                    while waiting and idle and not stopping:
+                        worker, job = idle.pop(), waiting.popleft()
+                        tries[job] += 1
+                        worker.give(job, work)
+                        busy.append(worker)
+                        yield Started(job, "again, since its worker died" if tries[job] > 1 else "")
+                    ready = wait([worker.pipe for worker in busy], 0 if stopping else TICK)
+                    for worker in [worker for worker in busy if worker.pipe in ready]:
+                        busy.remove(worker)
+                        idle.append(worker)
+                        outcome, died = worker.take()
+                        if died and tries[outcome.job] < TRIES:
+                            waiting.append(outcome.job)
+                        else:
+                            yield outcome
+                    if stopping:
+                        return
+            finally:
+                for worker in [*idle, *busy]:
+                    worker.end()
+
+    def _worker(self, log: Path) -> _Worker:
+        return _Worker(log, max(1, cores() // self.workers), self.device)
+
+
+class _Worker:
+    """The parent's side of a worker process, which is started anew where it died."""
+
+    def __init__(self, log: Path, threads: int, device: Device) -> None:
+        self._log, self._threads, self._device = log, threads, device
+        self._start()
+
+    def _start(self) -> None:
+        # spawn, since forked children of a process that has used threads or CUDA may hang
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        arguments = (theirs, self._log, self._threads, self._device)
+        self._process = context.Process(target=serve, args=arguments, daemon=True)
+        with _interrupts_held():
+            self._process.start()
+        theirs.close()  # theirs alone is open now, so that its end is seen here
+
+    def give(self, job: Job, work: Work) -> None:
+        self._job = job
+        with suppress(OSError):  # one that died while idle is found out by take()
+            self.pipe.send((work, job))
+
+    def take(self) -> tuple[Outcome, bool]:
+        """What came of the job, and whether the worker died of it."""
+        try:
+            outcome: Outcome = self.pipe.recv()
+            return outcome, False
+        except (EOFError, OSError):
+            self._process.join()
+            log = self._log.read_text(errors="replace") if self._log.exists() else ""
+            died = Outcome(self._job, None, f"its worker process {_end(self._process.exitcode)}", log)
+            self.end()
+            self._start()
+            return died, True
+
+    def end(self) -> None:
+        """End the process, whatever it is at."""
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        self.pipe.close()
+
+
+def _end(code: int | None) -> str:
+    """An exit code in words, with what to do."""
+    if code == -signal.SIGKILL:
+        return f"was killed {TRIES} times; where memory ran out, try fewer --processes"
+    if code is not None and code < 0:
+        return f"died {TRIES} times, of {signal.Signals(-code).name}"
+    return f"ended {TRIES} times, with exit code {code}"
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment: a process that is born meanwhile never sees it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

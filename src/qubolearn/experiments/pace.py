@@ -1,0 +1,69 @@
+"""How long jobs will take, from the seconds of those that have ended."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from qubolearn.config import preset
+from qubolearn.errors import QubolearnError
+from qubolearn.problems import make_problem
+
+if TYPE_CHECKING:
+    from qubolearn.experiments.jobs import Job
+
+__all__ = ["Pace", "remaining"]
+
+#: Of a job of a kind of which none has ended: about what training a small network takes on one core.
+SECONDS_PER_STEP_AND_BIT = 4e-4
+#: Jobs that do not train count as so many steps times bits.
+WITHOUT_TRAINING = 10_000
+
+
+class Pace:
+    """Learns from jobs that have ended."""
+
+    def __init__(self) -> None:
+        self._cells: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+        self._kinds: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+
+    def learn(self, job: Job, record: Mapping[str, Any]) -> None:
+        """Take note of the seconds of a finished job."""
+        seconds = float(record["seconds"])
+        self._cells[job.item, job.row, job.column].append(seconds)
+        self._kinds[job.item, job.task].append((seconds, effort(job)))
+
+    def seconds(self, job: Job) -> float:
+        """Like the other seeds of its cell; else by its effort, at the pace of the jobs of its item and task."""
+        same = self._cells.get((job.item, job.row, job.column))
+        if same:
+            return mean(same)
+        kind = self._kinds.get((job.item, job.task))
+        if kind:
+            return effort(job) * sum(seconds for seconds, _ in kind) / sum(steps for _, steps in kind)
+        return effort(job) * SECONDS_PER_STEP_AND_BIT
+
+
+def remaining(pace: Pace, waiting: Iterable[Job], running: Mapping[Job, float], workers: int) -> float:
+    """Seconds until all jobs have ended; ``running`` holds how long each has been at it."""
+    now = [max(0.0, pace.seconds(job) - elapsed) for job, elapsed in running.items()]
+    later = [pace.seconds(job) for job in waiting]
+    # Neither can the work be done faster than by all workers, nor any job faster than by itself.
+    return max([(sum(now) + sum(later)) / max(1, workers), *now, *later])
+
+
+@lru_cache(maxsize=10_000)
+def effort(job: Job) -> float:
+    """Steps of training times bits, which is roughly what a job costs within a kind."""
+    options = job.options
+    if "problem" not in options or "protocol" not in options:
+        return WITHOUT_TRAINING
+    try:
+        problem = make_problem(**options["problem"])
+        config = preset(options["protocol"], problem, **options.get("overrides") or {})
+        return float(config.steps * problem.bits * (3 if job.task == "stages" else 1))
+    except (QubolearnError, TypeError):  # such a job says what is wrong with it when it runs
+        return WITHOUT_TRAINING
