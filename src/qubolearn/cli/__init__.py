@@ -26,6 +26,7 @@ COMMANDS = {
     "plot": ("qubolearn.cli.plot", "draw what a run learned: histograms, couplings, curves"),
     "figure": ("qubolearn.cli.figure", "draw matches, alignments, failures, errors and energies of trained runs"),
     "reproduce": ("qubolearn.cli.reproduce", "fill tables of the paper, and ours beside them"),
+    "report": ("qubolearn.cli.report", "write every table and figure beside the paper's, as one HTML page"),
     "tables": ("qubolearn.cli.tables", "fill the tables of Markdown files from result files"),
     "demo": ("qubolearn.cli.demo", "train, compare and draw: the tour in two minutes"),
 }

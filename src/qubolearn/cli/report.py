@@ -1,0 +1,45 @@
+"""Write the report: every table and figure of the paper beside ours, as one HTML file.
+
+The page needs no network and nothing beside it: open it from disk, print it, send it around. It is made of the result
+files of `qubolearn reproduce`; what has no result yet is named as missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from qubolearn.cli.output import Output
+from qubolearn.errors import QubolearnError
+from qubolearn.report import write_report
+
+EPILOG = """examples:
+  qubolearn report                                     results/ -> report.html
+  qubolearn report --quick                             runs/quick/ -> report.html
+  qubolearn report --results results --out page.html --json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    parser.add_argument("--results", metavar="DIR", help="folder of the results [results, quick: runs/quick]")
+    parser.add_argument("--quick", action="store_true", help="of the quick jobs")
+    parser.add_argument("--seeds", type=int, metavar="N", help="seeds per cell that were asked for [3, quick: 1]")
+    parser.add_argument("--out", default="report.html", metavar="FILE", help="the page [report.html]")
+
+
+def run(args: argparse.Namespace, output: Output) -> None:
+    results = Path(args.results or ("runs/quick" if args.quick else "results"))
+    if not results.is_dir():
+        again = "qubolearn reproduce all --quick" if args.quick else "qubolearn reproduce all"
+        raise QubolearnError(f"no folder {results}; run: {again}")
+    seeds = args.seeds if args.seeds is not None else (1 if args.quick else 3)
+    if seeds < 1:
+        raise QubolearnError(f"--seeds {seeds}; want at least 1")
+    summary = write_report(results, Path(args.out), args.quick, seeds)
+    counted, claims = sum(summary.cells.values()), sum(summary.claims.values())
+    output.say(
+        f"{args.out}: {summary.cells['better']} of {counted} cells better than the paper's, "
+        f"{summary.claims['holds']} of {claims} claims hold, {summary.done} of {summary.jobs} jobs done"
+    )
+    output.result(out=args.out, **asdict(summary))

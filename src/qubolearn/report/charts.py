@@ -1,0 +1,100 @@
+"""Drawings of the comparison itself: the paper's numbers and ours on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from qubolearn.report.axes import short, ticks
+from qubolearn.report.compare import VERDICTS, Compared
+from qubolearn.report.drawings import picture
+from qubolearn.report.markup import Html, el
+from qubolearn.report.wording import many
+
+__all__ = ["dumbbells", "shares"]
+
+WIDTH, LEFT, RIGHT, STEP = 420.0, 112.0, 16.0, 26.0
+
+
+def dumbbells(compared: Sequence[Compared], unit: str) -> Html | None:
+    """One line per row: the paper's number, ours with its spread, and ours under the paper's recipe."""
+    shown = [each for each in compared if each.metric == compared[0].metric and each.ours is not None]
+    if len(shown) < 2:
+        return None
+    numbers = [float(each.paper) for each in shown]
+    numbers += [n.mean + (n.spread or 0) for each in shown for n in (each.best, each.protocol) if n is not None]
+    high = 100.0 if unit == "%" else 1.05 * max(numbers)
+    height = STEP * len(shown) + 44
+
+    def x(value: float) -> float:
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * value / high, 1)
+
+    parts = []
+    for value in ticks(0, high):
+        parts.append(el("line", x1=x(value), x2=x(value), y1=6, y2=height - 38, class_="grid"))
+        parts.append(el("text", short(value), x=x(value), y=height - 24, text_anchor="middle"))
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(el("text", _axis(compared[0], unit), x=middle, y=height - 6, text_anchor="middle", class_="label"))
+    several = len({each.column for each in shown}) > 1
+    for index, each in enumerate(shown):
+        parts += _line(each, 6 + STEP * (index + 0.5), x, f"{each.row}, {each.column}" if several else each.row)
+    words = "; ".join(f"{each.row}: paper {each.paper}, ours {each.ours.mean:.2f}" for each in shown if each.ours)
+    key = el(
+        "ul",
+        el("li", el("span", class_="key paper-dot", aria_hidden="true"), "paper"),
+        el("li", el("span", class_="key ours-dot", aria_hidden="true"), "ours"),
+        el("li", el("span", class_="key recipe-dot", aria_hidden="true"), "ours, the paper’s recipe")
+        if any(each.protocol for each in shown)
+        else None,
+        class_="legend",
+    )
+    return el("figure", picture(words, WIDTH, height, *parts, class_="plot dumbbells"), key, class_="panel wide")
+
+
+def _axis(compared: Compared, unit: str) -> str:
+    arrow = "more is better" if compared.table.better == "higher" else "less is better"
+    name = {"%": "%", "degrees": "degrees"}.get(unit, unit)
+    return f"{name} ({arrow})"
+
+
+def _line(each: Compared, y: float, x: object, row: str) -> list[Html]:
+    assert callable(x)
+    place: Mapping[str, object] = {"cy": y}
+    parts = [el("text", row, x=LEFT - 10, y=y + 4, text_anchor="end")]
+    ours = each.ours
+    if ours is not None:
+        parts.append(el("line", x1=x(float(each.paper)), x2=x(ours.mean), y1=y, y2=y, class_="bond"))
+    if each.protocol is not None and each.protocol is not ours:
+        tip = f"{each.row}, ours with the paper’s recipe: {each.protocol.mean:.2f}"
+        parts.append(el("circle", el("title", tip), cx=x(each.protocol.mean), **place, r=4, class_="recipe-dot"))
+    tip = f"{each.row}, paper: {each.paper}"
+    parts.append(el("circle", el("title", tip), cx=x(float(each.paper)), **place, r=5, class_="paper-dot"))
+    if ours is not None:
+        around = f" ± {ours.spread:.2f}" if ours.spread is not None else ""
+        tip = f"{each.row}, ours: {ours.mean:.2f}{around}"
+        if ours.spread:
+            low, high = x(max(0.0, ours.mean - ours.spread)), x(ours.mean + ours.spread)
+            parts.append(el("line", x1=low, x2=high, y1=y, y2=y, class_="whisker"))
+        parts.append(el("circle", el("title", tip), cx=x(ours.mean), **place, r=5, class_="ours-dot"))
+    return parts
+
+
+def shares(cells: Mapping[str, int]) -> Html:
+    """A bar of all counted cells, split by verdict."""
+    whole, start, parts = max(1, sum(cells.values())), 0.0, []
+    for verdict in VERDICTS:
+        width = 600 * cells[verdict] / whole
+        tip = el("title", f"{verdict}: {many(cells[verdict], 'number')}")
+        if cells[verdict]:
+            style = f"share {verdict.replace(' ', '-')}"
+            parts.append(el("rect", tip, x=round(start, 1), y=0, width=round(width, 1), height=14, class_=style))
+        start += width
+    words = ", ".join(f"{cells[verdict]} {verdict}" for verdict in VERDICTS)
+    return el(
+        "svg",
+        parts,
+        viewBox="0 0 600 14",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=words,
+        class_="shares",
+    )

@@ -1,0 +1,73 @@
+"""What stands on top of the page, as plain numbers; the page and the tables are made of the same comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qubolearn.experiments.paper import Paper, paper
+from qubolearn.report.claims import Checked, check_claims
+from qubolearn.report.collect import Item, Measured, collect, measured
+from qubolearn.report.compare import Compared, compare, counts
+from qubolearn.report.speed import Speed, speeds, total
+
+__all__ = ["Report", "Summary", "gather"]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The result of a reproduction in a few numbers."""
+
+    quick: bool
+    seeds: int
+    cells: Mapping[str, int]  # verdict -> the paper's "Ours" numbers that got it
+    claims: Mapping[str, int]  # answer -> claims
+    trainings: int  # behind the times
+    paper_hours: float
+    seconds: float
+    faster: float | None  # paper_hours / seconds
+    machines: Sequence[str]
+    jobs: int
+    done: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page shows."""
+
+    paper: Paper
+    items: Sequence[Item]
+    found: Measured
+    compared: Sequence[Compared]
+    claims: Sequence[Checked]
+    speeds: Sequence[Speed]
+    quick: bool
+    seeds: int
+
+    @property
+    def summary(self) -> Summary:
+        answers = [checked.answer for checked in self.claims]
+        all_speeds = total(self.speeds)
+        return Summary(
+            quick=self.quick,
+            seeds=self.seeds,
+            cells={str(verdict): count for verdict, count in counts(self.compared).items()},
+            claims={answer: answers.count(answer) for answer in ("holds", "does not hold", "not measured")},
+            trainings=all_speeds.trainings,
+            paper_hours=all_speeds.paper_hours,
+            seconds=all_speeds.seconds,
+            faster=all_speeds.ratio,
+            machines=sorted({machine for item in self.items for machine in item.machines}),
+            jobs=sum(len(item.outcomes) for item in self.items),
+            done=sum(len(item.records) for item in self.items),
+        )
+
+
+def gather(results: Path, quick: bool, seeds: int) -> Report:
+    """Read the result files and compare them with the paper."""
+    items = collect(results, seeds, quick)
+    found, source = measured(items), paper()
+    return Report(
+        source, items, found, compare(source, found), check_claims(source, found), speeds(source, found), quick, seeds
+    )
