@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.contract import Instances
 
-__all__ = ["ALONE", "Peers", "add_up", "process_group"]
+__all__ = ["ALONE", "Peers", "add_up", "gradient_vector", "process_group"]
 
 T = TypeVar("T")
 
@@ -73,15 +73,21 @@ class Peers:
 ALONE = Peers()
 
 
-def add_up(network: nn.Module, loss: Tensor, peers: Peers) -> tuple[float, float]:
-    """Add up loss and gradients over all processes; returns the loss and the norm of the gradient."""
-    gradients = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
-    flat = peers.reduce(torch.cat([loss.detach().reshape(1), *(gradient.flatten() for gradient in gradients)]))
-    if peers.size > 1:
-        totals = torch.split(flat[1:], [gradient.numel() for gradient in gradients])
-        for gradient, total in zip(gradients, totals, strict=True):
-            gradient.copy_(total.view_as(gradient))
-    value, norm = torch.stack([flat[0], flat[1:].norm()]).tolist()
+def gradient_vector(network: nn.Module) -> Tensor:
+    """One vector whose first entry is room for the loss, and whose others the parameters have as their ``grad``."""
+    parameters = list(network.parameters())
+    vector = torch.zeros(1 + sum(parameter.numel() for parameter in parameters), device=parameters[0].device)
+    pieces = torch.split(vector[1:], [parameter.numel() for parameter in parameters])
+    for parameter, piece in zip(parameters, pieces, strict=True):
+        parameter.grad = piece.view_as(parameter)
+    return vector
+
+
+def add_up(vector: Tensor, loss: Tensor, peers: Peers) -> tuple[float, float]:
+    """Add up loss and gradients (:func:`gradient_vector`) over all processes; the loss and the gradient's norm."""
+    vector[0] = loss.detach()
+    peers.reduce(vector)
+    value, norm = torch.stack([vector[0], vector[1:].norm()]).tolist()
     return value, norm
 
 

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from qubolearn.config import TrainConfig
-from qubolearn.distributed import ALONE, Peers, add_up
+from qubolearn.distributed import ALONE, Peers, add_up, gradient_vector
 from qubolearn.evaluation import evaluate_bits
 from qubolearn.faults import keep_fault
+from qubolearn.fused import can_fuse, fused_step
 from qubolearn.losses import mlp_loss
 from qubolearn.networks import QuboNetwork, build_network
 from qubolearn.objectives import OBJECTIVES, Context
@@ -47,16 +48,20 @@ class Progress:
 def one_thread(device: torch.device | str) -> Iterator[None]:
     """One thread for the small matrices of a network on the CPU: faster, and the same bits on any number of cores.
 
-    Solvers keep all threads.
+    Solvers keep all threads. Numbers below 1e-38 are zero meanwhile: Adam's moments of features that died end there,
+    and a CPU takes a hundred times as long for them.
     """
     before = torch.get_num_threads()
     if torch.device(device).type == "cpu":
         torch.set_num_threads(1)
+    flushed = torch.set_flush_denormal(True)
     try:
         with kernel_threads(before):
             yield
     finally:
         torch.set_num_threads(before)
+        if flushed:
+            torch.set_flush_denormal(False)
 
 
 def train(
@@ -76,6 +81,7 @@ def train(
     with one_thread(device):
         network = new_network(problem, config).to(device)
         optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, fused=True)
+        gradient = gradient_vector(network)
         data = _Batches(problem, config, device)
         held_out = problem.sample(config.validation, stream(config.seed, "validation", device=device), "validation")
         if config.standardise:
@@ -91,10 +97,8 @@ def train(
             optimizer.param_groups[0]["lr"] = learning_rate(config, step)
             batch, done = data.batch(step), step + 1
             with keep_fault(run, config, network, batch, step):
-                loss = batch_loss(network, problem, config, batch, step, peers)
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()  # type: ignore[no-untyped-call]
-                value = _finite(*add_up(network, loss, peers))
+                loss = _gradients(network, problem, config, batch, step, peers)
+                value = _finite(*add_up(gradient, loss, peers))
                 optimizer.step()
                 scores = validation_scores(network, problem, held_out) if done in watched else None
 
@@ -118,12 +122,28 @@ def batch_loss(
     """The mean loss of a batch, or this process's part of it: p -> network -> A -> solver -> loss."""
     share = peers.share(batch)
     A, features = network.couplings(share.p)
-    # no two processes draw the same random numbers
-    solver = _solver_of(config, step * peers.size + peers.rank)
-    values = OBJECTIVES[config.loss](A, share, Context(problem, solver, config))
+    values = OBJECTIVES[config.loss](A, share, _context(problem, config, step, peers))
     if config.weight_mlp:
         values = values + config.weight_mlp * mlp_loss(features)
     return values.mean() * (len(share.p) / len(batch.p))
+
+
+def _gradients(
+    network: QuboNetwork, problem: Problem, config: TrainConfig, batch: Instances, step: int, peers: Peers
+) -> Tensor:
+    """:func:`batch_loss` with its gradient left in the parameters, by closed forms where there are some."""
+    if can_fuse(network):
+        share = peers.share(batch)
+        return fused_step(network, share, _context(problem, config, step, peers), len(share.p) / len(batch.p))
+    loss = batch_loss(network, problem, config, batch, step, peers)
+    network.zero_grad(set_to_none=False)
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss
+
+
+def _context(problem: Problem, config: TrainConfig, step: int, peers: Peers) -> Context:
+    # no two processes draw the same random numbers
+    return Context(problem, _solver_of(config, step * peers.size + peers.rank), config)
 
 
 def new_network(problem: Problem, config: TrainConfig) -> QuboNetwork:

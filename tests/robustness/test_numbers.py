@@ -12,7 +12,7 @@ import torch
 from nursery import CONFIG
 from quick_solvers import QUICK, WEAK
 
-from qubolearn import objectives, training
+from qubolearn import fused, objectives, training
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
 from qubolearn.faults import load_fault
@@ -93,7 +93,7 @@ def test_a_finite_loss_with_a_gradient_that_is_not_stops_training(
     def steep(A: torch.Tensor, batch: Instances, context: object) -> torch.Tensor:
         return (A.abs().sum((1, 2)) * 0).sqrt()  # 0, with a slope of infinity times 0
 
-    monkeypatch.setattr(training, "OBJECTIVES", {**objectives.OBJECTIVES, "pseudo": steep})
+    monkeypatch.setattr(fused, "OBJECTIVES", {**objectives.OBJECTIVES, "pseudo": steep})
     run = Run.create(tmp_path, PROBLEM, PLAIN)
     with pytest.raises(NonFiniteError, match=r"the loss is 0, but its gradient has norm nan at step 0 "):
         train(PROBLEM, PLAIN, run)
@@ -153,12 +153,12 @@ def test_solvers_take_no_nan_and_return_true_energies(name: str) -> None:
     assert ((states == 0) | (states == 1)).all()
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_energies_beyond_every_float_are_an_error_and_not_infinity(name: str) -> None:
+@pytest.mark.parametrize("spec", [*(spec.format(seed=0) for spec in QUICK.values()), "quantum:seed=0"])
+def test_energies_beyond_every_float_are_an_error_and_not_infinity(spec: str) -> None:
     A = torch.full((2, 6, 6), 1e308, dtype=torch.float64)
     A[1] = -A[1]
     try:
-        found = make_solver(QUICK[name].format(seed=0))(A)
+        found = make_solver(spec)(A)
     except QubolearnError:
         return
     assert found.energies.isfinite().all()

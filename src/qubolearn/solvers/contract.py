@@ -112,7 +112,8 @@ def _ranked(A: Tensor, candidates: Tensor, count: int) -> tuple[Tensor, Tensor, 
 
     values = (A if A.dtype in (torch.float32, torch.float64) else A.float()).numpy()
     given = (candidates.float() if candidates.dtype == torch.bfloat16 else candidates).detach().cpu().numpy()
-    bits = given.astype(np.uint8)
+    with np.errstate(invalid="ignore"):
+        bits = given.astype(np.uint8)
     if bits.max(initial=0) > 1 or not np.array_equal(bits, given):
         raise QubolearnError("the solver returned states with entries other than 0 and 1")
     batch, _, n = bits.shape

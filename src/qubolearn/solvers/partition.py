@@ -12,7 +12,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.qubo import check_qubo
 from qubolearn.solvers import exhaustive_cpu, exhaustive_torch, exhaustive_triton
 
-__all__ = ["log_partition", "pair_marginals"]
+__all__ = ["log_partition", "log_partition_and_marginals", "pair_marginals"]
 
 #: From this n on the Triton kernel is faster than plain torch.
 TRITON_BITS = 15
@@ -45,13 +45,13 @@ def pair_marginals(A: Tensor, beta: float = 1.0) -> Tensor:
     tensor([[[0.5000, 0.2500],
              [0.2500, 0.5000]]])
     """
-    return _sum_states(A.detach(), beta)[1]
+    return log_partition_and_marginals(A.detach(), beta)[1]
 
 
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, A: Tensor, beta: float) -> Tensor:
-        value, marginals = _sum_states(A.detach(), beta)
+        value, marginals = log_partition_and_marginals(A.detach(), beta)
         ctx.save_for_backward(marginals)
         ctx.beta = beta
         return value
@@ -63,7 +63,8 @@ class _LogPartition(torch.autograd.Function):
         return -ctx.beta * grad[:, None, None] * marginals, None
 
 
-def _sum_states(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+def log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    """:func:`log_partition` and :func:`pair_marginals` of one pass over all states, without a gradient."""
     check_qubo(A)
     n = A.shape[2]
     if n > MAX_BITS:
@@ -76,7 +77,7 @@ def _sum_states(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     if A.shape[0] == 0:
         return A.new_zeros(0), torch.zeros_like(A)
     wide = A if A.dtype == torch.float64 else A.to(torch.float32)
-    value, marginals = _log_partition_and_marginals(wide, beta)
+    value, marginals = _on_device(wide, beta)
     value = value.to(A.dtype)
     if not bool(value.isfinite().all()):
         largest = float(A.abs().amax())
@@ -84,7 +85,7 @@ def _sum_states(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     return value, marginals.to(A.dtype)
 
 
-def _log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+def _on_device(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     device, single = A.device.type, A.dtype == torch.float32
     if device == "cpu":
         return exhaustive_cpu.log_partition_and_marginals(A, beta)

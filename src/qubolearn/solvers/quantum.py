@@ -157,6 +157,8 @@ class QuantumAnnealing(QuboSolver):
     def _measure(self, A: Tensor) -> _Measured:
         batch, n = A.shape[0], A.shape[2]
         problem = self._program(A)
+        if not bool(problem.J.isfinite().all() & problem.h.isfinite().all()):
+            raise QubolearnError(f"|A_ij| up to {float(A.abs().amax()):.1e} overflow as fields; divide A by 1e10")
         rows, reads = problem.uniforms.shape
         states = A.new_empty(rows, reads, n)
         success, broken = A.new_zeros(2, rows, dtype=torch.float64)
