@@ -66,11 +66,14 @@ def exact(quick: bool) -> Iterator[Record]:
         batch = max(8, min(BATCH, 2**26 >> n))
         A = random_qubos(batch, n)
         search = ExhaustiveSearch()
+        times: dict[int, list[float]] = {1: [], 2: []}
+        for _ in range(5):  # in turns, so that a busy moment of the machine strikes both
+            for count, taken in times.items():
+                with threads(count):
+                    taken.append(seconds_of(partial(search, A, 2), 3) / batch)
+        ours, two = min(times[1]), min(times[2])
         with threads(1):
-            ours = seconds_of(partial(search, A, 2)) / batch
             partition = seconds_of(partial(log_partition, A, 1.0)) / batch
-        with threads(2):
-            two = seconds_of(partial(search, A, 2)) / batch
         record = {"n": n, "batch": batch, "us": 1e6 * ours, "ns_per_state": 1e9 * ours / 2**n}
         record |= {"partition_over_search": partition / ours, "two_threads": ours / two}
         if n <= 18:
@@ -178,8 +181,10 @@ def quantum(quick: bool) -> Iterator[Record]:
             solution = solver(A, 2)
             seconds = (time.perf_counter() - began) / len(A)
             right = (solution.energies[:, 0] - best).abs() <= 1e-4 * best.abs().clamp_min(1)
-            success = (solution.info["success_probability"].double() * right).mean().item()
-            record = {"n": n, "solver": name, "us": 1e6 * seconds, "ground_state_probability": success}
+            success = solution.info["success_probability"].double()
+            if name == "path-integral":  # it only knows how many reads are at the best that it found
+                success = success * right
+            record = {"n": n, "solver": name, "us": 1e6 * seconds, "ground_state_probability": success.mean().item()}
             yield {**record, "x_star_found": right.double().mean().item()}
 
 
