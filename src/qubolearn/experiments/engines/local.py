@@ -12,7 +12,8 @@ import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -73,11 +74,13 @@ class LocalEngine:
 
 
 class _Worker:
-    """The parent's side of a worker process, which is started anew where it died."""
+    """The parent's side of a worker process, which is started with its first job, and anew where it died."""
+
+    pipe: Connection
 
     def __init__(self, log: Path, threads: int, device: Device) -> None:
         self._log, self._threads, self._device = log, threads, device
-        self._start()
+        self._process: SpawnProcess | None = None
 
     def _start(self) -> None:
         # spawn, since forked children of a process that has used threads or CUDA may hang
@@ -87,9 +90,11 @@ class _Worker:
         self._process = context.Process(target=serve, args=arguments, daemon=True)
         with _interrupts_held():
             self._process.start()
-        theirs.close()  # theirs alone is open now, so that its end is seen here
+        theirs.close()  # the worker's copy alone is open now, so that its end is seen here
 
     def give(self, job: Job, work: Work) -> None:
+        if self._process is None:
+            self._start()
         self._job = job
         with suppress(OSError):  # one that died while idle is found out by take()
             self.pipe.send((work, job))
@@ -100,19 +105,21 @@ class _Worker:
             outcome: Outcome = self.pipe.recv()
             return outcome, False
         except (EOFError, OSError):
+            assert self._process is not None
             self._process.join()
             log = self._log.read_text(errors="replace") if self._log.exists() else ""
             died = Outcome(self._job, None, f"its worker process {_end(self._process.exitcode)}", log)
             self.end()
-            self._start()
             return died, True
 
     def end(self) -> None:
         """End the process, whatever it is at."""
-        self._process.kill()
-        self._process.join()
-        self._process.close()
-        self.pipe.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+            self.pipe.close()
+            self._process = None
 
 
 def _end(code: int | None) -> str:

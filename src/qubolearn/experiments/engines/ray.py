@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import signal
+import socket
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ __all__ = ["RayEngine"]
 TRIES = 4
 #: Seconds after which ``stop`` is asked again, and the cluster how large it is.
 TICK = 0.5
+SECONDS_TO_CONNECT = 10.0
 
 
 class RayEngine:
@@ -59,7 +61,7 @@ class RayEngine:
                 ready, _ = ray.wait(list(running), timeout=0 if stopping else TICK) if running else ([], [])
                 for reference in ready:
                     job = running.pop(reference)
-                    outcome = self._outcome(ray, reference, job)
+                    outcome = self._outcome(ray, reference)
                     if isinstance(outcome, Outcome):
                         yield outcome
                     elif tries[job] < TRIES:
@@ -79,12 +81,13 @@ class RayEngine:
         options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
         if self.address == "local":
             options |= {"num_cpus": self._most, "include_dashboard": False}
+        _check_listening(self.address)
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             ray.init(self.address, **options)
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise QubolearnError(f"no Ray cluster at {self.address}: {reason}; start one with ray start") from error
+            raise QubolearnError(f"cannot use the Ray cluster at {self.address}: {reason}") from error
         try:
             if threading.current_thread() is threading.main_thread():
                 for number, handler in handlers.items():  # Ray has put its own in their place
@@ -104,7 +107,7 @@ class RayEngine:
         shared = ray.put((work, dict(code_version()), self.device, os.environ.get("QUBOLEARN_DATA")))
         return lambda job: remote.remote(shared, job)
 
-    def _outcome(self, ray: Any, reference: Any, job: Job) -> Outcome | str:
+    def _outcome(self, ray: Any, reference: Any) -> Outcome | str:
         """What came of a task, or how its node or worker died."""
         try:
             answer = ray.get(reference)
@@ -116,9 +119,20 @@ class RayEngine:
         if isinstance(answer, Outcome):
             return answer
         raise QubolearnError(
-            f"node {answer['node']} of the Ray cluster has other code, so that its results would be others: "
+            f"node {answer['node']} has other code, so that its results would be others: "
             f"{answer['differences']}; install the same on all nodes"
         )
+
+
+def _check_listening(address: str) -> None:
+    """Ray itself takes minutes to find out that nobody is there."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if not port.isdigit():  # "local", "auto"
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=SECONDS_TO_CONNECT).close()
+    except (OSError, OverflowError) as error:
+        raise QubolearnError(f"no Ray cluster at {address} ({error}); start one: ray start --head") from error
 
 
 def on_node(shared: tuple[Work, Mapping[str, str], Device, str | None], job: Job) -> Outcome | dict[str, str]:

@@ -1,0 +1,70 @@
+"""Small grids for tests of engines, and what their jobs do to the worker that runs them.
+
+``python grids.py ...`` is the command qubolearn with one more item, ``tiny``: eight trainings of about a second.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from qubolearn.cli import main
+from qubolearn.experiments.entries import ENTRIES, Entry
+from qubolearn.experiments.jobs import Job, Outcome
+from qubolearn.experiments.views import View
+
+OVERRIDES = {"topology": "dense", "hidden": 16, "instances": 1000, "batch_size": 50, "validation": 20}
+
+
+def trainings(seeds: int, quick: bool) -> list[Job]:
+    """Real trainings; quick ones are as long as others, and only with eight seeds is the grid worth killing."""
+    overrides = {**OVERRIDES, "epochs": 2 if seeds < 8 else 30}
+    options = {"problem": {"name": "randgraph", "k": 3}, "protocol": "best", "overrides": overrides, "instances": 200}
+    return [Job("tiny", "L5 H16", "quant", seed, "train", options) for seed in range(seeds)]
+
+
+def job(seed: int, **options: Any) -> Job:
+    return Job("item", "L5 H78", "quant, best", seed, "note", options)
+
+
+def accident(job: Job) -> Outcome:
+    """Seeds 1 and 2 kill their worker, 2 only the first time; all note that they were run."""
+    with Path(job.options["notes"]).open("a") as notes:
+        notes.write(f"{job.seed}\n")
+    runs = Path(job.options["notes"]).read_text().split().count(str(job.seed))
+    if job.seed == 1 or (job.seed == 2 and runs == 1):
+        print("last words", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Outcome(job, {"key": job.key, "job": {}, "metrics": {"pid": os.getpid()}, "seconds": 0.0})
+
+
+def forever(job: Job) -> Outcome:
+    """Seed 0 ends at once, all others never."""
+    if job.seed:
+        time.sleep(1000)
+    return Outcome(job, {"key": job.key, "job": {}, "metrics": {"pid": os.getpid()}, "seconds": 0.0})
+
+
+def metrics(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """What a grid found, by file, without what it took."""
+    from qubolearn.storage import read_json
+
+    return {str(path.relative_to(folder)): plain(read_json(path)["metrics"]) for path in folder.rglob("*seed*.json")}
+
+
+def plain(value: Any) -> Any:
+    """Metrics without times."""
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items() if not name.endswith("seconds")}
+    return value
+
+
+if __name__ == "__main__":
+    view = View("tiny", "A tiny grid", ("accuracy",))
+    cast(dict[str, Entry], ENTRIES)["tiny"] = Entry("A tiny grid", "", trainings, (view,))
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""Engines: the same results wherever jobs run, and one outcome for every job whatever dies."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import socket
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grids import accident, forever, job, metrics, trainings
+
+from qubolearn.errors import QubolearnError
+from qubolearn.experiments.engines import LocalEngine, RayEngine, local
+from qubolearn.experiments.engines.code_version import code_version
+from qubolearn.experiments.engines.ray import _check_listening, on_node
+from qubolearn.experiments.jobs import Event, InThisProcess, Outcome, Started, Store, run_jobs
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_local_processes_find_what_this_one_finds(tmp_path: Path) -> None:
+    for name, engine in (("here", InThisProcess()), ("there", LocalEngine(2))):
+        outcomes = run_jobs(trainings(3, True), Store(tmp_path / name), engine)
+        assert [outcome.error for outcome in outcomes] == [None] * 3
+    assert metrics(tmp_path / "here") == metrics(tmp_path / "there")
+    assert len(metrics(tmp_path / "here")) == 3
+
+
+def test_workers_that_die_lose_no_job_and_take_no_other_with_them(tmp_path: Path) -> None:
+    jobs = [job(seed, notes=str(tmp_path / "notes")) for seed in range(8)]
+    events: list[Event] = []
+    store = Store(tmp_path / "out")
+    outcomes = run_jobs(jobs, store, LocalEngine(2), events.append, work=accident)
+    assert [outcome.job for outcome in outcomes] == jobs
+    killed = "its worker process was killed 2 times; where memory ran out, try fewer --processes"
+    assert {outcome.job.seed: outcome.error for outcome in outcomes if outcome.error} == {1: killed}
+    assert Counter((tmp_path / "notes").read_text().split()) == Counter("0112234567")
+    assert "last words" in store.log(jobs[1]).read_text()
+    again = {event.job.seed for event in events if isinstance(event, Started) and event.note}
+    assert again == {1, 2}
+    run_jobs(jobs[1:2], store, InThisProcess(), work=lambda job: Outcome(job, {"key": job.key, "seconds": 1.0}))
+    assert not store.log(jobs[1]).exists()
+
+
+def test_a_stopped_grid_keeps_what_has_ended_and_ends_the_rest(tmp_path: Path) -> None:
+    ended: list[Outcome] = []
+
+    def watch(event: Event) -> None:
+        if isinstance(event, Outcome):
+            ended.append(event)
+
+    jobs = [job(seed) for seed in range(4)]
+    outcomes = run_jobs(jobs, Store(tmp_path), LocalEngine(2), watch, stop=lambda: bool(ended), work=forever)
+    assert [outcome.job.seed for outcome in outcomes] == [0]
+    assert outcomes[0].record is not None
+    assert Store(tmp_path).get(jobs[0]) is not None
+    assert not alive(outcomes[0].record["metrics"]["pid"])
+    assert multiprocessing.active_children() == []
+
+
+def test_an_error_of_the_grid_ends_its_workers(tmp_path: Path) -> None:
+    (tmp_path / "item").write_text("in the way")
+    with pytest.raises(QubolearnError, match="cannot use the folder"):
+        run_jobs([job(0), job(1)], Store(tmp_path), LocalEngine(2), work=forever)
+    assert multiprocessing.active_children() == []
+
+
+def test_exit_codes_are_said_in_words() -> None:
+    assert local._end(5) == "ended 2 times, with exit code 5"
+    assert local._end(-11) == "died 2 times, of SIGSEGV"
+
+
+def test_ray_is_an_extra_and_a_cluster_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "ray", None)
+        with pytest.raises(QubolearnError, match=r"--engine ray needs: pip install 'qubolearn\[ray\]'"):
+            run_jobs([job(0)], Store(Path("nowhere")), RayEngine())
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # which nobody listens at
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        for form in (address, f"ray://{address}"):
+            with pytest.raises(QubolearnError, match=r"no Ray cluster at .*; start one: ray start"):
+                _check_listening(form)
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert RayEngine().address == "10.0.0.1:6379"
+    assert RayEngine("auto").address == "auto"
+
+
+def test_code_that_differs_is_not_run() -> None:
+    shared: Any = (forever, dict(code_version()), "auto", None)
+    assert on_node(shared, job(0)) == forever(job(0))
+    other: Any = (forever, {**code_version(), "torch": "0.1", "qubolearn's source": "?"}, "auto", None)
+    answer = on_node(other, job(0))
+    assert isinstance(answer, dict)
+    assert re.fullmatch(
+        r"torch 2\.\S+ there, 0\.1 here; qubolearn's source \w{12} there, \? here", answer["differences"]
+    )
+
+
+class ClusterThatAnswers:
+    """Stands for the module ray where an answer is fetched."""
+
+    class exceptions:
+        class RayError(Exception):
+            pass
+
+        class RayTaskError(RayError):
+            pass
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+
+    def get(self, reference: object) -> object:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+def test_answers_of_nodes_are_outcomes_deaths_or_the_end_of_the_grid() -> None:
+    outcome, kinds = forever(job(0)), ClusterThatAnswers.exceptions
+    assert RayEngine()._outcome(ClusterThatAnswers(outcome), None) == outcome
+    assert RayEngine()._outcome(ClusterThatAnswers(kinds.RayError("gone")), None) == "gone"
+    with pytest.raises(QubolearnError, match=r"cannot run jobs: No module named 'qubolearn'"):
+        RayEngine()._outcome(ClusterThatAnswers(kinds.RayTaskError("Trace:\nNo module named 'qubolearn'\n")), None)
+    with pytest.raises(QubolearnError, match=r"node far has other code, .*: torch 1 there, 2 here; install the same"):
+        RayEngine()._outcome(ClusterThatAnswers({"node": "far", "differences": "torch 1 there, 2 here"}), None)
