@@ -5,12 +5,10 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-import pytest
-
 from qubolearn.experiments.entries import ENTRIES
 from qubolearn.experiments.jobs import Job, Outcome
 from qubolearn.experiments.summary import cells, markdown
-from qubolearn.experiments.views import Cell, Place, View, conditions
+from qubolearn.experiments.views import Cell, Place, View, by_job, chosen_columns, conditions
 
 
 def outcome(row: str, column: str, seed: int, **metrics: Any) -> Outcome:
@@ -40,11 +38,11 @@ def test_a_row_per_row_and_a_dash_where_nothing_is() -> None:
         outcome("L3 H32", "pure", 1, exhaustive={"accuracy": 0.1}),
         Outcome(Job("item", "L3 H32", "quant", 1, "train", {}), None, "failed"),
     ]
-    text = markdown(ENTRIES["randgraph"], made)
+    text = markdown(ENTRIES["willow"], made)
     assert text.splitlines()[0] == "| | quant | pure |"
     assert text.splitlines()[2:] == ["| L5 H78 | 60.00 ± 14.14 | – |", "| L3 H32 | – | 10.00 |"]
-    assert markdown(ENTRIES["randgraph"], made[-1:]) == ""
-    assert set(cells(ENTRIES["randgraph"], made)) == {("L5 H78", "quant"), ("L3 H32", "pure")}
+    assert markdown(ENTRIES["willow"], made[-1:]) == ""
+    assert set(cells(ENTRIES["willow"], made)) == {("L5 H78", "quant"), ("L3 H32", "pure")}
 
 
 def test_conditions_are_rows_of_one_row_of_jobs_and_of_methods_without_a_network() -> None:
@@ -59,23 +57,20 @@ def test_conditions_are_rows_of_one_row_of_jobs_and_of_methods_without_a_network
     assert found == {("no noise", "quant"): 1.0, ("noise", "quant"): 2.0, ("no noise", "icp"): 4.0}
 
 
+def test_columns_can_be_chosen_under_other_names() -> None:
+    view = View("v", "", ("accuracy",), places=chosen_columns({"quant, paper": ("full", "exhaustive")}))
+    made = [outcome("r", column, 0, exhaustive={"accuracy": 0.5}) for column in ("quant, paper", "pure, paper")]
+    assert set(view.cells(made)) == {("r", "full")}
+
+
+def test_of_several_tests_a_job_shows_the_one_it_has() -> None:
+    view = View("v", "", ("accuracy",), places=by_job("exhaustive", "annealing"))
+    made = [outcome("k=8", "c", 0, exhaustive={"accuracy": 0.5}), outcome("k=10", "c", 0, annealing={"accuracy": 0.25})]
+    assert [cell.values for cell in view.cells(made).values()] == [((0.5,),), ((0.25,),)]
+
+
 def test_a_suffix_names_another_form_of_the_same_metric() -> None:
     places = [Place("before", "x", "t"), Place("after", "x", "t", "_projected")]
     view = View("v", "", ("accuracy",), places=lambda job: places)
     found = view.cells([outcome("r", "c", 0, t={"accuracy": 0.1, "accuracy_projected": 0.2})])
     assert [found[place, "x"].values for place in ("before", "after")] == [((0.1,),), ((0.2,),)]
-
-
-def test_names_of_views_are_unique() -> None:
-    names = [view.name for made in ENTRIES.values() for view in made.views]
-    assert len(set(names)) == len(names)
-    assert all(
-        view.better == ("lower" if view.unit == "degrees" else "higher") for e in ENTRIES.values() for view in e.views
-    )
-
-
-@pytest.mark.parametrize("name", ENTRIES)
-def test_every_entry_shows_something(name: str) -> None:
-    made = ENTRIES[name]
-    assert made.title
-    assert made.views or made.figures

@@ -6,27 +6,30 @@ numbers. Pictures of what samplers read are in ``sampler_figures``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.evaluation import solve_instances
+from qubolearn.experiments.answers import (
+    Model,
+    aligned_clouds,
+    error_histograms,
+    seeded,
+    solver_label,
+    worst_of_each_shape,
+)
 from qubolearn.plots import BLUE, GREY, RED, figure
-from qubolearn.problems.cloud_pictures import Panel, draw_panels, misfit, planar_panels, spatial_panels
-from qubolearn.problems.contract import Problem
-from qubolearn.problems.pointset import CloudPairs, PointSet
+from qubolearn.problems.cloud_pictures import Panel, draw_panels, misfit
+from qubolearn.problems.pointset import PointSet
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.problems.rotation import STAGES, Rotation, solve_stages
+from qubolearn.problems.rotation import Rotation
 from qubolearn.problems.willow import Pairs, Willow
 from qubolearn.problems.willow_pictures import draw_matches, right_and_wrong
 from qubolearn.randomness import stream
-from qubolearn.runs import Run
-from qubolearn.solvers import Solver, make_solver
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,20 +38,11 @@ __all__ = ["Drawn", "Model", "alignment", "errors", "failures", "matches", "seed
 
 #: Cases of the figure of failures.
 WORST = 5
-#: Bars of the histogram of errors, and the width of the intervals by which failures are summed up.
-BINS, INTERVAL_DEGREES = 15, 10
+#: The width of the intervals by which failures are summed up.
+INTERVAL_DEGREES = 10
 #: One shade and one hatch per solver.
 COLOURS = (BLUE, RED, "#fdae61", GREY, "#5e3c99", "#1a9850")
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "ooo")
-LABELS = {
-    "exhaustive": "exhaustive search",
-    "annealing": "SA (ours)",
-    "quantum": "simulated QA",
-    "neal": "SA (neal)",
-    "dimod": "SA (dimod)",
-    "path-integral": "simulated QA (path integral)",
-    "dwave-mock": "simulated D-Wave",
-}
 
 
 @dataclass(frozen=True)
@@ -57,65 +51,6 @@ class Drawn:
 
     numbers: Mapping[str, Any]
     picture: Figure | None = None
-
-
-@dataclass(frozen=True)
-class Model:
-    """What answers instances of a problem: one trained run, or three that find α, β and γ one after the other."""
-
-    problem: Problem
-    stages: tuple[Problem, ...]
-    networks: tuple[nn.Module, ...]
-
-    @classmethod
-    def of(cls, runs: Sequence[Run]) -> Model:
-        """Runs as a model; three must be the stages of rotation."""
-        stages = tuple(run.problem for run in runs)
-        whole = stages[0]
-        if len(runs) > 1:
-            names = [problem.stage if isinstance(problem, Rotation) else problem.name for problem in stages]
-            if names != list(STAGES) or not isinstance(whole, Rotation):
-                raise QubolearnError(
-                    f"runs of {', '.join(names)}; want one run, or rotation's stages {', '.join(STAGES)} in this order"
-                )
-            whole = replace(whole, stage="all")
-        return cls(whole, stages, tuple(run.network() for run in runs))
-
-    def answers(self, p: Tensor, solver: Solver) -> Tensor:
-        """p ``[batch, m]`` -> answers ``[batch, ...]`` of the problem."""
-        predictors = [partial(_answer, *stage, solver) for stage in zip(self.stages, self.networks, strict=True)]
-        return predictors[0](p) if len(predictors) == 1 else solve_stages(predictors, p)
-
-    @property
-    def network(self) -> nn.Module:
-        """The only network, for figures of single QUBOs."""
-        if len(self.networks) > 1:
-            raise QubolearnError(f"{len(self.networks)} runs; this figure shows QUBOs of one run, give one folder")
-        return self.networks[0]
-
-
-def _answer(problem: Problem, network: nn.Module, solver: Solver, p: Tensor) -> Tensor:
-    return problem.decode(solve_instances(network, p, solver)[0])
-
-
-def seeded(spec: str, seed: int) -> Solver:
-    """The solver of a spec; one that draws random numbers and has no seed of its own gets this one."""
-    solver: Any = make_solver(spec)
-    if is_dataclass(solver) and getattr(solver, "seed", 0) is None:
-        solver = replace(solver, seed=seed)  # type: ignore[type-var]
-    checked: Solver = solver
-    return checked
-
-
-def solver_label(spec: str) -> str:
-    """What a solver is called in figures; simulations say so.
-
-    >>> solver_label("neal:reads=1000,sweeps=10"), solver_label("quantum")
-    ('SA (neal), 10 sweeps', 'simulated QA')
-    """
-    name, _, options = spec.partition(":")
-    sweeps = [option.partition("=")[2] for option in options.split(",") if option.startswith("sweeps=")]
-    return ", ".join([LABELS.get(name, name), *(f"{count} sweeps" for count in sweeps)])
 
 
 def matches(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
@@ -129,7 +64,7 @@ def matches(model: Model, solvers: Sequence[str], instances: int, seed: int) -> 
 
 def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
     """Clouds before and after alignment: in 2D a column each, in 3D a row each, with all stages."""
-    aligned = _aligned(model, solvers, instances, seed)
+    aligned = aligned_clouds(model, solvers[0], instances, seed)
     cases = [aligned.panels(index) for index in range(len(aligned.error))]
     picture = draw_panels(_arranged(cases), f"test instances of {model.problem.name}, {solver_label(solvers[0])}")
     return Drawn({"cases": [aligned.numbers(index) for index in range(len(cases))]}, picture)
@@ -158,100 +93,25 @@ def failures(model: Model, solvers: Sequence[str], instances: int, seed: int) ->
 
 def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
     """How large errors are with each solver, all on the same instances: degrees, or wrong nodes of a matching."""
-    problem = model.problem
-    data = problem.sample(instances, stream(seed, "test"), "test")
-    nodes = isinstance(problem, (RandGraph, Willow))
-    values = {}
-    for spec in solvers:
-        answer = model.answers(data.p, seeded(spec, seed))
-        score = (answer != data.answer).sum(-1) if nodes else problem.score(answer, data.answer)[problem.metric]
-        values[spec] = score.double()
-    largest = max(float(value.max()) for value in values.values())
-    bins = data.answer.shape[1] + 1 if nodes else BINS
-    edges = torch.arange(bins + 1) - 0.5 if nodes else torch.linspace(0, max(largest, 1e-6), bins + 1)
-    edges = edges.double()
-    shares = {spec: torch.histogram(value, edges).hist / len(value) for spec, value in values.items()}
-    xlabel = "wrongly matched nodes" if nodes else f"error in {problem.metric}"
-    picture = _draw_errors(shares, values, edges, xlabel, f"{problem.name}, the same {instances} test instances")
-    summary = {
-        spec: {
-            "label": solver_label(spec),
-            "mean": value.mean().item(),
-            "median": value.median().item(),
-            "shares": shares[spec].tolist(),
-        }
-        for spec, value in values.items()
-    }
-    return Drawn({"error": xlabel, "edges": edges.tolist(), "solvers": summary}, picture)
+    numbers = error_histograms(model, solvers, instances, seed)
+    return Drawn(numbers, _draw_errors(numbers, f"{model.problem.name}, the same {instances} test instances"))
 
 
-def _draw_errors(
-    shares: Mapping[str, Tensor], values: Mapping[str, Tensor], edges: Tensor, xlabel: str, title: str
-) -> Figure:
+def _draw_errors(numbers: Mapping[str, Any], title: str) -> Figure:
     made, (axis,) = figure(1, width=6.4, height=3.2)
-    width = (edges[1] - edges[0]).item()
-    bar = 0.85 * width / len(shares)
-    for index, (spec, share) in enumerate(shares.items()):
-        places = (edges[:-1] + width / 2 + (index - (len(shares) - 1) / 2) * bar).tolist()
-        label = f"{solver_label(spec)}: mean {values[spec].mean():.2f}, median {values[spec].median():.2f}"
+    edges, rows = numbers["edges"], list(numbers["solvers"].values())
+    width = edges[1] - edges[0]
+    bar = 0.85 * width / len(rows)
+    for index, row in enumerate(rows):
+        places = [edge + width / 2 + (index - (len(rows) - 1) / 2) * bar for edge in edges[:-1]]
+        label = f"{row['label']}: mean {row['mean']:.2f}, median {row['median']:.2f}"
         style: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "hatch": HATCHES[index % len(HATCHES)]}
-        axis.bar(places, (100 * share).tolist(), bar, label=label, edgecolor="white", linewidth=0.3, **style)
-    axis.set(xlabel=xlabel, ylabel="instances in %", title=title)
+        shares = [100 * share for share in row["shares"]]
+        axis.bar(places, shares, bar, label=label, edgecolor="white", linewidth=0.3, **style)
+    axis.set(xlabel=numbers["error"], ylabel="instances in %", title=title)
     axis.title.set_fontsize(9)
     axis.legend(fontsize=7)
     return made
-
-
-@dataclass(frozen=True)
-class _Aligned:
-    """Clouds that were aligned, in 2D or 3D."""
-
-    turn: Tensor  # [batch], degrees between the clouds before
-    error: Tensor  # [batch], degrees between the answer and the truth
-    template: Tensor  # [batch, ...], which tells shapes apart
-    panels: Callable[[int], Sequence[Panel]]  # of one case: the clouds at first, ..., at last
-
-    def numbers(self, index: int) -> dict[str, float]:
-        """One case in numbers."""
-        first, *_, last = self.panels(index)
-        return {
-            "turn_degrees": self.turn[index].item(),
-            "error_degrees": self.error[index].item(),
-            "misfit_before": misfit(first.template, first.reference),
-            "misfit_after": misfit(last.template, last.reference),
-        }
-
-
-def _aligned(model: Model, solvers: Sequence[str], instances: int, seed: int) -> _Aligned:
-    problem, solver = model.problem, seeded(solvers[0], seed)
-    generator = stream(seed, "figure")
-    if isinstance(problem, PointSet):
-        pairs = problem.pairs("test")
-        rows = torch.randperm(len(pairs.angle), generator=generator)[:instances]
-        pairs = CloudPairs(*(tensor[rows] for tensor in pairs))
-        p = torch.cat([problem.describe(*_real_points(pairs, index)) for index in range(len(rows))])
-        angle = model.answers(p, solver)
-        error = problem.score(angle, pairs.angle)["degrees"]
-        planar = lambda index: planar_panels(pairs, index, angle[index])  # noqa: E731
-        return _Aligned(torch.rad2deg(pairs.angle), error, pairs.template, planar)
-    if isinstance(problem, Rotation) and problem.stage == "all":
-        clouds = problem.clouds(instances, generator, "test")
-        angles = model.answers(problem.describe(clouds.template, clouds.reference), solver)
-        error = problem.score(angles, clouds.angles)["degrees"]
-        turn = problem.score(torch.zeros_like(clouds.angles), clouds.angles)["degrees"]
-        spatial = lambda index: spatial_panels(clouds, index, angles[index], len(model.networks) > 1)  # noqa: E731
-        return _Aligned(turn, error, clouds.template, spatial)
-    if isinstance(problem, Rotation):
-        raise QubolearnError(f"a run of stage {problem.stage} alone aligns nothing; give three: {', '.join(STAGES)}")
-    raise QubolearnError(f"a run of {problem.name} has no clouds to align; give one of pointset or rotation")
-
-
-def _real_points(pairs: CloudPairs, index: int) -> tuple[Tensor, Tensor]:
-    """Template and reference of one pair without what fills them up, ``[1, m, 2]`` and ``[1, n, 2]``."""
-    return (
-        pairs.template[index : index + 1, : pairs.template_counts[index]],
-        pairs.reference[index : index + 1, : pairs.reference_counts[index]],
-    )
 
 
 def _arranged(cases: Sequence[Sequence[Panel]]) -> Sequence[Sequence[Panel]]:
@@ -261,18 +121,14 @@ def _arranged(cases: Sequence[Sequence[Panel]]) -> Sequence[Sequence[Panel]]:
 
 def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
     """The worst instance of each of the worst shapes."""
-    aligned = _aligned(model, solvers, instances, seed)
-    shape = torch.unique(aligned.template.flatten(1), dim=0, return_inverse=True)[1]
-    worst: dict[int, int] = {}  # shape -> its worst instance
-    for index in aligned.error.argsort(descending=True).tolist():
-        worst.setdefault(int(shape[index]), index)
-    chosen = list(worst.values())[:WORST]
+    aligned = aligned_clouds(model, solvers[0], instances, seed)
+    chosen = worst_of_each_shape(aligned, WORST)
     cases = []
     for index in chosen:
         first, *_, last = aligned.panels(index)
         title = f"{last.title}\nmisfit {100 * misfit(last.template, last.reference):.1f} % of the extent"
         cases.append((first, last._replace(title=title)))
-    title = f"{model.problem.name}, {solver_label(solvers[0])}: the worst shapes of {len(shape)} test instances"
+    title = f"{model.problem.name}, {solver_label(solvers[0])}: the worst shapes of {len(aligned.error)} test instances"
     by_turn = {}
     for low in range(0, int(aligned.turn.max()) + 1, INTERVAL_DEGREES):
         inside = (aligned.turn >= low) & (aligned.turn < low + INTERVAL_DEGREES)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.experiments.figures import Drawn, Model, seeded, solver_label
+from qubolearn.experiments.answers import Model, seeded, solver_label
+from qubolearn.experiments.figures import Drawn
 from qubolearn.plots import BLUE, RED, figure
 from qubolearn.qubo import energies as qubo_energies
 from qubolearn.qubo import to_bqm, upper_triangular
@@ -25,7 +26,7 @@ from qubolearn.solvers.seeds import instance_seeds
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["all_reads", "energies", "second_best", "second_lowest"]
+__all__ = ["all_reads", "energies", "energy_histograms", "second_best", "second_lowest"]
 
 #: Bits up to which exhaustive search says what the two lowest energies truly are.
 EXACT_BITS = 24
@@ -62,7 +63,7 @@ def second_lowest(A: Tensor, reads: Tensor) -> float | None:
     return qubo_energies(A[None].double(), states[None])[0].sort().values[1].item()
 
 
-def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
+def energy_histograms(model: Model, solvers: Sequence[str], instances: int, seed: int) -> dict[str, Any]:
     """Histograms of the energies that samplers read on one QUBO: that of the last of ``instances``."""
     A = _qubos(model, instances, seed)[-1:]
     reads = {spec: all_reads(seeded(spec, seed), A) for spec in solvers}
@@ -83,12 +84,14 @@ def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) ->
         for spec, value in energy.items()
     }
     two = None if exact is None else exact[0].tolist()
-    return Drawn(
-        {"instance": instances - 1, "two_lowest": two, "edges": edges.tolist(), "solvers": rows},
-        _draw_energies(
-            rows, edges.tolist(), two, f"{model.problem.name}: energies read on one QUBO of {A.shape[1]} bits"
-        ),
-    )
+    return {"instance": instances - 1, "two_lowest": two, "edges": edges.tolist(), "solvers": rows}
+
+
+def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
+    """The histograms, drawn."""
+    numbers = energy_histograms(model, solvers, instances, seed)
+    title = f"{model.problem.name}: energies read on one QUBO of {model.problem.bits} bits"
+    return Drawn(numbers, _draw_energies(numbers["solvers"], numbers["edges"], numbers["two_lowest"], title))
 
 
 def _edges(energy: Sequence[Tensor]) -> Tensor:

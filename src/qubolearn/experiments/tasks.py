@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-import torch
-
 from qubolearn.baselines import evaluate_baseline
 from qubolearn.baselines.qgm import qgm
 from qubolearn.config import preset
+from qubolearn.embedding import Chip, embed_report, find_tiles
 from qubolearn.evaluation import Evaluation, evaluate
-from qubolearn.networks import QuboNetwork
-from qubolearn.problems import Problem, make_problem
+from qubolearn.experiments.figure_tasks import FIGURE_TASKS
+from qubolearn.experiments.sampler_figures import second_best
+from qubolearn.experiments.trained import device, trained, trained_model
+from qubolearn.problems import make_problem
 from qubolearn.problems.rotation import STAGES, Rotation
 from qubolearn.randomness import stream
 from qubolearn.solvers import make_solver
 from qubolearn.staged import evaluate_stages
-from qubolearn.training import train
+from qubolearn.topologies import topology
 
 __all__ = ["TASKS", "spelled_out"]
 
@@ -37,11 +37,11 @@ def train_and_evaluate(
 ) -> dict[str, Any]:
     """Train one network, then score it on unseen instances under each of the tests."""
     made = make_problem(**problem)
-    network, seconds = _trained(made, protocol, seed, overrides)
-    metrics: dict[str, Any] = {"training_seconds": seconds, "device": _device().type}
+    network, seconds = trained(made, protocol, seed, overrides)
+    metrics: dict[str, Any] = {"training_seconds": seconds, "device": device().type}
     for test in tests:
         changed = replace(made, **test.get("set", {}))  # type: ignore[type-var]
-        found = evaluate(network, changed, _solver(test), test.get("instances", instances), seed, device=_device())
+        found = evaluate(network, changed, _solver(test), test.get("instances", instances), seed, device=device())
         metrics[test["label"]] = _plain(found)
     return metrics
 
@@ -58,15 +58,13 @@ def train_stages(
     whole = make_problem(**problem)
     assert isinstance(whole, Rotation)
     stages = [replace(whole, stage=stage) for stage in STAGES]
-    trained = [_trained(stage, protocol, seed, overrides) for stage in stages]
-    metrics: dict[str, Any] = {"training_seconds": sum(s for _, s in trained), "device": _device().type}
+    trained = [trained(stage, protocol, seed, overrides) for stage in stages]
+    metrics: dict[str, Any] = {"training_seconds": sum(s for _, s in trained), "device": device().type}
     for test in tests:
         changed = [replace(stage, **test.get("set", {})) for stage in stages]
         networks = [network for network, _ in trained]
         count = test.get("instances", instances)
-        metrics[test["label"]] = _plain(
-            evaluate_stages(networks, changed, _solver(test), count, seed, device=_device())
-        )
+        metrics[test["label"]] = _plain(evaluate_stages(networks, changed, _solver(test), count, seed, device=device()))
     return metrics
 
 
@@ -94,6 +92,37 @@ def qgm_success(seed: int, variant: str, k: int, solver: str, instances: int = 1
     return {"quantum": {**found, "source": solution.info["source"], "qubits": made.A.shape[1]}}
 
 
+def second_best_energies(
+    seed: int,
+    problem: Mapping[str, Any],
+    protocol: str,
+    overrides: Mapping[str, Any],
+    solvers: Mapping[str, str],
+    instances: int = 141,
+) -> dict[str, Any]:
+    """Second-best energies that samplers (name -> solver) read, as a share of the first one's: mean and deviation."""
+    model, seconds = trained_model(seed, problem, protocol, overrides)
+    found = second_best(model, list(solvers.values()), instances, seed).numbers["solvers"]
+    shares = {}
+    for name, spec in solvers.items():
+        row = found[spec]
+        if row["instances"]:
+            count = {"instances": row["instances"]}
+            shares[name] = {"relative": row["mean"] / 100, "deviation": row["std"] / 100, **count}
+    return {"training_seconds": seconds, **shares}
+
+
+def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int) -> dict[str, Any]:
+    """What QUBOs of so many bits cost on a chip: logical and physical qubits, and the longest chain.
+
+    Of the shortest embedding that was found, which is the one to use; ``report`` has means over embeddings, too.
+    """
+    wanted = topology(pattern, bits)
+    chains = [len(chain) for chain in find_tiles(bits, wanted.couplers, Chip.ideal(chip, size)).tiles[0]]
+    report = asdict(embed_report(wanted, chip, size))
+    return {"embedding": {"logical": bits, "physical": sum(chains), "chain": max(chains), "report": report}}
+
+
 def spelled_out(options: Mapping[str, Any]) -> dict[str, Any]:
     """What the options of a job leave to presets and defaults: every option of its problem and of its training."""
     if "problem" not in options:
@@ -105,22 +134,8 @@ def spelled_out(options: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def _solver(test: Mapping[str, Any]) -> Any:
     return make_solver(test.get("solver", "exhaustive"))
-
-
-def _trained(
-    problem: Problem, protocol: str, seed: int, overrides: Mapping[str, Any] | None
-) -> tuple[QuboNetwork, float]:
-    began = time.perf_counter()
-    network = train(problem, preset(protocol, problem, seed=seed, **(overrides or {})), device=_device())
-    if _device().type == "cuda":
-        torch.cuda.synchronize()
-    return network, round(time.perf_counter() - began, 3)
 
 
 def _plain(found: Evaluation) -> dict[str, Any]:
@@ -133,4 +148,7 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "stages": train_stages,
     "baseline": baseline,
     "qgm": qgm_success,
+    "second-best": second_best_energies,
+    "qubits": count_qubits,
+    **FIGURE_TASKS,
 }

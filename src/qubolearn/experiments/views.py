@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from qubolearn.experiments.jobs import Job, Outcome
 
-__all__ = ["Cell", "Place", "Places", "Unit", "View", "by_job", "conditions"]
+__all__ = ["Cell", "Place", "Places", "Unit", "View", "by_job", "chosen_columns", "conditions"]
 
 Unit = Literal["%", "degrees", "qubits"]
 DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 1}
@@ -27,12 +27,12 @@ class Place(NamedTuple):
 Places = Callable[[Job], Iterable[Place]]
 
 
-def by_job(label: str = "exhaustive") -> Places:
-    """One cell per job, in its own row and column."""
-    return lambda job: [Place(job.row, job.column, label)]
+def by_job(*labels: str) -> Places:
+    """One cell per job, in its own row and column; of these tests, whichever it has."""
+    return lambda job: [Place(job.row, job.column, label) for label in labels]
 
 
-PLAIN = by_job()
+PLAIN = by_job("exhaustive")
 
 
 def conditions(row: str, shown: Mapping[str, str], always: Collection[str] = ()) -> Places:
@@ -47,6 +47,11 @@ def conditions(row: str, shown: Mapping[str, str], always: Collection[str] = ())
         return [Place(name, job.column, label) for name, label in shown.items()]
 
     return places
+
+
+def chosen_columns(shown: Mapping[str, tuple[str, str]]) -> Places:
+    """Some columns of jobs under other names: column -> (shown name, label of the test)."""
+    return lambda job: [Place(job.row, *shown[job.column])] if job.column in shown else []
 
 
 @dataclass(frozen=True)

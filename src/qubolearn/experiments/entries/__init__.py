@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qubolearn.errors import unknown_name
-from qubolearn.experiments.entries import graphs, pointset, rotation
+from qubolearn.experiments.entries import annealers, graphs, pointset, rotation
 from qubolearn.experiments.entries.contract import Entry
 
 __all__ = ["ENTRIES", "Entry", "entry"]
 
-ENTRIES: Mapping[str, Entry] = {**graphs.ENTRIES, **pointset.ENTRIES, **rotation.ENTRIES}
+ENTRIES: Mapping[str, Entry] = {**graphs.ENTRIES, **annealers.ENTRIES, **pointset.ENTRIES, **rotation.ENTRIES}
 
 
 def entry(name: str) -> Entry:

@@ -1,120 +1,99 @@
-"""Graph matching: RandGraph at the paper's sizes and beyond, Willow, annealers."""
+"""Graph matching: RandGraph at the paper's sizes and beyond, and Willow."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from qubolearn.config import PROBLEM_OPTIONS
-from qubolearn.experiments.entries.contract import METHODS, SIZES, Entry
+from qubolearn.experiments.entries.contract import ABLATIONS, METHODS, SIZES, Entry, ablation_columns, over_seeds
 from qubolearn.experiments.jobs import Job
 from qubolearn.experiments.views import View, by_job
 
 __all__ = ["ENTRIES"]
 
+FOUR: Mapping[str, Any] = {"name": "randgraph", "k": 4}
+#: At these sizes annealing finds what exhaustive search finds, at many times the cost.
+EXACT = {"solver": "exhaustive"}
 
-def general_baselines(item: str, problem: Mapping[str, Any], quick_epochs: int) -> Callable[[int, bool], list[Job]]:
-    """quant, diag and pure at the paper's four sizes, under the paper's protocol and ours."""
 
-    def jobs(seeds: int, quick: bool) -> list[Job]:
-        made = []
-        for layers, hidden in SIZES[-1:] if quick else SIZES:
-            for protocol in ("paper", "best"):
-                for method in METHODS:
-                    overrides: dict[str, Any] = {"method": method, "layers": layers, "hidden": hidden}
-                    if protocol == "paper":
-                        # At these sizes annealing finds what exhaustive search finds, at many times the cost.
-                        overrides["solver"] = "exhaustive"
-                    if quick:
-                        overrides["epochs"] = quick_epochs
-                    options = {"problem": problem, "protocol": protocol, "overrides": overrides}
-                    row, column = f"L{layers} H{hidden}", f"{method}, {protocol}"
-                    made += [Job(item, row, column, seed, "train", options) for seed in range(seeds)]
-        return made
-
-    return jobs
+def general_baselines(seeds: int, quick: bool) -> list[Job]:
+    """quant, diag and pure at the paper's four sizes, under the paper's protocol and ours; its loss without parts."""
+    made: list[Job] = []
+    for layers, hidden in SIZES[-1:] if quick else SIZES:
+        row = f"L{layers} H{hidden}"
+        short = {"epochs": 5} if quick else {}
+        for protocol in ("paper", "best"):
+            for method in METHODS:
+                overrides: dict[str, Any] = {"method": method, "layers": layers, "hidden": hidden}
+                overrides |= (EXACT if protocol == "paper" else {}) | short
+                column = f"{method}, {protocol}"
+                options: dict[str, Any] = {"protocol": protocol, "overrides": overrides}
+                made += over_seeds(seeds, "randgraph", row, column, "train", problem=FOUR, **options)
+        for column, without in ABLATIONS.items():
+            overrides = {"layers": layers, "hidden": hidden, **EXACT, **without, **short}
+            options = {"protocol": "paper", "overrides": overrides, "tests": [{"label": "ablation"}]}
+            made += over_seeds(seeds, "randgraph", row, column, "train", problem=FOUR, **options)
+    return made
 
 
 def graphs_at_scale(seeds: int, quick: bool) -> list[Job]:
-    """RandGraph beyond the paper: k = 4 ... 8 under the best presets, one bit per physical qubit."""
-    made = []
+    """RandGraph beyond the paper: k = 4 ... 8 and 10 under the best presets, one bit per physical qubit."""
+    made: list[Job] = []
     for k in (4, 5) if quick else (4, 5, 6, 7, 8):
         for method in METHODS:
             overrides: dict[str, Any] = {"method": method} | ({"epochs": 3} if quick else {})
             options = {"problem": {"name": "randgraph", "k": k}, "protocol": "best", "overrides": overrides}
-            made += [Job("randgraph-scale", f"k={k}", method, seed, "train", options) for seed in range(seeds)]
-    return made
-
-
-def success_probabilities(seeds: int, quick: bool) -> list[Job]:
-    """One simulated quantum anneal with control errors: ours against QGM's QUBOs (20 qubits at most on a CPU)."""
-    made = []
-    for k in (4,) if quick else (4, 5):
-        tests = [{"label": "quantum", "solver": "quantum:seed=0", "instances": 20 if quick else 141}]
-        overrides = {"epochs": 3} if quick else {}
-        problem = {"name": "randgraph", "k": k}
-        ours = {"problem": problem, "protocol": "best", "overrides": overrides, "tests": tests}
-        made += [Job("success", f"k={k}", "ours", seed, "train", ours) for seed in range(seeds)]
-        for variant in ("inserted", "baseline", "row-wise") if k == 4 else ("inserted",):
-            options = {"variant": variant, "k": k, "solver": "quantum:seed=0", "instances": 4 if quick else 141}
-            made += [Job("success", f"k={k}", f"QGM {variant}", seed, "qgm", options) for seed in range(seeds)]
-    return made
-
-
-def training_solvers(seeds: int, quick: bool) -> list[Job]:
-    """The paper's loss trained through exact search, annealing and simulated quantum annealing."""
-    made = []
-    for solver in ("exhaustive", "annealing", "quantum"):
-        overrides = {"solver": solver, "epochs": 1 if quick else 25, "instances": 141 if quick else 5640}
-        options = {"problem": {"name": "randgraph", "k": 4}, "protocol": "paper", "overrides": overrides}
-        row = "k=4, L5 H78, 25 epochs"
-        made += [Job("training-solver", row, solver, seed, "train", options) for seed in range(seeds)]
-    return made
+            made += over_seeds(seeds, "randgraph-scale", f"k={k}", method, "train", **options)
+    # 40 bits are beyond exhaustive search.
+    sampled = [{"label": "annealing", "solver": "annealing:seed=0", "instances": 100 if quick else 2000}]
+    short = {"epochs": 1, "instances": 1410, "validation": 20} if quick else {}
+    ten = {"problem": {"name": "randgraph", "k": 10}, "protocol": "best", "overrides": short}
+    return made + over_seeds(seeds, "randgraph-scale", "k=10", "quant", "train", **ten, tests=sampled)
 
 
 def willow(seeds: int, quick: bool) -> list[Job]:
     """Willow: quant, diag and pure on real images, and Direct on the same W."""
-    made = []
+    made: list[Job] = []
     plain = {"name": "willow", "k": 4}
     for protocol in ("paper", "best"):
         problem = {**plain, **PROBLEM_OPTIONS[protocol].get("willow", {})}
         for method in METHODS:
-            overrides: dict[str, Any] = {"method": method}
-            if protocol == "paper":
-                overrides["solver"] = "exhaustive"
+            overrides: dict[str, Any] = {"method": method} | (EXACT if protocol == "paper" else {})
             if quick:
                 overrides["epochs"] = 2
             options = {"problem": problem, "protocol": protocol, "overrides": overrides}
-            made += [Job("willow", f"k=4, {protocol}", method, seed, "train", options) for seed in range(seeds)]
-    direct = {"method": "direct", "problem": plain}
-    made += [Job("willow", "k=4, best", "direct", seed, "baseline", direct) for seed in range(seeds)]
-    return made
+            made += over_seeds(seeds, "willow", f"k=4, {protocol}", method, "train", **options)
+    return made + over_seeds(seeds, "willow", "k=4, best", "direct", "baseline", method="direct", problem=plain)
 
 
 ENTRIES: Mapping[str, Entry] = {
     "randgraph": Entry(
-        "RandGraph k=4, 8 Chimera qubits: accuracy before projection",
-        "Table 1a",
-        general_baselines("randgraph", {"name": "randgraph", "k": 4}, quick_epochs=5),
-        (View("randgraph", "Accuracy before projection", ("accuracy",)),),
+        "RandGraph k=4, 8 Chimera qubits: accuracy before projection, and the paper's loss without its parts",
+        "Tables 1a, 4a",
+        general_baselines,
+        (
+            View("randgraph", "Accuracy before projection", ("accuracy",)),
+            View(
+                "ablation-randgraph",
+                "The paper's loss without its parts, under the paper's protocol: accuracy before projection",
+                ("accuracy",),
+                places=ablation_columns("quant, paper", "exhaustive", "quant, best"),
+            ),
+        ),
     ),
     "randgraph-scale": Entry(
         "RandGraph beyond the paper: accuracy before projection, one bit per physical qubit",
         "",
         graphs_at_scale,
-        (View("randgraph-scale", "Accuracy before projection", ("accuracy",)),),
-    ),
-    "success": Entry(
-        "Probability that one simulated quantum anneal with control errors finds the solution",
-        "Table 7",
-        success_probabilities,
-        (View("success", "Success probability of one anneal", ("success_probability",), places=by_job("quantum")),),
-    ),
-    "training-solver": Entry(
-        "The paper's loss trained through three solvers: accuracy before projection, at k=4",
-        "Table 4",
-        training_solvers,
-        (View("training-solver", "Accuracy before projection", ("accuracy",)),),
+        (
+            View(
+                "randgraph-scale",
+                "Accuracy before projection; k=10 (40 bits) is solved by annealing",
+                ("accuracy",),
+                places=by_job("exhaustive", "annealing"),
+            ),
+        ),
     ),
     "willow": Entry(
         "Willow k=4, 8 Chimera qubits: accuracy before projection on unseen images",

@@ -1,0 +1,48 @@
+"""Training as a part of a job: a network, or one per stage of a rotation, and the seconds that it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from qubolearn.config import preset
+from qubolearn.experiments.answers import Model
+from qubolearn.networks import QuboNetwork
+from qubolearn.problems import Problem, make_problem
+from qubolearn.problems.rotation import STAGES, Rotation
+from qubolearn.training import train
+
+__all__ = ["device", "trained", "trained_model"]
+
+
+def device() -> torch.device:
+    """Where jobs train."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def trained(
+    problem: Problem, protocol: str, seed: int, overrides: Mapping[str, Any] | None = None
+) -> tuple[QuboNetwork, float]:
+    """A network and its seconds of training."""
+    began = time.perf_counter()
+    network = train(problem, preset(protocol, problem, seed=seed, **(overrides or {})), device=device())
+    if device().type == "cuda":
+        torch.cuda.synchronize()
+    return network, round(time.perf_counter() - began, 3)
+
+
+def trained_model(
+    seed: int, problem: Mapping[str, Any], protocol: str, overrides: Mapping[str, Any] | None = None
+) -> tuple[Model, float]:
+    """A model on the CPU that answers instances, with a network for each stage of a rotation."""
+    whole = make_problem(**problem)
+    stages: list[Problem] = [whole]
+    if isinstance(whole, Rotation):
+        stages = [replace(whole, stage=stage) for stage in STAGES]
+    made = [trained(stage, protocol, seed, overrides) for stage in stages]
+    networks = tuple(network.cpu() for network, _ in made)
+    return Model(whole, tuple(stages), networks), sum(seconds for _, seconds in made)
