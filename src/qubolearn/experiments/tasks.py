@@ -58,11 +58,10 @@ def train_stages(
     whole = make_problem(**problem)
     assert isinstance(whole, Rotation)
     stages = [replace(whole, stage=stage) for stage in STAGES]
-    trained = [trained(stage, protocol, seed, overrides) for stage in stages]
-    metrics: dict[str, Any] = {"training_seconds": sum(s for _, s in trained), "device": device().type}
+    networks, times = zip(*(trained(stage, protocol, seed, overrides) for stage in stages), strict=True)
+    metrics: dict[str, Any] = {"training_seconds": sum(times), "device": device().type}
     for test in tests:
         changed = [replace(stage, **test.get("set", {})) for stage in stages]
-        networks = [network for network, _ in trained]
         count = test.get("instances", instances)
         metrics[test["label"]] = _plain(evaluate_stages(networks, changed, _solver(test), count, seed, device=device()))
     return metrics

@@ -35,14 +35,15 @@ def by_job(*labels: str) -> Places:
 PLAIN = by_job("exhaustive")
 
 
-def conditions(row: str, shown: Mapping[str, str], always: Collection[str] = ()) -> Places:
+def conditions(row: str, shown: Mapping[str, str], always: Collection[str] = (), only: Collection[str] = ()) -> Places:
     """One row per test condition, of the jobs of one row: shown name -> label of the test.
 
-    Columns in ``always`` belong to every row of jobs: methods that know no network.
+    Columns in ``always`` belong to every row of jobs: methods that know no network. Where ``only`` is given, there are
+    no others.
     """
 
     def places(job: Job) -> Iterable[Place]:
-        if job.row != row and job.column not in always:
+        if (job.row != row and job.column not in always) or (only and job.column not in only):
             return []
         return [Place(name, job.column, label) for name, label in shown.items()]
 

@@ -27,13 +27,13 @@ def general_baselines(seeds: int, quick: bool) -> list[Job]:
             for method in METHODS:
                 overrides: dict[str, Any] = {"method": method, "layers": layers, "hidden": hidden}
                 overrides |= (EXACT if protocol == "paper" else {}) | short
-                column = f"{method}, {protocol}"
-                options: dict[str, Any] = {"protocol": protocol, "overrides": overrides}
-                made += over_seeds(seeds, "randgraph", row, column, "train", problem=FOUR, **options)
-        for column, without in ABLATIONS.items():
-            overrides = {"layers": layers, "hidden": hidden, **EXACT, **without, **short}
-            options = {"protocol": "paper", "overrides": overrides, "tests": [{"label": "ablation"}]}
-            made += over_seeds(seeds, "randgraph", row, column, "train", problem=FOUR, **options)
+                options: dict[str, Any] = {"problem": FOUR, "protocol": protocol, "overrides": overrides}
+                made += over_seeds(seeds, "randgraph", row, f"{method}, {protocol}", "train", **options)
+            for column, without in ABLATIONS.items() if protocol == "paper" else ():
+                overrides = {"layers": layers, "hidden": hidden, **EXACT, **without, **short}
+                options = {"problem": FOUR, "protocol": protocol, "overrides": overrides}
+                tests = [{"label": "ablation"}]
+                made += over_seeds(seeds, "randgraph", row, column, "train", **options, tests=tests)
     return made
 
 

@@ -44,15 +44,20 @@ def rotations(seeds: int, quick: bool) -> list[Job]:
     made: list[Job] = []
     for layers, hidden in SIZES[-1:] if quick else SIZES:
         row, size = f"L{layers} H{hidden}", {"layers": layers, "hidden": hidden}
+        for column, without in {"full": {}, **ABLATIONS}.items():
+            overrides: dict[str, Any] = {**size, **GAP, **without, **({"epochs": 1} if quick else {})}
+            options: dict[str, Any] = {
+                "problem": ours,
+                "protocol": "best",
+                "overrides": overrides,
+                "tests": [{"label": "ablation"}],
+            }
+            made += over_seeds(seeds, "rotation", row, column, "stages", **options)
         for method in METHODS:
-            overrides: dict[str, Any] = {"method": method, **size, **({"epochs": 1} if quick else {})}
+            overrides = {"method": method, **size, **({"epochs": 1} if quick else {})}
             own = every if (method, layers, hidden) == ("quant", 5, 78) else tests
             options = {"problem": ours, "protocol": "best", "overrides": overrides, "tests": own}
             made += over_seeds(seeds, "rotation", row, method, "stages", **options)
-        for column, without in {"full": {}, **ABLATIONS}.items():
-            overrides = {**size, **GAP, **without, **({"epochs": 1} if quick else {})}
-            options = {"problem": ours, "protocol": "best", "overrides": overrides, "tests": [{"label": "ablation"}]}
-            made += over_seeds(seeds, "rotation", row, column, "stages", **options)
     if not quick:
         plain = {"problem": PAPERS, "protocol": "best", "overrides": {}, "tests": tests}
         made += over_seeds(seeds, "rotation", "L5 H78", "quant, paper's p", "stages", **plain)
@@ -111,6 +116,7 @@ def alignment(seeds: int, quick: bool) -> list[Job]:
 _view = partial(View, metrics=("degrees", "degrees_median"), unit="degrees", better="lower")
 _rows = noise_rows(NOISE, "wrong matches")
 _clean, _noisy = (conditions(row, _rows, ("procrustes",)) for row in TRAINED)
+_by_solver = conditions("L5 H78", SOLVER_ROWS, only=("quant",))
 ENTRIES: Mapping[str, Entry] = {
     "rotation": Entry(
         "3D rotation in three stages of 5 bits: mean / median error in degrees on unseen shapes",
@@ -119,7 +125,7 @@ ENTRIES: Mapping[str, Entry] = {
         (
             _view("rotation", "By size of the network; the paper's protocol at the largest"),
             _view("rotation-noise", "With wrong matches, L5 H78", places=conditions("L5 H78", _rows)),
-            _view("rotation-solvers", "By solver at test time, L5 H78", places=conditions("L5 H78", SOLVER_ROWS)),
+            _view("rotation-solvers", "By solver at test time, L5 H78", places=_by_solver),
             _view(
                 "ablation-rotation",
                 "The paper's loss without its parts, on our inputs, 10 epochs of 51,200 instances per stage",
