@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from qubolearn.report.axes import short, ticks
 from qubolearn.report.compare import VERDICTS, Compared
@@ -12,7 +12,8 @@ from qubolearn.report.wording import many
 
 __all__ = ["dumbbells", "shares"]
 
-WIDTH, LEFT, RIGHT, STEP = 420.0, 112.0, 16.0, 26.0
+WIDTH, RIGHT, STEP = 360.0, 14.0, 24.0
+LETTER = 5.9  # width of a letter of a row's name
 
 
 def dumbbells(compared: Sequence[Compared], unit: str) -> Html | None:
@@ -24,19 +25,23 @@ def dumbbells(compared: Sequence[Compared], unit: str) -> Html | None:
     numbers += [n.mean + (n.spread or 0) for each in shown for n in (each.best, each.protocol) if n is not None]
     high = 100.0 if unit == "%" else 1.05 * max(numbers)
     height = STEP * len(shown) + 44
+    several = len({each.column for each in shown}) > 1
+    names = [f"{each.row}, {each.column}" if several else each.row for each in shown]
+    left = 16 + LETTER * max(map(len, names))
 
     def x(value: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * value / high, 1)
+        return round(left + (WIDTH - left - RIGHT) * value / high, 1)
 
     parts = []
     for value in ticks(0, high):
         parts.append(el("line", x1=x(value), x2=x(value), y1=6, y2=height - 38, class_="grid"))
         parts.append(el("text", short(value), x=x(value), y=height - 24, text_anchor="middle"))
-    middle = (LEFT + WIDTH - RIGHT) / 2
+    middle = (left + WIDTH - RIGHT) / 2
     parts.append(el("text", _axis(compared[0], unit), x=middle, y=height - 6, text_anchor="middle", class_="label"))
-    several = len({each.column for each in shown}) > 1
-    for index, each in enumerate(shown):
-        parts += _line(each, 6 + STEP * (index + 0.5), x, f"{each.row}, {each.column}" if several else each.row)
+    for index, (each, name) in enumerate(zip(shown, names, strict=True)):
+        y = 6 + STEP * (index + 0.5)
+        parts.append(el("text", name, x=left - 10, y=y + 4, text_anchor="end"))
+        parts += _line(each, y, x)
     words = "; ".join(f"{each.row}: paper {each.paper}, ours {each.ours.mean:.2f}" for each in shown if each.ours)
     key = el(
         "ul",
@@ -52,29 +57,25 @@ def dumbbells(compared: Sequence[Compared], unit: str) -> Html | None:
 
 def _axis(compared: Compared, unit: str) -> str:
     arrow = "more is better" if compared.table.better == "higher" else "less is better"
-    name = {"%": "%", "degrees": "degrees"}.get(unit, unit)
-    return f"{name} ({arrow})"
+    return f"{unit} ({arrow})"
 
 
-def _line(each: Compared, y: float, x: object, row: str) -> list[Html]:
-    assert callable(x)
-    place: Mapping[str, object] = {"cy": y}
-    parts = [el("text", row, x=LEFT - 10, y=y + 4, text_anchor="end")]
-    ours = each.ours
+def _line(each: Compared, y: float, x: Callable[[float], float]) -> list[Html]:
+    parts, ours = [], each.ours
     if ours is not None:
         parts.append(el("line", x1=x(float(each.paper)), x2=x(ours.mean), y1=y, y2=y, class_="bond"))
     if each.protocol is not None and each.protocol is not ours:
         tip = f"{each.row}, ours with the paper’s recipe: {each.protocol.mean:.2f}"
-        parts.append(el("circle", el("title", tip), cx=x(each.protocol.mean), **place, r=4, class_="recipe-dot"))
+        parts.append(el("circle", el("title", tip), cx=x(each.protocol.mean), cy=y, r=4, class_="recipe-dot"))
     tip = f"{each.row}, paper: {each.paper}"
-    parts.append(el("circle", el("title", tip), cx=x(float(each.paper)), **place, r=5, class_="paper-dot"))
+    parts.append(el("circle", el("title", tip), cx=x(float(each.paper)), cy=y, r=5, class_="paper-dot"))
     if ours is not None:
         around = f" ± {ours.spread:.2f}" if ours.spread is not None else ""
         tip = f"{each.row}, ours: {ours.mean:.2f}{around}"
         if ours.spread:
             low, high = x(max(0.0, ours.mean - ours.spread)), x(ours.mean + ours.spread)
             parts.append(el("line", x1=low, x2=high, y1=y, y2=y, class_="whisker"))
-        parts.append(el("circle", el("title", tip), cx=x(ours.mean), **place, r=5, class_="ours-dot"))
+        parts.append(el("circle", el("title", tip), cx=x(ours.mean), cy=y, r=5, class_="ours-dot"))
     return parts
 
 

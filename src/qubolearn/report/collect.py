@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from qubolearn.experiments.entries import ENTRIES, Entry
-from qubolearn.experiments.jobs import Outcome, Store
+from qubolearn.experiments.jobs import Job, Outcome, Store
 from qubolearn.experiments.views import Cell
 
 __all__ = ["Item", "Measured", "collect", "measured"]
@@ -33,6 +33,11 @@ class Item:
         """Names of the jobs without a record, each once for all its seeds."""
         gone = [outcome.job for outcome in self.outcomes if outcome.record is None]
         return list(dict.fromkeys(f"{job.row}, {job.column}" for job in gone))
+
+    @property
+    def errors(self) -> list[str]:
+        """What the failed jobs said, each once."""
+        return list(dict.fromkeys(outcome.error for outcome in self.outcomes if outcome.error))
 
     @property
     def seeds(self) -> list[int]:
@@ -65,9 +70,18 @@ def collect(results: Path, seeds: int, quick: bool) -> list[Item]:
     """Every entry with the records that the folder holds of its jobs."""
     store = Store(results)
     return [
-        Item(name, entry, tuple(Outcome(job, store.get(job)) for job in entry.jobs(seeds, quick)))
+        Item(name, entry, tuple(_outcome(store, job) for job in entry.jobs(seeds, quick)))
         for name, entry in ENTRIES.items()
     ]
+
+
+def _outcome(store: Store, job: Job) -> Outcome:
+    """The record of a job, or the first line of its log where it failed."""
+    record, log = store.get(job), store.log(job)
+    if record is not None or not log.is_file():
+        return Outcome(job, record)
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return Outcome(job, None, lines[0] if lines else "it failed without a word")
 
 
 def measured(items: Sequence[Item]) -> Measured:

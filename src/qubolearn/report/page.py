@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from qubolearn.report.charts import shares
 from qubolearn.report.collect import Item
-from qubolearn.report.comparison import scrolled
+from qubolearn.report.comparison import header, scrolled
 from qubolearn.report.markup import Html, el
 from qubolearn.report.sections import claim_list, claims_of, section
 from qubolearn.report.speed import Speed, total
@@ -115,6 +115,7 @@ def _summary(report: Report, summary: Summary) -> Html:
             f"{duration(3600 * summary.paper_hours)} in the paper, {duration(summary.seconds)} here, "
             f"for {many(summary.trainings, 'training')}",
         ),
+        _qubits(summary),
     ]
     return el(
         "section",
@@ -132,7 +133,8 @@ def _summary(report: Report, summary: Summary) -> Html:
         ),
         el(
             "p",
-            f"{summary.done} of {many(summary.jobs, 'job')} done with {many(summary.seeds, 'seed')}"
+            f"{summary.done} of {many(summary.jobs, 'job')} done, with {many(summary.seeds, 'seed')}: "
+            f"{duration(sum(item.seconds for item in report.items))} of computing in all"
             + (f", on {listed(list(summary.machines))}." if summary.machines else "."),
             class_="note",
         ),
@@ -141,14 +143,29 @@ def _summary(report: Report, summary: Summary) -> Html:
     )
 
 
+def _qubits(summary: Summary) -> Html:
+    """How many qubits the learned QUBOs need, and those of others; Diag has no couplings, so that it is no rival."""
+    title = "Physical qubits, ours and the next best"
+    lines, rivals = [], []
+    for problem, methods in summary.qubits.items():
+        words = [f"{method} {pair['ours']:.0f} (paper {pair['paper']:.0f})" for method, pair in methods.items()]
+        lines.append(f"{problem}: {', '.join(words)}")
+        others = [pair["ours"] for method, pair in methods.items() if method not in ("Ours", "Diag")]
+        if "Ours" in methods and others:
+            rivals.append((min(others) / methods["Ours"]["ours"], methods["Ours"]["ours"], min(others)))
+    if not rivals:
+        return _card(title, "not measured", "; ".join(lines))
+    _, ours, next_best = max(rivals)
+    return _card(title, f"{ours:.0f} and {next_best:.0f}", "; ".join(lines))
+
+
 def _card(title: str, number: str, text: str) -> Html:
     return el("div", el("h3", title), el("p", number, class_="big"), el("p", text), class_="card")
 
 
 def _overview(report: Report) -> Html:
-    heads = ("Item", "In the paper", "Jobs done", "Cells better", "Claims that hold", "Training")
     rows = [_overview_row(report, item) for item in report.items]
-    head = el("thead", el("tr", (el("th", head, scope="col") for head in heads)))
+    head = header("Item", "In the paper", "Jobs done#", "Cells better#", "Claims that hold#", "Training#")
     return el(
         "section",
         el("h2", "All items", id="title-items"),
@@ -176,8 +193,7 @@ def _overview_row(report: Report, item: Item) -> Html:
 
 
 def _times(report: Report, summary: Summary) -> Html:
-    heads = ("Problem", "In the paper", "Trainings", "Paper", "Ours", "Faster")
-    head = el("thead", el("tr", (el("th", head, scope="col") for head in heads)))
+    head = header("Problem", "In the paper", "Trainings#", "Paper#", "Ours#", "Faster#")
     rows = [_times_row(speed, speed.where) for speed in report.speeds]
     foot = el("tfoot", _times_row(total(report.speeds), ""))
     machines = f"Ours ran on {listed(list(summary.machines))}." if summary.machines else "Nothing ran yet."

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from qubolearn.experiments.jobs import Job
 from qubolearn.report.claims import Both, Checked, Pair
 from qubolearn.report.collect import Item
-from qubolearn.report.comparison import comparison, own_table, scrolled
+from qubolearn.report.comparison import comparison, header, own_table, scrolled
 from qubolearn.report.drawings import draw
 from qubolearn.report.markup import Html, el
 from qubolearn.report.summary import Report
@@ -63,17 +65,23 @@ def _views(report: Report, item: Item) -> list[Html]:
 
 
 def _figures(item: Item) -> list[Html]:
-    """The figures in the first record that has each label; other seeds look alike."""
-    parts = []
+    """The figures of each row and column; of several seeds, which look alike, the first."""
+    found: dict[tuple[str, str, str], tuple[Job, Mapping[str, Any]]] = {}
     for label in item.entry.figures:
         for outcome in item.outcomes:
             figure = (outcome.record or {}).get("metrics", {}).get(label, {}).get("figure")
             if figure is not None:
-                note = f"{figure.get('note', '')} {outcome.job.row}, {outcome.job.column}, seed {outcome.job.seed}."
-                panels = el("div", map(draw, figure["panels"]), class_="panels")
-                parts.append(el("h3", figure["title"]))
-                parts.append(el("div", panels, el("p", note.strip(), class_="note"), class_="figure"))
-    return parts
+                found.setdefault((label, outcome.job.row, outcome.job.column), (outcome.job, figure))
+    return [
+        el(
+            "div",
+            el("h3", figure["title"]),
+            el("div", map(draw, figure["panels"]), class_="panels"),
+            el("p", f"{figure.get('note', '')} {job.row}, {job.column}, seed {job.seed}.".strip(), class_="note"),
+            class_="figure",
+        )
+        for job, figure in found.values()
+    ]
 
 
 def _missing(item: Item) -> Html | None:
@@ -84,7 +92,8 @@ def _missing(item: Item) -> Html | None:
     of_all = f"{many(count, 'job')} of {len(item.outcomes)}"
     needs = f" They need the dataset {item.entry.data} in QUBOLEARN_DATA." if item.entry.data else ""
     names = "; ".join(gone[:6]) + (f"; and {len(gone) - 6} more" if len(gone) > 6 else "")
-    return el("p", el("strong", "Incomplete. "), f"No result yet of {of_all}: {names}.{needs}", class_="missing")
+    failed = [el("br"), "Failed: ", "; ".join(item.errors)] if item.errors else None
+    return el("p", el("strong", "Incomplete. "), f"No result of {of_all}: {names}.{needs}", failed, class_="missing")
 
 
 def _again(report: Report, item: Item) -> Html:
@@ -142,17 +151,24 @@ def _numbers(checked: Checked) -> Html:
         if not known:
             lines.append(el("li", f"{name}: no numbers"))
         elif len(pairs) == 1:
-            lines.append(el("li", f"{name}: {_against(known[0][1])}, {answer}"))
+            lines.append(el("li", f"{name}: {answer}, {_against(known[0][1])}"))
         else:
-            right = sum(bool(pair.ordered(both)) for pair, both in known)
-            gap = f", {len(pairs) - len(known)} not measured" if len(known) < len(pairs) else ""
-            lines.append(el("li", f"{name}: in {right} of {len(known)} comparisons{gap}, {answer}"))
+            lines.append(el("li", f"{name}: {answer}, {_tally(known, len(pairs))}"))
     details = el("details", el("summary", "The numbers"), _pair_table(checked)) if len(pairs) > 1 else None
     return el("div", el("ul", lines, class_="sources"), details)
 
 
+def _tally(known: Sequence[tuple[Pair, Both]], asked: int) -> str:
+    """'3 of 5 comparisons, 1 equal, 1 not measured'"""
+    right = sum(bool(pair.ordered(both)) for pair, both in known)
+    equal = sum(_same(both) and not pair.ordered(both) for pair, both in known)
+    words = [f"{right} of {many(asked, 'comparison')}"]
+    words += [f"{equal} equal"] if equal else []
+    words += [f"{asked - len(known)} not measured"] if len(known) < asked else []
+    return ", ".join(words)
+
+
 def _pair_table(checked: Checked) -> Html:
-    heads = ("Compared", "Paper", "Ours", "Ours, the paper’s recipe")
     rows = [
         el(
             "tr",
@@ -161,10 +177,8 @@ def _pair_table(checked: Checked) -> Html:
         )
         for pair in checked.pairs
     ]
-    head = el("thead", el("tr", (el("th", head, scope="col") for head in heads)))
-    return scrolled(
-        f"{checked.claim.text}: the number that should be better, against the other", head, el("tbody", rows)
-    )
+    caption = f"{checked.claim.text}: the number that should be better, against the other"
+    return scrolled(caption, header("Compared", "Paper#", "Ours#", "Ours, the paper’s recipe#"), el("tbody", rows))
 
 
 def _compared(pair: Pair) -> str:
@@ -180,7 +194,13 @@ def _compared(pair: Pair) -> str:
 def _verdict(pair: Pair, both: Both | None) -> str:
     if both is None:
         return "–"
-    return f"{_against(both)} {'✓ yes' if pair.ordered(both) else '✗ no'}"
+    answer = "✓ yes" if pair.ordered(both) else "= equal" if _same(both) else "✗ no"
+    return f"{_against(both)} {answer}"
+
+
+def _same(both: Both) -> bool:
+    """Equal as far as it is shown."""
+    return f"{both[0]:.4g}" == f"{both[1]:.4g}"
 
 
 def _against(both: Both) -> str:

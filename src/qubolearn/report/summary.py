@@ -27,6 +27,7 @@ class Summary:
     paper_hours: float
     seconds: float
     faster: float | None  # paper_hours / seconds
+    qubits: Mapping[str, Mapping[str, Mapping[str, float]]]  # problem -> method -> physical qubits: paper, ours
     machines: Sequence[str]
     jobs: int
     done: int
@@ -58,10 +59,20 @@ class Report:
             paper_hours=all_speeds.paper_hours,
             seconds=all_speeds.seconds,
             faster=all_speeds.ratio,
+            qubits=_qubits(self.compared),
             machines=sorted({machine for item in self.items for machine in item.machines}),
             jobs=sum(len(item.outcomes) for item in self.items),
             done=sum(len(item.records) for item in self.items),
         )
+
+
+def _qubits(compared: Sequence[Compared]) -> dict[str, dict[str, dict[str, float]]]:
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for each in compared:
+        if each.metric == "physical" and each.ours is not None:
+            both = {"paper": float(each.paper), "ours": each.ours.mean}
+            found.setdefault(each.row, {})[each.column] = both
+    return found
 
 
 def gather(results: Path, quick: bool, seeds: int) -> Report:

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 from qubolearn.report.markup import Html, el
 
-__all__ = ["badge", "duration", "listed", "many", "signed", "spread", "times"]
+__all__ = ["VERDICT_MARKS", "badge", "duration", "listed", "many", "signed", "spread", "times"]
 
-MARKS = {
+VERDICT_MARKS = {
     "better": "✓",
     "holds": "✓",
     "equal": "=",
@@ -22,7 +22,7 @@ MARKS = {
 def badge(verdict: str) -> Html:
     """A verdict with a mark, so that it can be read without its colour."""
     style = verdict.replace(" ", "-")
-    return el("span", el("span", MARKS[verdict], aria_hidden="true"), f" {verdict}", class_=f"badge {style}")
+    return el("span", el("span", VERDICT_MARKS[verdict], aria_hidden="true"), f" {verdict}", class_=f"badge {style}")
 
 
 def spread(mean: float | Decimal, deviation: float | Decimal | None, digits: int | None = None) -> str:
@@ -58,7 +58,7 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
     if whole < 10 * 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
+        return f"{whole // 3600} h {whole % 3600 // 60} min" if whole % 3600 >= 60 else f"{whole // 3600} h"
     return f"{seconds / 3600:,.0f} h"
 
 

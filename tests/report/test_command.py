@@ -1,0 +1,28 @@
+"""The command line of the report."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from qubolearn.cli import main
+
+
+def test_writes_the_page_and_prints_the_summary(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "page.html"
+    assert main(["report", "--results", str(results), "--seeds", "2", "--out", str(out), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert out.read_text().startswith("<!doctype html>")
+    assert printed["out"] == str(out)
+    assert printed["cells"]["better"] > 0
+    assert printed["done"] < printed["jobs"]
+
+
+def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = str(tmp_path / "nothing")
+    assert main(["report", "--results", missing]) == 2
+    assert capsys.readouterr().err == f"qubolearn: error: no folder {missing}; run: qubolearn reproduce all\n"
+    assert main(["report", "--results", str(tmp_path), "--seeds", "0"]) == 2
+    assert "--seeds 0; want at least 1" in capsys.readouterr().err
