@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
 from qubolearn.experiments import jobs as module
-from qubolearn.experiments.entries import ENTRIES
 from qubolearn.experiments.jobs import Job, Store, run_jobs
 
 
@@ -53,9 +51,3 @@ def test_records_carry_their_job_versions_and_machine(tmp_path: Path, calls: lis
     (outcome,) = run_jobs([job(3)], Store(tmp_path))
     assert outcome.record is not None
     assert {"job", "key", "metrics", "seconds", "versions", "machine"} <= outcome.record.keys()
-
-
-def test_quick_reproduction_runs_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "randgraph", "--quick", "--out", str(tmp_path), "--processes", "1"]) == 0
-    assert "L5 H78" in capsys.readouterr().out
-    assert len(list(tmp_path.rglob("*.json"))) == len(ENTRIES["randgraph"].jobs(1, True))

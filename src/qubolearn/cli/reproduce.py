@@ -85,23 +85,23 @@ def run(args: argparse.Namespace, output: Output) -> int:
     with stop_on_signals() as caught, GridProgress(output, jobs, engine) as progress:
         outcomes = run_jobs(jobs, store, engine, progress.watch, stop=lambda: bool(caught))
     failed = [outcome for outcome in outcomes if outcome.record is None]
-    output.result(
-        jobs=len(jobs),
-        done=len(outcomes) - len(failed),
-        failed=[{"job": o.job.name, "error": o.error, "log": str(store.log(o.job))} for o in failed],
-        missing_data=missing,
-        seconds=round(time.monotonic() - began, 1),
-        out=str(store.folder),
-        results=cells(grid, outcomes),
-    )
+    result: dict[str, Any] = {
+        "jobs": len(jobs),
+        "done": len(outcomes) - len(failed),
+        "failed": [{"job": o.job.name, "error": o.error, "log": str(store.log(o.job))} for o in failed],
+        "missing_data": missing,
+        "seconds": round(time.monotonic() - began, 1),
+        "out": str(store.folder),
+    }
+    tell_failures(failed, store, output)
     if len(outcomes) < len(jobs):
-        kept = f"stopped; {len(outcomes) - len(failed)} of {len(jobs)} jobs are done and kept in {store.folder}"
+        output.result(**result)
+        kept = f"stopped; {result['done']} of {len(jobs)} jobs are done and kept in {store.folder}"
         output.errors.print(f"{kept}; to go on, run the same command again", markup=False)
         return 128 + caught[0]
-    for name in grid:
-        tables = markdown(ENTRIES[name], [outcome for outcome in outcomes if outcome.job.item == name])
-        output.say(f"{ENTRIES[name].title}\n{tables}")
-    tell_failures(failed, store, output)
+    tables = show(grid, outcomes, output)
+    page = write_page(store, args.quick, seeds, output)
+    output.result(**result, report=page, results=tables)
     return 1 if failed else 0
 
 
@@ -165,16 +165,26 @@ def engine_of(args: argparse.Namespace, jobs: int) -> Engine:
     return LocalEngine(max(1, min(workers, jobs)), args.device)
 
 
-def cells(grid: Mapping[str, object], outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
-    """Table -> "row | column" -> values of each metric over the seeds."""
-    return {
-        view.name: {
-            f"{row} | {column}": cell.values
-            for (row, column), cell in view.cells([o for o in outcomes if o.job.item == name]).items()
-        }
-        for name in grid
-        for view in ENTRIES[name].views
-    }
+def show(grid: Mapping[str, object], outcomes: Sequence[Outcome], output: Output) -> dict[str, dict[str, Any]]:
+    """Print the tables; and as plain values: table -> "row | column" -> values of each metric over the seeds."""
+    plain = {}
+    for name in grid:
+        mine = [outcome for outcome in outcomes if outcome.job.item == name]
+        output.say(f"{ENTRIES[name].title}\n{markdown(ENTRIES[name], mine)}")
+        for view in ENTRIES[name].views:
+            cells = view.cells(mine).items()
+            plain[view.name] = {f"{row} | {column}": cell.values for (row, column), cell in cells}
+    return plain
+
+
+def write_page(store: Store, quick: bool, seeds: int, output: Output) -> str:
+    """The report of all results in the folder."""
+    from qubolearn.report import write_report
+
+    page = store.folder / "report.html"
+    write_report(store.folder, page, quick, seeds)
+    output.say(f"report: {page}")
+    return str(page)
 
 
 def tell_failures(failed: Sequence[Outcome], store: Store, output: Output) -> None:

@@ -1,0 +1,209 @@
+"""The command that reproduces everything: what it says, and that it goes on after any end."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import grids
+import pytest
+
+from qubolearn.cli import main, reproduce
+from qubolearn.errors import QubolearnError
+from qubolearn.experiments import jobs as jobs_module
+from qubolearn.experiments.entries import Entry
+from qubolearn.experiments.jobs import InThisProcess, Job, Outcome, Store, run_jobs
+from qubolearn.experiments.views import View
+
+SEEDS, WORKERS = 8, 2
+OPTIONS = ["reproduce", "tiny", "--seeds", str(SEEDS), "--processes", str(WORKERS), "--out"]
+COMMAND = [sys.executable, grids.__file__, *OPTIONS]
+
+
+def wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def records(folder: Path) -> dict[Path, int]:
+    """The finished jobs of the tiny grid, and when each was written."""
+    return {path: path.stat().st_mtime_ns for path in folder.glob("tiny/*.json")}
+
+
+def unchanged(kept: dict[Path, int], folder: Path) -> bool:
+    return {path: stamp for path, stamp in records(folder).items() if path in kept} == kept
+
+
+def processes(group: int) -> list[int]:
+    """The living processes of a group or session, zombies left out."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group, session = stat.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if group in (int(its_group), int(session)) and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """What the tiny grid finds in this process when nothing happens to it."""
+    folder = tmp_path_factory.mktemp("whole")
+    run_jobs(grids.trainings(SEEDS, False), Store(folder))
+    return grids.metrics(folder)
+
+
+def test_killed_twice_the_same_command_finishes(tmp_path: Path, uninterrupted: Mapping[str, Any]) -> None:
+    kept: dict[Path, int] = {}
+    for kill in (os.killpg, os.kill):  # the second time the parent only
+        with subprocess.Popen([*COMMAND, str(tmp_path)], start_new_session=True) as process:
+            wait_until(lambda: len(records(tmp_path)) >= len(kept) + 1)  # noqa: B023
+            kill(process.pid, signal.SIGKILL)
+            process.wait()
+            wait_until(lambda: not processes(process.pid), seconds=10.0)  # no worker outlives its parent
+        assert unchanged(kept, tmp_path)
+        kept = records(tmp_path)
+        assert len(kept) < SEEDS
+    again = subprocess.run([*COMMAND, str(tmp_path), "--json"], capture_output=True, check=True, timeout=120)
+    result = json.loads(again.stdout)
+    assert (result["jobs"], result["done"], result["failed"]) == (SEEDS, SEEDS, [])
+    assert unchanged(kept, tmp_path)
+    assert grids.metrics(tmp_path) == uninterrupted
+    assert Path(result["report"]).is_file()
+
+
+def test_sigterm_ends_the_jobs_and_says_how_to_go_on(tmp_path: Path) -> None:
+    with subprocess.Popen([*COMMAND, str(tmp_path)], start_new_session=True, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: len(records(tmp_path)) >= 1)
+        process.terminate()
+        said = process.communicate(timeout=20)[1].decode()
+    done = len(records(tmp_path))
+    assert process.returncode == 143
+    kept = f"stopped; {done} of {SEEDS} jobs are done and kept in {tmp_path}"
+    assert said == f"{kept}; to go on, run the same command again\n"
+    wait_until(lambda: not processes(process.pid), seconds=10.0)
+
+
+def test_control_c_in_a_terminal_shows_progress_before_and_the_cursor_after(tmp_path: Path) -> None:
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ |= {"TERM": "xterm", "COLUMNS": "120"}
+        os.execv(sys.executable, [*COMMAND, str(tmp_path)])
+    shown = bytearray()
+    while b" 1 done" not in shown:
+        shown += os.read(terminal, 65536)
+    os.write(terminal, b"\x03")  # what the key sends
+    with suppress(OSError):  # when the other side has closed
+        while got := os.read(terminal, 65536):
+            shown += got
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(terminal)
+    assert code == 130
+    text = shown.decode()
+    assert re.search(
+        rf"0 done, {WORKERS} running, {SEEDS - WORKERS} left, about \d+ (s|min): tiny L5 H16, quant, seed \d", text
+    )
+    assert "run the same command again" in text
+    assert "Traceback" not in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+
+
+@pytest.fixture
+def items(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three items in place of the paper's, which run in this process: well, lucky but for seed 1, and without data."""
+
+    def task(seed: int, **options: Any) -> dict[str, Any]:
+        if options.get("unlucky") and seed:
+            raise QubolearnError("bad\nluck")
+        return {"exhaustive": {"accuracy": 0.5}}
+
+    def entry(name: str, data: str = "", **options: Any) -> Entry:
+        def jobs(seeds: int, quick: bool) -> list[Job]:
+            return [Job(name, "row", "column", seed, "note", options) for seed in range(seeds)]
+
+        return Entry(f"About {name}", "Table 1", jobs, (View(name, "", ("accuracy",)),), data=data)
+
+    made = {"well": entry("well"), "unlucky": entry("unlucky", unlucky=True), "far": entry("far", "nowhere")}
+    monkeypatch.setitem(jobs_module.TASKS, "note", task)
+    monkeypatch.setattr(reproduce, "ENTRIES", made)
+    monkeypatch.setattr(reproduce, "engine_of", lambda args, jobs: InThisProcess())
+    monkeypatch.setenv("QUBOLEARN_DATA", "/dev/null")
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, the object on stdout and what was said on stderr."""
+    capsys.readouterr()
+    code = main(["reproduce", *words, "--json"])
+    said = capsys.readouterr()
+    return code, json.loads(said.out or "{}"), said.err
+
+
+@pytest.mark.usefixtures("items")
+def test_a_failed_job_is_said_once_and_the_others_are_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, result, said = call(capsys, "unlucky", "well", "--out", str(tmp_path))
+    assert code == 1
+    assert (result["jobs"], result["done"]) == (6, 4)
+    log = tmp_path / "unlucky" / "row--column--seed1.log"
+    assert said.count("bad luck") == 1
+    assert f"failed: unlucky row, column, seed 1 and 1 more: bad luck (log: {log})" in said
+    assert "QubolearnError: bad\nluck" in log.read_text()
+    assert [failed["job"] for failed in result["failed"]] == [f"unlucky row, column, seed {seed}" for seed in (1, 2)]
+    assert result["results"]["well"] == {"row | column": [[0.5, 0.5, 0.5]]}
+
+
+@pytest.mark.usefixtures("items")
+def test_all_leaves_out_what_lacks_its_data_and_a_named_item_must_have_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, said = call(capsys, "well", "far", "--out", str(tmp_path))
+    assert code == 2
+    assert said.startswith("qubolearn: error: far: no dataset at /dev/null/nowhere; set QUBOLEARN_DATA")
+    assert not list(tmp_path.rglob("*.json"))
+    monkeypatch.delitem(reproduce.ENTRIES, "unlucky")
+    code, result, said = call(capsys, "all", "--seeds", "1", "--out", str(tmp_path))
+    assert code == 0
+    assert (result["jobs"], result["done"]) == (1, 1)
+    assert said.count("far is left out: no dataset at /dev/null/nowhere") == 1
+    assert result["missing_data"]["far"] in said
+    done = Job("far", "row", "column", 0, "note", {})
+    Store(tmp_path).put(Outcome(done, {"key": done.key, "metrics": {}, "seconds": 1.0}))
+    code, result, _ = call(capsys, "far", "--seeds", "1", "--out", str(tmp_path))
+    assert (code, result["done"]) == (0, 1)  # what is done already needs no data
+
+
+@pytest.mark.usefixtures("items")
+def test_the_list_says_where_what_is_done_and_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "well", "--seeds", "2", "--out", str(tmp_path))
+    _, result, said = call(capsys, "--list", "--seeds", "3", "--out", str(tmp_path))
+    assert (result["items"]["well"]["done"], result["items"]["well"]["jobs"]) == (2, 3)
+    assert re.search(r"well +Table 1 +2 of 3 +About well", said)
+    assert "About far [needs the dataset nowhere: missing]" in said
+
+
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, wrong in {
+        "randgrph": "unknown item 'randgrph'; did you mean randgraph?",
+        "randgraph --seeds 0": "--seeds 0; want at least 1",
+        "randgraph --processes 0": "--processes 0; want at least 1",
+        "randgraph --address 10.0.0.1:6379": "use it with --engine ray",
+    }.items():
+        code, _, said = call(capsys, *words.split())
+        assert code == 2
+        assert wrong in said
+        assert said.count("\n") == 1
+    with pytest.raises(SystemExit):
+        main(["reproduce", "randgraph", "--quick", "--full"])
