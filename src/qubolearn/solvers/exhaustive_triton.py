@@ -45,7 +45,7 @@ class SearchPlan:
     """How a search is cut: lanes of a program, Gray codes of ``outer`` and ``inner`` bits within it."""
 
     lane_bits: int = 10
-    outer_gray: int = 4
+    outer_gray: int = 3
     inner_gray: int = 4
     warps: int = 4
 
@@ -66,7 +66,7 @@ class SearchPlan:
 class SumPlan:
     """How a sum is cut: lanes of a program; 7 middle bits are fixed in the kernel."""
 
-    lane_bits: int = 9
+    lane_bits: int = 8
     warps: int = 4
 
     def fit(self, n: int) -> SumPlan:
