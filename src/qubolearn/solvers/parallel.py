@@ -19,7 +19,7 @@ import torch
 __all__ = ["kernel_threads", "progress", "run_tasks"]
 
 #: Seconds of work below which handing some of it to another thread costs more than it saves.
-SHORT = 2e-4
+SHORT = 5e-4
 #: Seconds of work from which on a progress bar may be wanted, and how often it then moves.
 LONG = 2.0
 STEP = 0.2
