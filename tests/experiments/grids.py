@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -62,6 +62,26 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items() if not name.endswith("seconds")}
     return value
+
+
+def wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def processes(group: int) -> list[int]:
+    """The living processes of a group or session, zombies left out."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group, session = stat.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if group in (int(its_group), int(session)) and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import grids
 import pytest
+from grids import processes, wait_until
 
 from qubolearn.cli import main, reproduce
 from qubolearn.errors import QubolearnError
@@ -30,13 +30,6 @@ OPTIONS = ["reproduce", "tiny", "--seeds", str(SEEDS), "--processes", str(WORKER
 COMMAND = [sys.executable, grids.__file__, *OPTIONS]
 
 
-def wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-
-
 def records(folder: Path) -> dict[Path, int]:
     """The finished jobs of the tiny grid, and when each was written."""
     return {path: path.stat().st_mtime_ns for path in folder.glob("tiny/*.json")}
@@ -44,19 +37,6 @@ def records(folder: Path) -> dict[Path, int]:
 
 def unchanged(kept: dict[Path, int], folder: Path) -> bool:
     return {path: stamp for path, stamp in records(folder).items() if path in kept} == kept
-
-
-def processes(group: int) -> list[int]:
-    """The living processes of a group or session, zombies left out."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, its_group, session = stat.read_text().rpartition(")")[2].split()[:4]
-        except OSError:
-            continue
-        if group in (int(its_group), int(session)) and state != "Z":
-            found.append(int(stat.parent.name))
-    return found
 
 
 @pytest.fixture(scope="module")
