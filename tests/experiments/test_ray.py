@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -97,12 +98,14 @@ def test_a_node_that_is_killed_loses_nothing(tmp_path: Path, cluster: Cluster) -
     wait_until(lambda: listening(cluster.address))
     doomed = cluster.start(NODE, "--address", cluster.address)
     words = ["reproduce", "tiny", "--seeds", str(SEEDS), "--engine", "ray", "--address", cluster.address]
-    command = [sys.executable, grids.__file__, *words, "--out", str(tmp_path / "ray")]
-    with subprocess.Popen(command, env=cluster.environment, stderr=subprocess.PIPE, text=True) as driver:
+    command = [sys.executable, grids.__file__, *words, "--out", str(tmp_path / "ray"), "--json"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=cluster.environment, stdout=pipe, stderr=pipe, text=True) as driver:
         wait_until(lambda: runs_a_job(doomed.pid))
         os.killpg(doomed.pid, signal.SIGKILL)
-        said = driver.communicate(timeout=60)[1]
+        printed, said = driver.communicate(timeout=60)
     assert driver.returncode == 0, said
     assert "again, since its node or worker died" in said
+    assert json.loads(printed)["done"] == SEEDS  # and Ray's own words are not among ours
     assert len(grids.metrics(tmp_path / "ray")) == SEEDS
     assert grids.metrics(tmp_path / "ray") == grids.metrics(tmp_path / "local")

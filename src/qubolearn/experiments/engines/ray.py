@@ -10,10 +10,11 @@ import os
 import platform
 import signal
 import socket
+import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from qubolearn.errors import QubolearnError, missing_extra
@@ -92,7 +93,8 @@ class RayEngine:
             if threading.current_thread() is threading.main_thread():
                 for number, handler in handlers.items():  # Ray has put its own in their place
                     signal.signal(number, handler)
-            yield ray
+            with redirect_stdout(sys.stderr):  # Ray prints news of nodes, and stdout may be a program's
+                yield ray
         finally:
             ray.shutdown()  # which ends what still runs
 
