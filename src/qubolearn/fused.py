@@ -39,7 +39,8 @@ def fused_step(network: QuboNetwork, batch: Instances, context: Context, share: 
     factor, sparse = share / len(batch.p), context.config.weight_mlp
     loss = factor * values.sum()
     if sparse:  # L_mlp = Σ_f ‖f‖₁ / |f|, and no feature f is negative
-        loss += sparse * factor * sum(layer.features.sum() / layer.features.shape[1] for layer in layers[1:])
+        features = torch.cat([layer.features for layer in layers[1:]], 1)
+        loss += sparse * factor / layers[1].features.shape[1] * features.sum()
     slope = factor * network.gather(G)
     slope *= -1 if network.method == "pure" else torch.cos(outputs)
     _backward(layers, slope, sparse * factor)
