@@ -42,9 +42,9 @@ class Axes:
     x_high: float
     y_low: float
     y_high: float
-    width: float = 360
-    height: float = 230
-    left: float = 46
+    width: float = 300
+    height: float = 200
+    left: float = 44
     right: float = 10
     top: float = 8
     bottom: float = 40

@@ -42,12 +42,12 @@ def dumbbells(compared: Sequence[Compared], unit: str) -> Html | None:
         y = 6 + STEP * (index + 0.5)
         parts.append(el("text", name, x=left - 10, y=y + 4, text_anchor="end"))
         parts += _line(each, y, x)
-    words = "; ".join(f"{each.row}: paper {each.paper}, ours {each.ours.mean:.2f}" for each in shown if each.ours)
+    words = "; ".join(f"{each.row}: paper {each.paper}, qubolearn {each.ours.mean:.2f}" for each in shown if each.ours)
     key = el(
         "ul",
         el("li", el("span", class_="key paper-dot", aria_hidden="true"), "paper"),
-        el("li", el("span", class_="key ours-dot", aria_hidden="true"), "ours"),
-        el("li", el("span", class_="key recipe-dot", aria_hidden="true"), "ours, the paper’s recipe")
+        el("li", el("span", class_="key ours-dot", aria_hidden="true"), "qubolearn"),
+        el("li", el("span", class_="key recipe-dot", aria_hidden="true"), "qubolearn, the paper’s recipe")
         if any(each.protocol for each in shown)
         else None,
         class_="legend",
@@ -65,13 +65,13 @@ def _line(each: Compared, y: float, x: Callable[[float], float]) -> list[Html]:
     if ours is not None:
         parts.append(el("line", x1=x(float(each.paper)), x2=x(ours.mean), y1=y, y2=y, class_="bond"))
     if each.protocol is not None and each.protocol is not ours:
-        tip = f"{each.row}, ours with the paper’s recipe: {each.protocol.mean:.2f}"
+        tip = f"{each.row}, qubolearn with the paper’s recipe: {each.protocol.mean:.2f}"
         parts.append(el("circle", el("title", tip), cx=x(each.protocol.mean), cy=y, r=4, class_="recipe-dot"))
     tip = f"{each.row}, paper: {each.paper}"
     parts.append(el("circle", el("title", tip), cx=x(float(each.paper)), cy=y, r=5, class_="paper-dot"))
     if ours is not None:
         around = f" ± {ours.spread:.2f}" if ours.spread is not None else ""
-        tip = f"{each.row}, ours: {ours.mean:.2f}{around}"
+        tip = f"{each.row}, qubolearn: {ours.mean:.2f}{around}"
         if ours.spread:
             low, high = x(max(0.0, ours.mean - ours.spread)), x(ours.mean + ours.spread)
             parts.append(el("line", x1=low, x2=high, y1=y, y2=y, class_="whisker"))

@@ -19,25 +19,24 @@ def comparison(table: PaperTable, compared: Sequence[Compared], view: View) -> H
     """A table of the paper: a line for each of its cells, with ours, the verdict in words and the difference."""
     own = [each for each in compared if each.column in table.own]
     note = f" Not counted in the summary: {table.not_counted}." if table.not_counted else ""
+    recipe = any(_under_recipe(each) for each in compared)
     groups = []
     for row, of_row in groupby(compared, lambda each: each.row):
         cells = [list(cell) for _, cell in groupby(of_row, lambda each: each.column)]
         heads = [el("th", row, scope="rowgroup", rowspan=len(cells)), *[None] * (len(cells) - 1)]
-        lines = (_line(head, cell, DIGITS[view.unit]) for head, cell in zip(heads, cells, strict=True))
+        lines = (_line(head, cell, DIGITS[view.unit], recipe) for head, cell in zip(heads, cells, strict=True))
         groups.append(el("tbody", lines))
+    names = ["", "Method", "Paper#", "qubolearn#", "qubolearn is", "Difference#"]
+    names += ["qubolearn, the paper’s recipe#"] if recipe else []
     return el(
         "div",
         dumbbells(own, view.unit) if own else None,
-        scrolled(
-            f"{table.name} of the paper. {table.title}.{note}",
-            header("", "Method", "Paper#", "Ours#", "Ours is", "Difference#", "Ours, the paper’s recipe#"),
-            groups,
-        ),
+        scrolled(f"{table.name}. {table.title}.{note}", header(*names), groups),
         class_="comparison",
     )
 
 
-def _line(head: Html | None, cell: Sequence[Compared], digits: int) -> Html:
+def _line(head: Html | None, cell: Sequence[Compared], digits: int, recipe: bool) -> Html:
     first = cell[0]
     verdicts = dict.fromkeys(each.verdict for each in cell)
     differences = [None if each.difference is None else signed(each.difference, digits) for each in cell]
@@ -49,9 +48,14 @@ def _line(head: Html | None, cell: Sequence[Compared], digits: int) -> Html:
         el("td", _ours([each.best for each in cell], digits), class_="number strong"),
         el("td", ([" / " if index else None, badge(verdict)] for index, verdict in enumerate(verdicts))),
         el("td", " / ".join(text for text in differences if text) or "–", class_="number"),
-        el("td", _ours([each.protocol for each in cell], digits), class_="number"),
+        el("td", _ours([_under_recipe(each) for each in cell], digits), class_="number") if recipe else None,
         class_="own" if first.column in first.table.own else None,
     )
+
+
+def _under_recipe(each: Compared) -> Number | None:
+    """Ours under the paper's protocol; methods that are not trained have none."""
+    return None if "any" in each.table.ours.get(each.column, {}) else each.protocol
 
 
 def _ours(numbers: Sequence[Number | None], digits: int) -> str:

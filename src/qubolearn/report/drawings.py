@@ -10,15 +10,36 @@ from typing import Any
 from qubolearn.report.axes import Axes, short
 from qubolearn.report.markup import Html, el
 
-__all__ = ["COLOURS", "draw", "legend", "picture"]
+__all__ = ["COLOURS", "draw", "draw_all", "legend", "picture"]
 
 Panel = Mapping[str, Any]
 Point = Sequence[float]
 COLOURS = 6  # classes s0 ... s5 of the style sheet
 SIDE = 260.0  # of pictures without axes
+SQUARE = ("matrix", "clouds")  # kinds that need little room
 
 
-def draw(panel: Panel) -> Html:
+def draw_all(panels: Sequence[Panel]) -> Html:
+    """The panels of a figure, like by like: histograms beside histograms, clouds of the same case beside each other."""
+    groups: dict[tuple[str, str], list[Panel]] = {}
+    for panel in panels:
+        case, colon, _ = str(panel.get("title", "")).partition(": ")
+        row = case if colon and panel.get("kind") == "clouds" else ""
+        groups.setdefault((str(panel.get("kind")), row), []).append(panel)
+    return el("div", map(_group, groups.values()), class_="groups")
+
+
+def _group(panels: Sequence[Panel]) -> Html:
+    """Panels in a row, with one legend where it fits them all."""
+    names = [[str(series["name"]) for series in panel.get("series", [])] for panel in panels]
+    longest = max(names, key=len)
+    shared = all(each == longest[: len(each)] for each in names)
+    figures = [draw(panel, with_legend=not shared) for panel in panels]
+    style = "panels small" if panels[0].get("kind") in SQUARE else "panels"
+    return el("div", el("div", figures, class_=style), legend(longest) if shared else None, class_="group")
+
+
+def draw(panel: Panel, with_legend: bool = True) -> Html:
     """One panel of a figure: its title, its picture and its legend."""
     kinds: Mapping[str, Callable[[Panel], Html]] = {
         "bars": bars,
@@ -32,7 +53,13 @@ def draw(panel: Panel) -> Html:
         return el("p", f"A panel of kind {panel.get('kind')!r}, which this version cannot draw.", class_="note")
     title = str(panel.get("title", ""))
     names = [str(series["name"]) for series in panel.get("series", [])]
-    return el("figure", el("figcaption", title) if title else None, kind(panel), legend(names), class_="panel")
+    return el(
+        "figure",
+        el("figcaption", title) if title else None,
+        kind(panel),
+        legend(names) if with_legend else None,
+        class_="panel",
+    )
 
 
 def legend(names: Sequence[str]) -> Html | None:
@@ -119,19 +146,19 @@ def matrix(panel: Panel) -> Html:
         f"{panel.get('title', '')}"
     )
     scale = [
-        el("rect", x=0, y=SIDE + 8, width=10, height=10, class_="minus"),
-        el("text", f"−{short(largest)}", x=15, y=SIDE + 17),
-        el("rect", x=SIDE - 10, y=SIDE + 8, width=10, height=10, class_="plus"),
-        el("text", f"+{short(largest)}", x=SIDE - 15, y=SIDE + 17, text_anchor="end"),
+        el("rect", x=0, y=SIDE + 10, width=14, height=14, class_="minus"),
+        el("text", f"−{short(largest)}", x=20, y=SIDE + 23),
+        el("rect", x=SIDE - 14, y=SIDE + 10, width=14, height=14, class_="plus"),
+        el("text", f"+{short(largest)}", x=SIDE - 20, y=SIDE + 23, text_anchor="end"),
     ]
-    return picture(words, SIDE, SIDE + 22, *parts, *scale, class_="plot square")
+    return picture(words, SIDE, SIDE + 28, *parts, *scale, class_="plot square")
 
 
 def clouds(panel: Panel) -> Html:
     """Points in the plane or, seen from a fixed direction, in space; the same scale along both axes."""
     series = [(str(each["name"]), [_flat(point) for point in each["points"]]) for each in panel["series"]]
     joined = [[_flat(point) for point in line] for line in panel.get("lines", [])]
-    place = _fitted([point for _, points in series for point in points])
+    place, height = _fitted([point for _, points in series for point in points])
     parts = []
     if joined:
         path = "".join("M" + "L".join("{} {}".format(*place(point)) for point in line) for line in joined)
@@ -141,12 +168,12 @@ def clouds(panel: Panel) -> Html:
         tip = el("title", f"{name}, {len(points)} points")
         parts.append(el("g", tip, marks, class_=f"fill cloud s{index % COLOURS}"))
     words = f"Points: {', '.join(f'{name} ({len(points)})' for name, points in series)}. {panel.get('title', '')}"
-    return picture(words, SIDE, SIDE, *parts, class_="plot square")
+    return picture(words, SIDE, height, *parts, class_="plot square")
 
 
 def graph(panel: Panel) -> Html:
     """Qubits and couplers of a chip; qubits of the same instance share a colour."""
-    place = _fitted([(float(x), -float(y)) for x, y in panel["nodes"]])
+    place, height = _fitted([(float(x), -float(y)) for x, y in panel["nodes"]])
     nodes = [place((float(x), -float(y))) for x, y in panel["nodes"]]
     owner = {int(node): int(instance) for node, instance in panel.get("marked", [])}
     paths: dict[str, list[str]] = {}
@@ -166,7 +193,7 @@ def graph(panel: Panel) -> Html:
         f"Graph of {len(nodes)} qubits and {len(panel['edges'])} couplers with {len(set(owner.values()))} instances. "
         f"{panel.get('title', '')}"
     )
-    return picture(words, SIDE, SIDE, *parts, class_="plot square")
+    return picture(words, SIDE, height, *parts, class_="plot square")
 
 
 def _flat(point: Point) -> tuple[float, float]:
@@ -179,15 +206,17 @@ def _flat(point: Point) -> tuple[float, float]:
     return across, -(z * math.cos(rise) + depth * math.sin(rise))
 
 
-def _fitted(points: Sequence[tuple[float, float]]) -> Callable[[tuple[float, float]], tuple[float, float]]:
-    """Moves and scales points into the square picture."""
+Place = Callable[[tuple[float, float]], tuple[float, float]]
+
+
+def _fitted(points: Sequence[tuple[float, float]]) -> tuple[Place, float]:
+    """What moves and scales points into a picture of width SIDE, the same along both axes; and the picture's height."""
     xs, ys = [x for x, _ in points] or [0.0], [y for _, y in points] or [0.0]
-    margin = 8.0
-    scale = (SIDE - 2 * margin) / max(max(xs) - min(xs), max(ys) - min(ys), 1e-12)
-    x_middle, y_middle = (max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2
+    margin, wide, high = 8.0, max(xs) - min(xs), max(ys) - min(ys)
+    scale = (SIDE - 2 * margin) / max(wide, high, 1e-12)
+    left = (SIDE - wide * scale) / 2
 
     def place(point: tuple[float, float]) -> tuple[float, float]:
-        x, y = (point[0] - x_middle) * scale + SIDE / 2, (point[1] - y_middle) * scale + SIDE / 2
-        return round(x, 1), round(y, 1)
+        return round((point[0] - min(xs)) * scale + left, 1), round((point[1] - min(ys)) * scale + margin, 1)
 
-    return place
+    return place, round(high * scale + 2 * margin, 1)

@@ -9,7 +9,7 @@ from qubolearn.experiments.jobs import Job
 from qubolearn.report.claims import Both, Checked, Pair
 from qubolearn.report.collect import Item
 from qubolearn.report.comparison import comparison, header, own_table, scrolled
-from qubolearn.report.drawings import draw
+from qubolearn.report.drawings import draw_all
 from qubolearn.report.markup import Html, el
 from qubolearn.report.summary import Report
 from qubolearn.report.wording import badge, duration, listed, many
@@ -76,7 +76,7 @@ def _figures(item: Item) -> list[Html]:
         el(
             "div",
             el("h3", figure["title"]),
-            el("div", map(draw, figure["panels"]), class_="panels"),
+            draw_all(figure["panels"]),
             el("p", f"{figure.get('note', '')} {job.row}, {job.column}, seed {job.seed}.".strip(), class_="note"),
             class_="figure",
         )
@@ -101,7 +101,8 @@ def _again(report: Report, item: Item) -> Html:
     if not item.records:
         return el("dl", _pair("Command", el("code", _command(report, item))), class_="facts")
     versions = [f"{package} {listed(found)}" for package, found in item.versions.items()]
-    spent = f"{duration(item.training_seconds)} of training, {duration(item.seconds)} with scoring"
+    trained = f"{duration(item.training_seconds)} of training, " if item.training_seconds else ""
+    spent = f"{trained}{duration(item.seconds)} in all"
     return el(
         "dl",
         _pair("Command", el("code", _command(report, item))),
@@ -142,14 +143,14 @@ def _numbers(checked: Checked) -> Html:
     pairs = checked.pairs
     sources = (
         ("Paper", checked.in_paper, [pair.paper for pair in pairs]),
-        ("Ours", checked.in_best, [pair.best for pair in pairs]),
-        ("Ours, the paper’s recipe", checked.in_protocol, [pair.protocol for pair in pairs]),
+        ("qubolearn", checked.in_best, [pair.best for pair in pairs]),
+        ("qubolearn, the paper’s recipe", checked.in_protocol, [pair.protocol for pair in pairs]),
     )
     lines = []
     for name, answer, numbers in sources:
         known = [(pair, both) for pair, both in zip(pairs, numbers, strict=True) if both is not None]
         if not known:
-            lines.append(el("li", f"{name}: no numbers"))
+            lines.append(el("li", f"{name}: no number"))
         elif len(pairs) == 1:
             lines.append(el("li", f"{name}: {answer}, {_against(known[0][1])}"))
         else:
@@ -178,7 +179,9 @@ def _pair_table(checked: Checked) -> Html:
         for pair in checked.pairs
     ]
     caption = f"{checked.claim.text}: the number that should be better, against the other"
-    return scrolled(caption, header("Compared", "Paper#", "Ours#", "Ours, the paper’s recipe#"), el("tbody", rows))
+    return scrolled(
+        caption, header("Compared", "Paper#", "qubolearn#", "qubolearn, the paper’s recipe#"), el("tbody", rows)
+    )
 
 
 def _compared(pair: Pair) -> str:
