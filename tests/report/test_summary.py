@@ -125,6 +125,7 @@ def test_an_empty_folder_has_a_page_too(tmp_path: Path) -> None:
     assert set(summary.cells) == {"better", "equal", "worse", "not measured"}
     assert summary.cells["not measured"] == sum(summary.cells.values())
     assert summary.claims["not measured"] == sum(summary.claims.values())
+    assert summary.faster is None
     assert "A quick run" in (tmp_path / "new" / "report.html").read_text()
 
 

@@ -30,7 +30,7 @@ def dumbbells(compared: Sequence[Compared], unit: str) -> Html | None:
     left = 16 + LETTER * max(map(len, names))
 
     def x(value: float) -> float:
-        return round(left + (WIDTH - left - RIGHT) * value / high, 1)
+        return round(left + (WIDTH - left - RIGHT) * min(value, high) / high, 1)
 
     parts = []
     for value in ticks(0, high):
@@ -73,8 +73,8 @@ def _line(each: Compared, y: float, x: Callable[[float], float]) -> list[Html]:
         around = f" ± {ours.spread:.2f}" if ours.spread is not None else ""
         tip = f"{each.row}, qubolearn: {ours.mean:.2f}{around}"
         if ours.spread:
-            low, high = x(max(0.0, ours.mean - ours.spread)), x(ours.mean + ours.spread)
-            parts.append(el("line", x1=low, x2=high, y1=y, y2=y, class_="whisker"))
+            ends = x(max(0.0, ours.mean - ours.spread)), x(ours.mean + ours.spread)
+            parts.append(el("line", x1=ends[0], x2=ends[1], y1=y, y2=y, class_="whisker"))
         parts.append(el("circle", el("title", tip), cx=x(ours.mean), cy=y, r=5, class_="ours-dot"))
     return parts
 

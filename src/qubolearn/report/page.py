@@ -114,7 +114,9 @@ def _summary(report: Report, summary: Summary) -> Html:
             "Training is faster",
             f"{times(summary.faster)} times" if summary.faster else "not measured",
             f"{duration(3600 * summary.paper_hours)} in the paper, {duration(summary.seconds)} here, "
-            f"for {many(summary.trainings, 'training')}",
+            f"for {many(summary.trainings, 'training')}"
+            if summary.faster
+            else "by a full run only",
         ),
         _qubits(summary),
     ]
