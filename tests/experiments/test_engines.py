@@ -18,6 +18,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.experiments.engines import LocalEngine, RayEngine, local
 from qubolearn.experiments.engines.code_version import code_version
 from qubolearn.experiments.engines.ray import _check_listening, on_node
+from qubolearn.experiments.engines.worker import prepare
 from qubolearn.experiments.jobs import Event, InThisProcess, Outcome, Started, Store, run_jobs
 
 
@@ -74,6 +75,14 @@ def test_an_error_of_the_grid_ends_its_workers(tmp_path: Path) -> None:
     with pytest.raises(QubolearnError, match="cannot use the folder"):
         run_jobs([job(0), job(1)], Store(tmp_path), LocalEngine(2), work=forever)
     assert multiprocessing.active_children() == []
+
+
+def test_jobs_on_cores_see_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    prepare(1, "cuda")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
+    prepare(1, "cpu")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_exit_codes_are_said_in_words() -> None:

@@ -18,7 +18,7 @@ import grids
 import pytest
 from grids import processes, wait_until
 
-from qubolearn.cli import main, reproduce
+from qubolearn.cli import grid_progress, main, reproduce
 from qubolearn.errors import QubolearnError
 from qubolearn.experiments import jobs as jobs_module
 from qubolearn.experiments.entries import Entry
@@ -174,12 +174,25 @@ def test_the_list_says_where_what_is_done_and_what_it_needs(tmp_path: Path, caps
     assert "About far [needs the dataset nowhere: missing]" in said
 
 
-def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("items")
+def test_where_there_is_no_terminal_progress_is_a_line_now_and_then(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "jobs:" not in call(capsys, "well", "--out", str(tmp_path / "quiet"))[2]
+    monkeypatch.setattr(grid_progress, "SECONDS_BETWEEN_LINES", 0.0)
+    said = call(capsys, "unlucky", "--out", str(tmp_path))[2].splitlines()
+    assert said[1] == "jobs: 1 done, 0 running, 2 left, about 0 s"
+    assert said[4] == "jobs: 1 done, 1 failed, 1 running, 0 left, about 0 s"
+
+
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     for words, wrong in {
         "randgrph": "unknown item 'randgrph'; did you mean randgraph?",
         "randgraph --seeds 0": "--seeds 0; want at least 1",
         "randgraph --processes 0": "--processes 0; want at least 1",
         "randgraph --address 10.0.0.1:6379": "use it with --engine ray",
+        "randgraph --device cuda": "--device cuda, but torch finds no GPU here; use cpu",
     }.items():
         code, _, said = call(capsys, *words.split())
         assert code == 2

@@ -28,7 +28,7 @@ class GridProgress:
         self._running: dict[Job, float] = {}  # since when
         self._done = self._failed = 0
         self._said = time.monotonic()
-        columns = (BarColumn(20), _Now(self))
+        columns = (BarColumn(20, table_column=Column(min_width=20)), _Now(self))
         self._bar = Progress(
             *columns, console=self._console, disable=not self._console.is_terminal, transient=True, refresh_per_second=4
         )

@@ -32,7 +32,8 @@ EPILOG = """examples:
 
 A job that fails does not stop the others; DIR/ITEM/JOB.log says what happened. Datasets lie in QUBOLEARN_DATA: an item
 that is named needs its own, `all` leaves out what has none and says so.
-On a cluster every node needs the same qubolearn[ray]; results come back to this machine, which alone writes them.
+On a cluster (ray start on each machine, also on this one) every node needs the same qubolearn[ray], and the datasets;
+results come back to this machine, which alone writes them. Nodes may join and die meanwhile.
 One training that outgrows a machine: torchrun ... -m qubolearn train, see qubolearn train --help.
 
 Exit codes: 0 done, 1 some jobs failed, 2 bad input or missing data, 130 interrupted, 143 terminated."""
@@ -77,7 +78,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     grid = {name: ENTRIES[name].jobs(seeds, args.quick) for name in chosen_items(args.items or ["all"])}
     if args.list or not args.items:
         return list_items(grid, store, output)
-    missing = leave_out_what_lacks_data(grid, store, args) if args.engine == "local" else {}
+    named = "all" not in args.items
+    missing = leave_out_what_lacks_data(grid, store, named) if args.engine == "local" else {}
     for name, reason in missing.items():
         output.errors.print(f"{name} is left out: {reason}", markup=False)
     jobs = [job for name in grid for job in grid[name]]
@@ -138,14 +140,14 @@ def missing_data(made: Entry) -> str:
     return ""
 
 
-def leave_out_what_lacks_data(grid: dict[str, list[Job]], store: Store, args: argparse.Namespace) -> dict[str, str]:
-    """Why items are left out: of these only the jobs that are done stay. An item that was named must have its data."""
+def leave_out_what_lacks_data(grid: dict[str, list[Job]], store: Store, named: bool) -> dict[str, str]:
+    """Why items are left out: of these only the jobs that are done stay. Items that were named must have their data."""
     reasons: dict[str, str] = {}
     for name, jobs in grid.items():
         reason = missing_data(ENTRIES[name])
         done = [job for job in jobs if store.get(job) is not None] if reason else jobs
         if len(done) < len(jobs):
-            if "all" not in args.items:
+            if named:
                 raise QubolearnError(f"{name}: {reason}")
             reasons[name] = reason
             grid[name] = done

@@ -34,8 +34,8 @@ SECONDS_TO_CONNECT = 10.0
 class RayEngine:
     """As many jobs at a time as the cluster has cores, or GPUs where jobs run on these; at most ``workers``.
 
-    ``address`` is that of a running cluster ("auto", "host:6379", "ray://host:10001"), by default RAY_ADDRESS; without
-    any, a cluster on this machine is started, and ended with the grid.
+    ``address`` is that of a running cluster of which this machine is a node ("auto", "host:6379"), by default
+    RAY_ADDRESS; without any, a cluster of this machine alone is started, and ended with the grid.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None, device: Device = "cpu") -> None:
@@ -50,10 +50,11 @@ class RayEngine:
         with self._connected() as ray:
             waiting, tries = deque(jobs), Counter[Job]()
             running: dict[Any, Job] = {}  # by the reference of their task
-            task = self._task(ray, work)
+            on_gpus = self._on_gpus(ray)
+            task = self._task(ray, work, int(on_gpus))
             while waiting or running:
                 stopping = stop()
-                self.workers = self._slots(ray)
+                self.workers = self._slots(ray, "GPU" if on_gpus else "CPU")
                 while waiting and len(running) < self.workers and not stopping:
                     job = waiting.popleft()
                     tries[job] += 1
@@ -86,7 +87,7 @@ class RayEngine:
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             ray.init(self.address, **options)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
             reason = " ".join(str(error).split())[:200]
             raise QubolearnError(f"cannot use the Ray cluster at {self.address}: {reason}") from error
         try:
@@ -98,15 +99,20 @@ class RayEngine:
         finally:
             ray.shutdown()  # which ends what still runs
 
-    def _slots(self, ray: Any) -> int:
-        """Jobs that the cluster can run at a time; nodes may join and leave."""
-        kind = "GPU" if self.device == "cuda" else "CPU"
-        there = int(ray.cluster_resources().get(kind, 0))
+    def _on_gpus(self, ray: Any) -> bool:
+        there = ray.cluster_resources().get("GPU", 0) >= 1
+        if self.device == "cuda" and not there:
+            raise QubolearnError(f"--device cuda, but the Ray cluster at {self.address} has no GPU; use cpu")
+        return self.device != "cpu" and there
+
+    def _slots(self, ray: Any, kind: str) -> int:
+        """Jobs that the cluster can run at a time. Nodes come and go; where none is there, one job asks for it."""
+        there = max(1, int(ray.cluster_resources().get(kind, 0)))
         return min(there, self._most or there)
 
-    def _task(self, ray: Any, work: Work) -> Callable[[Job], Any]:
-        remote = ray.remote(on_node).options(num_cpus=1, num_gpus=int(self.device == "cuda"), max_retries=0)
-        shared = ray.put((work, dict(code_version()), self.device, os.environ.get("QUBOLEARN_DATA")))
+    def _task(self, ray: Any, work: Work, gpus: int) -> Callable[[Job], Any]:
+        remote = ray.remote(on_node).options(num_cpus=1, num_gpus=gpus, max_retries=0)
+        shared = ray.put((work, dict(code_version()), "cuda" if gpus else "cpu", os.environ.get("QUBOLEARN_DATA")))
         return lambda job: remote.remote(shared, job)
 
     def _outcome(self, ray: Any, reference: Any) -> Outcome | str:
