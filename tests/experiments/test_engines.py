@@ -6,13 +6,14 @@ import multiprocessing
 import os
 import re
 import socket
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from grids import accident, forever, job, metrics, trainings
+from grids import accident, forever, job, wait_until
 
 from qubolearn.errors import QubolearnError
 from qubolearn.experiments.engines import LocalEngine, RayEngine, local
@@ -23,19 +24,11 @@ from qubolearn.experiments.jobs import Event, InThisProcess, Outcome, Started, S
 
 
 def alive(process: int) -> bool:
+    """Whether a process is there and more than a zombie that nobody has waited for."""
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
         return False
-    return True
-
-
-def test_local_processes_find_what_this_one_finds(tmp_path: Path) -> None:
-    for name, engine in (("here", InThisProcess()), ("there", LocalEngine(2))):
-        outcomes = run_jobs(trainings(3, True), Store(tmp_path / name), engine)
-        assert [outcome.error for outcome in outcomes] == [None] * 3
-    assert metrics(tmp_path / "here") == metrics(tmp_path / "there")
-    assert len(metrics(tmp_path / "here")) == 3
 
 
 def test_workers_that_die_lose_no_job_and_take_no_other_with_them(tmp_path: Path) -> None:
@@ -68,6 +61,30 @@ def test_a_stopped_grid_keeps_what_has_ended_and_ends_the_rest(tmp_path: Path) -
     assert Store(tmp_path).get(jobs[0]) is not None
     assert not alive(outcomes[0].record["metrics"]["pid"])
     assert multiprocessing.active_children() == []
+
+
+ENDLESS = """
+import sys
+from grids import forever, job
+from qubolearn.experiments.engines import LocalEngine
+from qubolearn.experiments.jobs import Outcome
+for event in LocalEngine(1).run([job(0), job(1)], forever, lambda: False):
+    print(event.record["metrics"]["pid"] if isinstance(event, Outcome) else "started", flush=True)
+"""
+
+
+def test_a_worker_ends_with_its_parent_even_within_a_job() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS], cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout
+        assert parent.stdout.readline() == "started\n"
+        worker = int(parent.stdout.readline())
+        assert parent.stdout.readline() == "started\n"
+        assert alive(worker)
+        parent.kill()
+        parent.wait()
+        wait_until(lambda: not alive(worker), seconds=10.0)
 
 
 def test_an_error_of_the_grid_ends_its_workers(tmp_path: Path) -> None:
