@@ -97,6 +97,17 @@ def test_failures_are_sorted_and_alignments_keep_the_template() -> None:
     assert before["series"][1] != after["series"][1]
 
 
+def test_matches_are_lines_between_two_images() -> None:
+    _, made = quick("matches")
+    for panel in made["panels"]:
+        right = int(panel["title"].split(": ")[1][0])
+        counts = {series["name"]: len(series["points"]) for series in panel["series"]}
+        assert counts.get("right", 0) == 2 * right
+        assert sum(counts.values()) == 8
+        places = [point for series in panel["series"] for point in series["points"]]
+        assert all(end in places for line in panel["lines"] for end in line)
+
+
 @pytest.mark.parametrize(
     ("panel", "said"),
     [

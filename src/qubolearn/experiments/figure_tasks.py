@@ -12,6 +12,7 @@ from torch import Tensor
 
 from qubolearn.baselines.procrustes import procrustes
 from qubolearn.config import preset
+from qubolearn.datasets.willow import WillowImages
 from qubolearn.embedding import Chip, find_tiles
 from qubolearn.experiments import panels
 from qubolearn.experiments.answers import (
@@ -19,6 +20,7 @@ from qubolearn.experiments.answers import (
     Model,
     aligned_clouds,
     error_histograms,
+    seeded,
     solver_label,
     worst_of_each_shape,
 )
@@ -28,6 +30,9 @@ from qubolearn.experiments.trained import device, trained_model
 from qubolearn.problems import make_problem
 from qubolearn.problems.angles import geodesic_so3
 from qubolearn.problems.cloud_pictures import Panel, misfit
+from qubolearn.problems.willow import Pairs, Willow
+from qubolearn.problems.willow_pictures import right_and_wrong
+from qubolearn.randomness import stream
 from qubolearn.runs import Run
 from qubolearn.topologies import FAMILIES, topology
 from qubolearn.training import train
@@ -37,6 +42,7 @@ __all__ = ["FIGURE_TASKS"]
 Options = Mapping[str, Any]
 #: Points of one cloud of a picture, so that records stay small.
 SHOWN_POINTS = {2: 120, 3: 90}
+UPWARDS = torch.tensor([1.0, -1.0])  # images count pixels downwards
 
 
 def energies(seed: int, problem: Options, protocol: str, overrides: Options, solvers: Sequence[str]) -> dict[str, Any]:
@@ -104,6 +110,20 @@ def failures(
     drawn.append(panels.lines("By angle", "turned by, degrees", "mean error in degrees", {"mean": _by_turn(aligned)}))
     title = f"The worst shapes among {instances} test instances of {model.problem.name}"
     return {"training_seconds": seconds, "failures": panels.figure(title, drawn)}
+
+
+def matches(seed: int, problem: Options, protocol: str, overrides: Options, instances: int) -> dict[str, Any]:
+    """Keypoints of two image pairs that are matched rightly, and of two that are not, with lines between matches."""
+    model, seconds = trained_model(seed, problem, protocol, overrides)
+    assert isinstance(model.problem, Willow)
+    pairs = model.problem.sample_pairs(instances, stream(seed, "test"), "test")
+    P = model.answers(model.problem.weights(pairs).flatten(1), seeded("exhaustive", seed))
+    images = model.problem.images()
+    chosen = right_and_wrong(pairs, P, each=2).tolist()
+    drawn = [_match_panel(images, Pairs(*(tensor[index] for tensor in pairs)), P[index]) for index in chosen]
+    right = (P == pairs.P).all(-1).double().mean().item()
+    note = f"{100 * right:.1f} % of {instances} pairs of unseen images are matched rightly. Each pair: two images."
+    return {"training_seconds": seconds, "matches": panels.figure("Matched keypoints of Willow", drawn, note)}
 
 
 def training(seed: int, problem: Options, protocol: str, overrides: Options) -> dict[str, Any]:
@@ -194,6 +214,22 @@ def _cloud_panel(title: str, panel: Panel) -> PanelNumbers:
     return panels.clouds(title, {name: points.tolist() for name, points in series.items() if len(points)})
 
 
+def _match_panel(images: WillowImages, pair: Pairs, P: Tensor) -> PanelNumbers:
+    """One pair side by side, each image of height 1; tensors without a batch."""
+    width = (images.sizes[pair.source, 0] / images.sizes[pair.source, 1]).item()
+    x, y = (
+        images.keypoints[image][nodes] / images.sizes[image, 1]
+        for image, nodes in ((pair.source, pair.source_keypoints), (pair.target, pair.target_keypoints))
+    )
+    x, y = x * UPWARDS, y * UPWARDS + torch.tensor([1.1 * width, 0.0])
+    right = P == pair.P
+    series = {"right": torch.cat([x[right], y[pair.P[right]]]), "wrong": torch.cat([x[~right], y[pair.P[~right]]])}
+    lines = [[x[node].tolist(), y[found].tolist()] for node, found in enumerate(P.tolist()) if found < len(P)]
+    name = str(images.classes[int(pair.source)])
+    points = {each: places.tolist() for each, places in series.items() if len(places)}
+    return panels.clouds(f"{name}: {int(right.sum())} of {len(P)} right", points, lines)
+
+
 def _by_turn(aligned: Aligned, width: int = 10) -> list[list[float]]:
     """Mean error by the angle before, in steps of ten degrees: [[middle, mean], ...]."""
     step = torch.div(aligned.turn, width, rounding_mode="floor").int()
@@ -206,6 +242,7 @@ FIGURE_TASKS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "errors": errors,
     "alignment": alignment,
     "failures": failures,
+    "matches": matches,
     "training": training,
     "connectivity": connectivity,
 }

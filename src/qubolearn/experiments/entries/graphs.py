@@ -67,6 +67,13 @@ def willow(seeds: int, quick: bool) -> list[Job]:
     return made + over_seeds(seeds, "willow", "k=4, best", "direct", "baseline", method="direct", problem=plain)
 
 
+def matches(seeds: int, quick: bool) -> list[Job]:
+    """Pairs of images whose keypoints are matched rightly, and wrongly."""
+    problem = {"name": "willow", "k": 4, **PROBLEM_OPTIONS["best"]["willow"]}
+    options = {"problem": problem, "protocol": "best", "overrides": {"epochs": 2 if quick else 60}}
+    return over_seeds(1, "matches", "Willow k=4", "quant, best", "matches", **options, instances=1000)
+
+
 ENTRIES: Mapping[str, Entry] = {
     "randgraph": Entry(
         "RandGraph k=4, 8 Chimera qubits: accuracy before projection, and the paper's loss without its parts",
@@ -101,5 +108,8 @@ ENTRIES: Mapping[str, Entry] = {
         willow,
         (View("willow", "Accuracy before projection", ("accuracy",)),),
         data="willow",
+    ),
+    "matches": Entry(
+        "Keypoints of images, matched rightly and wrongly", "Figures 2, 7", matches, figures=("matches",), data="willow"
     ),
 }
