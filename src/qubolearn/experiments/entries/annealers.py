@@ -98,7 +98,6 @@ def qubits(seeds: int, quick: bool) -> list[Job]:
     return [
         Job("qubits", row, column, 0, "qubits", {"bits": bits, "pattern": pattern, "chip": "pegasus", "size": 16})
         for (row, column), (bits, pattern) in CHIPS.items()
-        if not quick or bits < 25
     ]
 
 
