@@ -10,7 +10,7 @@ import pytest
 from qubolearn.config import TrainConfig, preset
 from qubolearn.datasets.files import data_folder
 from qubolearn.errors import QubolearnError
-from qubolearn.experiments.entries import ENTRIES, entry
+from qubolearn.experiments.entries import ENTRIES
 from qubolearn.experiments.jobs import Job, Outcome, Store, run_job
 from qubolearn.experiments.tasks import TASKS
 from qubolearn.problems import make_problem
@@ -40,7 +40,7 @@ def test_every_job_has_a_task_a_file_of_its_own_and_options_that_make_sense(quic
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_an_entry_shows_something_of_its_own_jobs(name: str) -> None:
-    made = entry(name)
+    made = ENTRIES[name]
     assert made.title
     assert made.views or made.figures
     assert {job.item for job in made.jobs(1, True)} == {job.item for job in made.jobs(3, False)} == {name}

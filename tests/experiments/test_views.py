@@ -7,7 +7,7 @@ from typing import Any
 
 from qubolearn.experiments.entries import ENTRIES
 from qubolearn.experiments.jobs import Job, Outcome
-from qubolearn.experiments.summary import cells, markdown
+from qubolearn.experiments.summary import markdown
 from qubolearn.experiments.views import Cell, Place, View, by_job, chosen_columns, conditions
 
 
@@ -42,7 +42,7 @@ def test_a_row_per_row_and_a_dash_where_nothing_is() -> None:
     assert text.splitlines()[0] == "| | quant | pure |"
     assert text.splitlines()[2:] == ["| L5 H78 | 60.00 ± 14.14 | – |", "| L3 H32 | – | 10.00 |"]
     assert markdown(ENTRIES["willow"], made[-1:]) == ""
-    assert set(cells(ENTRIES["willow"], made)) == {("L5 H78", "quant"), ("L3 H32", "pure")}
+    assert set(ENTRIES["willow"].views[0].cells(made)) == {("L5 H78", "quant"), ("L3 H32", "pure")}
 
 
 def test_conditions_are_rows_of_one_row_of_jobs_and_of_methods_without_a_network() -> None:

@@ -22,7 +22,16 @@ from qubolearn.randomness import stream
 from qubolearn.runs import Run
 from qubolearn.solvers import Solver, make_solver
 
-__all__ = ["Aligned", "Model", "aligned_clouds", "error_histograms", "seeded", "solver_label", "worst_of_each_shape"]
+__all__ = [
+    "Aligned",
+    "Model",
+    "aligned_clouds",
+    "error_histograms",
+    "mean_error_by_turn",
+    "seeded",
+    "solver_label",
+    "worst_of_each_shape",
+]
 
 #: Bars of the histogram of errors.
 BINS = 15
@@ -117,6 +126,7 @@ class Aligned:
 
 
 def aligned_clouds(model: Model, solver: str, instances: int, seed: int) -> Aligned:
+    """Test instances of a model of pointset or rotation, and what it answers."""
     problem, search = model.problem, seeded(solver, seed)
     generator = stream(seed, "figure")
     if isinstance(problem, PointSet):
@@ -155,6 +165,12 @@ def worst_of_each_shape(aligned: Aligned, count: int) -> list[int]:
     for index in aligned.error.argsort(descending=True).tolist():
         worst.setdefault(int(shape[index]), index)
     return list(worst.values())[:count]
+
+
+def mean_error_by_turn(aligned: Aligned, width: int) -> dict[int, float]:
+    """Mean error in degrees of the instances that were turned by low ... low + width degrees, by low."""
+    lows = torch.div(aligned.turn, width, rounding_mode="floor").int() * width
+    return {low: aligned.error[lows == low].mean().item() for low in sorted(set(lows.tolist()))}
 
 
 def error_histograms(model: Model, solvers: Sequence[str], instances: int, seed: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from qubolearn.experiments.answers import (
     Model,
     aligned_clouds,
     error_histograms,
+    mean_error_by_turn,
     seeded,
     solver_label,
     worst_of_each_shape,
@@ -129,11 +130,9 @@ def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: 
         title = f"{last.title}\nmisfit {100 * misfit(last.template, last.reference):.1f} % of the extent"
         cases.append((first, last._replace(title=title)))
     title = f"{model.problem.name}, {solver_label(solvers[0])}: the worst shapes of {len(aligned.error)} test instances"
-    by_turn = {}
-    for low in range(0, int(aligned.turn.max()) + 1, INTERVAL_DEGREES):
-        inside = (aligned.turn >= low) & (aligned.turn < low + INTERVAL_DEGREES)
-        if bool(inside.any()):
-            by_turn[f"{low}-{low + INTERVAL_DEGREES}"] = aligned.error[inside].mean().item()
+    by_turn = {
+        f"{low}-{low + INTERVAL_DEGREES}": error for low, error in mean_error_by_turn(aligned, INTERVAL_DEGREES).items()
+    }
     numbers = {"cases": [aligned.numbers(index) for index in chosen], "mean_error_by_turn_degrees": by_turn}
     return Drawn(numbers, draw_panels(list(zip(*cases, strict=True)), title))
 

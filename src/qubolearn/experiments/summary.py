@@ -1,4 +1,4 @@
-"""Outcomes of an entry -> its tables and figures in words, and its cells."""
+"""Outcomes of an entry -> its tables, and its figures in words."""
 
 from __future__ import annotations
 
@@ -6,14 +6,8 @@ from collections.abc import Sequence
 
 from qubolearn.experiments.entries import Entry
 from qubolearn.experiments.jobs import Outcome
-from qubolearn.experiments.views import Cell
 
-__all__ = ["Cell", "cells", "markdown"]
-
-
-def cells(entry: Entry, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Cell]:
-    """(row, column) -> cell of the entry's first table; nothing where it has figures only."""
-    return entry.views[0].cells(outcomes) if entry.views else {}
+__all__ = ["markdown"]
 
 
 def markdown(entry: Entry, outcomes: Sequence[Outcome]) -> str:

@@ -11,6 +11,7 @@ from qubolearn.baselines.qgm import qgm
 from qubolearn.config import preset
 from qubolearn.embedding import Chip, embed_report, find_tiles
 from qubolearn.evaluation import Evaluation, evaluate
+from qubolearn.experiments.cloud_tasks import CLOUD_TASKS
 from qubolearn.experiments.figure_tasks import FIGURE_TASKS
 from qubolearn.experiments.sampler_figures import second_best
 from qubolearn.experiments.trained import device, trained, trained_model
@@ -150,4 +151,5 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "second-best": second_best_energies,
     "qubits": count_qubits,
     **FIGURE_TASKS,
+    **CLOUD_TASKS,
 }
