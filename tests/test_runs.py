@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from qubolearn.config import preset
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.runs import Run, write_atomic
+from qubolearn.runs import Run, write_atomic, write_json
 from qubolearn.training import train
 
 PROBLEM = RandGraph(k=3)
@@ -122,3 +125,18 @@ def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path, monkeypatch: py
         write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_json_with_numbers_on_one_line_is_the_same_json(value: object) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "x.json"
+        write_json(path, {"value": value, "numbers": [1, -2.5, 1e-30]})
+        assert json.loads(path.read_text()) == {"value": value, "numbers": [1, -2.5, 1e-30]}
+        assert '"numbers": [1, -2.5, 1e-30]' in path.read_text()

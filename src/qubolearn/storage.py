@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -36,10 +37,15 @@ FORMAT_VERSION = 1
 MAX_JSON = 2**24  # bytes
 MAX_HEADER = 2**20  # bytes of a safetensors file beside its tensors
 
+#: A list of numbers as json indents it. Within a string no line ends, so none of them is taken for one.
+NUMBERS = re.compile(r"\[\n\s*((?:-?\d[\d.eE+-]*,\s*)*-?\d[\d.eE+-]*)\n\s*\]")
+
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write JSON atomically."""
-    write_atomic(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+    """Write JSON atomically, indented but for lists of numbers, which stand on one line."""
+    text = json.dumps(value, indent=2, allow_nan=False)
+    text = NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+    write_atomic(path, (text + "\n").encode())
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **metadata: int) -> None:
