@@ -11,7 +11,7 @@ from pathlib import Path
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.experiments.tables import TABLES, fill
+from qubolearn.report.tables import TABLES, fill
 from qubolearn.runs import write_atomic
 
 EPILOG = """examples:

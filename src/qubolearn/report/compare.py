@@ -49,6 +49,11 @@ class Compared:
         return self.best if self.table.place(self.row, self.column, "best") else self.protocol
 
     @property
+    def under_protocol(self) -> Number | None:
+        """Ours under the paper's protocol, of methods that are trained."""
+        return None if "any" in self.table.ours.get(self.column, {}) else self.protocol
+
+    @property
     def difference(self) -> float | None:
         """Ours minus the paper's."""
         return None if self.ours is None else self.ours.mean - float(self.paper)

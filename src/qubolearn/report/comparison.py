@@ -19,7 +19,7 @@ def comparison(table: PaperTable, compared: Sequence[Compared], view: View) -> H
     """A table of the paper: a line for each of its cells, with ours, the verdict in words and the difference."""
     own = [each for each in compared if each.column in table.own]
     note = f" Not counted in the summary: {table.not_counted}." if table.not_counted else ""
-    recipe = any(_under_recipe(each) for each in compared)
+    recipe = any(each.under_protocol for each in compared)
     groups = []
     for row, of_row in groupby(compared, lambda each: each.row):
         cells = [list(cell) for _, cell in groupby(of_row, lambda each: each.column)]
@@ -48,14 +48,9 @@ def _line(head: Html | None, cell: Sequence[Compared], digits: int, recipe: bool
         el("td", _ours([each.best for each in cell], digits), class_="number strong"),
         el("td", ([" / " if index else None, badge(verdict)] for index, verdict in enumerate(verdicts))),
         el("td", " / ".join(text for text in differences if text) or "–", class_="number"),
-        el("td", _ours([_under_recipe(each) for each in cell], digits), class_="number") if recipe else None,
+        el("td", _ours([each.under_protocol for each in cell], digits), class_="number") if recipe else None,
         class_="own" if first.column in first.table.own else None,
     )
-
-
-def _under_recipe(each: Compared) -> Number | None:
-    """Ours under the paper's protocol; methods that are not trained have none."""
-    return None if "any" in each.table.ours.get(each.column, {}) else each.protocol
 
 
 def _ours(numbers: Sequence[Number | None], digits: int) -> str:

@@ -8,9 +8,9 @@ import pytest
 
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
-from qubolearn.experiments.tables import fill
+from qubolearn.report.tables import fill
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_tables_are_up_to_date(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,7 +29,7 @@ def test_a_table_without_results_is_an_error(tmp_path: Path) -> None:
 def test_a_stale_table_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from qubolearn.experiments import tables
+    from qubolearn.report import tables
 
     monkeypatch.setattr(tables, "TABLES", {"x": lambda results: "| 1 |\n"})
     page = tmp_path / "page.md"

@@ -10,8 +10,9 @@ from typing import Any
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.experiments.entries import ENTRIES, Entry
 from qubolearn.experiments.jobs import Outcome, Store
-from qubolearn.experiments.soak import soak_table
 from qubolearn.experiments.views import View
+from qubolearn.report.markdown import PAPER_TABLES
+from qubolearn.report.soak import soak_table
 from qubolearn.storage import read_json
 
 __all__ = ["TABLES", "fill"]
@@ -75,6 +76,7 @@ _FOUND = {"x_star_found": "x* found", "x_plus_found": "x⁺ found"}
 
 TABLES: Mapping[str, Callable[[Path], str]] = {
     "soak": soak_table,
+    **PAPER_TABLES,
     **{view.name: view_table(made, view) for made in ENTRIES.values() for view in made.views},
     "benchmark-exact": benchmark_table(
         "exact",
