@@ -19,12 +19,12 @@ from typing import Literal, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.contract import Instances
 
-__all__ = ["ALONE", "Peers", "add_up", "gradient_vector", "process_group"]
+__all__ = ["ALONE", "Peers", "add_up", "process_group"]
 
 T = TypeVar("T")
 
@@ -73,18 +73,8 @@ class Peers:
 ALONE = Peers()
 
 
-def gradient_vector(network: nn.Module) -> Tensor:
-    """One vector whose first entry is room for the loss, and whose others the parameters have as their ``grad``."""
-    parameters = list(network.parameters())
-    vector = torch.zeros(1 + sum(parameter.numel() for parameter in parameters), device=parameters[0].device)
-    pieces = torch.split(vector[1:], [parameter.numel() for parameter in parameters])
-    for parameter, piece in zip(parameters, pieces, strict=True):
-        parameter.grad = piece.view_as(parameter)
-    return vector
-
-
 def add_up(vector: Tensor, loss: Tensor, peers: Peers) -> tuple[float, float]:
-    """Add up loss and gradients (:func:`gradient_vector`) over all processes; the loss and the gradient's norm."""
+    """Add up loss and gradients (:attr:`Adam.gradient`) over all processes; the loss and the gradient's norm."""
     vector[0] = loss.detach()
     peers.reduce(vector)
     value, norm = torch.stack([vector[0], vector[1:].norm()]).tolist()

@@ -9,7 +9,16 @@ __all__ = ["QubolearnError", "missing_extra", "unknown_name"]
 
 
 class QubolearnError(ValueError):
-    """Bad input, said in one line: the value, the limit and the remedy."""
+    """Bad input, said in one line: the value, the limit and the remedy.
+
+    A name from a stranger's file may hold line ends or a terminal's control sequences; they are shown escaped.
+
+    >>> print(QubolearnError("cannot read a\\nb"))
+    cannot read a\\nb
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message))
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> QubolearnError:

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
+from qubolearn.adam import Adam
 from qubolearn.config import TrainConfig
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import Problem, make_problem, problem_type
@@ -133,38 +133,28 @@ class Run:
                     records[record["step"]] = record
         return [records[step] for step in sorted(records)]
 
-    def checkpoint(self, network: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    def checkpoint(self, network: nn.Module, optimizer: Adam, step: int) -> None:
         """Save all that a resumed run needs: the rest follows from the configuration and the step."""
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
-        for index, state in optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in state.items()}
+        tensors |= {f"optimizer.{name}": tensor for name, tensor in optimizer.state().items()}
         write_tensors(self._path("checkpoint.safetensors"), tensors, step=step)
 
-    def restore(self, network: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    def restore(self, network: nn.Module, optimizer: Adam) -> int:
         """Load the last checkpoint, if there is one, and return the step that comes next."""
         path = self._path("checkpoint.safetensors")
         if not path.is_file():
             return 0
         like = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        for index, parameter in enumerate(parameters):
-            like |= {f"optimizer.{index}.{name}": parameter for name in ("exp_avg", "exp_avg_sq")}
-            like[f"optimizer.{index}.step"] = torch.zeros(())
+        like |= {f"optimizer.{name}": tensor for name, tensor in optimizer.state().items()}
         tensors, metadata = read_tensors(path, like)
         step = metadata.get("step", "")
         if not (step.isascii() and step.isdecimal()) or len(step) > 18 or int(step) > self.config.steps:
             raise QubolearnError(f"{path} says step {step[:20]!r}; want 0 ... {self.config.steps}")
-        network.load_state_dict(
-            {name.removeprefix("network."): t for name, t in tensors.items() if name.startswith("network.")}
-        )
-        state = {
-            index: {name: tensors[f"optimizer.{index}.{name}"] for name in ("step", "exp_avg", "exp_avg_sq")}
-            for index in range(len(parameters))
-        }
-        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        optimizer.load(_part(tensors, "optimizer."))
+        network.load_state_dict(_part(tensors, "network."))
         return int(step)
 
-    def finish(self, network: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    def finish(self, network: nn.Module, optimizer: Adam, step: int) -> None:
         """Save the trained model."""
         self.checkpoint(network, optimizer, step)
         write_tensors(self._path("model.safetensors"), network.state_dict())
@@ -177,10 +167,15 @@ class Run:
         if self.finished:
             network.load_state_dict(read_tensors(self._path("model.safetensors"), network.state_dict())[0])
         elif self._path("checkpoint.safetensors").is_file():
-            self.restore(network, torch.optim.Adam(network.parameters()))
+            self.restore(network, Adam(network))
         else:
             raise QubolearnError(f"{self.folder} holds no model yet; resume it with: qubolearn train --resume")
         return network.eval()
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Those whose name begins with the prefix, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _sweep(folder: Path) -> None:

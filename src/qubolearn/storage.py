@@ -50,7 +50,9 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **metadata: int) -> None:
     """Write safetensors atomically, with the version of the format; NaN would not be read back, so it is refused."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    plain = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
+    }
     for name, tensor in plain.items():
         if finite and not bool(torch.isfinite(tensor).all()):
             raise NonFiniteError(f"{name} is not finite and not written; {path.name} before it is untouched")

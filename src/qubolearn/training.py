@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from qubolearn.adam import Adam
 from qubolearn.config import TrainConfig
-from qubolearn.distributed import ALONE, Peers, add_up, gradient_vector
+from qubolearn.distributed import ALONE, Peers, add_up
 from qubolearn.evaluation import evaluate_bits
 from qubolearn.faults import keep_fault
 from qubolearn.fused import can_fuse, fused_step
@@ -80,8 +81,7 @@ def train(
     """
     with one_thread(device):
         network = new_network(problem, config).to(device)
-        optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, fused=True)
-        gradient = gradient_vector(network)
+        optimizer = Adam(network)
         data = _Batches(problem, config, device)
         held_out = problem.sample(config.validation, stream(config.seed, "validation", device=device), "validation")
         if config.standardise:
@@ -94,12 +94,11 @@ def train(
         watched = evaluation_steps(config) if peers.rank == 0 else set()
         began = saved = time.perf_counter()
         for step in range(start, config.steps):
-            optimizer.param_groups[0]["lr"] = learning_rate(config, step)
             batch, done = data.batch(step), step + 1
             with keep_fault(run, config, network, batch, step):
                 loss = _gradients(network, problem, config, batch, step, peers)
-                value = _finite(*add_up(gradient, loss, peers))
-                optimizer.step()
+                value = _finite(*add_up(optimizer.gradient, loss, peers))
+                optimizer.step(learning_rate(config, step))
                 scores = validation_scores(network, problem, held_out) if done in watched else None
 
             if writer and scores:

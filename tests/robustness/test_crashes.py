@@ -20,6 +20,7 @@ import torch
 from nursery import CONFIG, PROBLEM, Nursery
 
 from qubolearn import training
+from qubolearn.adam import Adam
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
 from qubolearn.runs import LEFT_BEHIND, Run, write_atomic
@@ -44,7 +45,7 @@ def check_whole(folder: Path) -> None:
     assert len(steps) == (folder / "metrics.jsonl").read_bytes().count(b"\n") if steps else True
     if (folder / "checkpoint.safetensors").exists():
         network = run.network()
-        run.restore(network, torch.optim.Adam(network.parameters()))
+        run.restore(network, Adam(network))
 
 
 def kill_at_random(nursery: Nursery, folder: Path, kills: int, rng: random.Random) -> dict[str, int]:

@@ -13,6 +13,7 @@ from nursery import CONFIG
 from quick_solvers import QUICK, WEAK
 
 from qubolearn import fused, objectives, training
+from qubolearn.adam import Adam
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
 from qubolearn.faults import load_fault
@@ -122,9 +123,9 @@ def test_the_command_says_it_in_one_line(tmp_path: Path, capsys: pytest.CaptureF
 def test_weights_that_are_not_finite_never_replace_a_good_checkpoint(tmp_path: Path) -> None:
     run = Run.create(tmp_path, PROBLEM, PLAIN)
     network = training.new_network(PROBLEM, PLAIN)
-    optimizer = torch.optim.Adam(network.parameters())
+    optimizer = Adam(network)
     network.couplings(torch.ones(1, PROBLEM.input_size)).A.sum().backward()
-    optimizer.step()
+    optimizer.step(1e-3)
     run.checkpoint(network, optimizer, 3)
     next(network.parameters()).data[0] = float("inf")
     with pytest.raises(NonFiniteError, match="before it is untouched"):

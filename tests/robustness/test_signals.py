@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from qubolearn.adam import Adam
 from qubolearn.runs import Run
 from qubolearn.training import train
 
@@ -41,7 +42,7 @@ def check_saved(folder: Path) -> None:
     """The checkpoint holds the bits that an uninterrupted run has at its step."""
     run = Run.open(folder)
     network = run.network()
-    step = run.restore(network, torch.optim.Adam(network.parameters()))
+    step = run.restore(network, Adam(network))
     assert step > 0
     asked = iter(range(1, run.config.steps))
     same = train(run.problem, run.config, stop=lambda: next(asked) == step)

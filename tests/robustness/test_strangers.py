@@ -338,3 +338,12 @@ def test_the_loop_itself_notices(kinds: dict[str, Kind]) -> None:
         strangers.fuzz(Kind(kinds["coo"].make, careless), 200, 0)
     assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY, "the default suite has no such limit"
     assert random.Random("a").random() == random.Random("a").random()
+
+
+def test_names_in_errors_stay_on_one_line_and_reach_no_terminal(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "meshes.zip", "w") as archive:
+        archive.writestr("ModelNet10/chair/train/a\n\x1b[31mb.off", "no mesh")
+    with pytest.raises(QubolearnError) as caught:
+        modelnet.read_original(tmp_path / "meshes.zip", 4)
+    assert str(caught.value).isprintable()
+    assert r"a\n\x1b[31mb.off" in str(caught.value)

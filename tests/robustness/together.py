@@ -17,7 +17,8 @@ from nursery import CONFIG, PROBLEM
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from qubolearn.distributed import Peers, add_up, gradient_vector
+from qubolearn.adam import Adam
+from qubolearn.distributed import Peers, add_up
 from qubolearn.networks import QuboNetwork
 from qubolearn.randomness import stream
 from qubolearn.runs import Run
@@ -42,7 +43,7 @@ class Loss(nn.Module):
 def compare_with_ddp(peers: Peers) -> None:
     batch = PROBLEM.sample(19, stream(0, "train"))
     ours, theirs = new_network(PROBLEM, TOGETHER), new_network(PROBLEM, TOGETHER)
-    gradient = gradient_vector(ours)
+    gradient = Adam(ours).gradient
     loss = batch_loss(ours, PROBLEM, TOGETHER, batch, 0, peers)
     loss.backward()
     value, _ = add_up(gradient, loss, peers)

@@ -1,0 +1,67 @@
+"""Adam on one vector: the parameters of a network, their gradients and both moments lie each in one piece.
+
+For networks of the paper's size torch.optim.Adam spends its time on bookkeeping, and importing what it needs costs
+every process two seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from qubolearn.errors import QubolearnError
+
+__all__ = ["Adam"]
+
+BETAS, EPSILON = (0.9, 0.999), 1e-8
+
+
+class Adam:
+    """The optimiser of a network (Kingma and Ba, 2015), whose parameters become views of ``values`` ``[size]``.
+
+    ``gradient`` ``[1 + size]`` has room for the loss in front; the parameters' ``grad`` are views of the rest.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        parameters = list(network.parameters())
+        sizes = [parameter.numel() for parameter in parameters]
+        self.values = torch.cat([parameter.detach().flatten() for parameter in parameters])
+        self.gradient = self.values.new_zeros(1 + len(self.values))
+        self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
+        self.steps = 0
+        pieces = zip(torch.split(self.values, sizes), torch.split(self.gradient[1:], sizes), strict=True)
+        for parameter, (value, slope) in zip(parameters, pieces, strict=True):
+            parameter.data = value.view_as(parameter)
+            parameter.grad = slope.view_as(parameter)
+
+    def step(self, rate: float) -> None:
+        """Move the parameters against the gradient."""
+        self.steps += 1
+        step_size = rate / (1 - BETAS[0] ** self.steps)
+        scale = 1 / math.sqrt(1 - BETAS[1] ** self.steps)
+        slope = self.gradient[1:]
+        if self.values.is_cpu:
+            from qubolearn.adam_numba import move
+
+            values, gradient, first, second = (t.numpy() for t in (self.values, slope, self.first, self.second))
+            move(values, gradient, first, second, BETAS[0], BETAS[1], step_size, scale, EPSILON)
+        else:
+            self.first.lerp_(slope, 1 - BETAS[0])
+            self.second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
+            self.values.addcdiv_(self.first, self.second.sqrt().mul_(scale).add_(EPSILON), value=-step_size)
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps beside the network."""
+        return {"first": self.first, "second": self.second, "steps": torch.tensor(self.steps)}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state of the same shapes."""
+        steps = int(state["steps"])
+        if steps < 0:
+            raise QubolearnError(f"an optimiser after {steps} steps; want at least 0")
+        self.first.copy_(state["first"])
+        self.second.copy_(state["second"])
+        self.steps = steps

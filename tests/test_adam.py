@@ -1,0 +1,58 @@
+"""Adam on one vector against torch's."""
+
+import pytest
+import torch
+from torch import nn
+
+from qubolearn.adam import Adam
+from qubolearn.errors import QubolearnError
+
+
+def network() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(7, 5), nn.ReLU(), nn.Linear(5, 3))
+
+
+def loss(net: nn.Module, step: int) -> torch.Tensor:
+    torch.manual_seed(100 + step)
+    return (net(torch.randn(9, 7)) - torch.randn(9, 3)).square().mean()
+
+
+def test_takes_the_steps_of_torch() -> None:
+    ours, theirs = network(), network()
+    mine, right = Adam(ours), torch.optim.Adam(theirs.parameters())
+    for step in range(50):
+        rate = 0.01 / (1 + step)
+        right.param_groups[0]["lr"] = rate
+        mine.gradient.zero_()
+        right.zero_grad()
+        loss(ours, step).backward()
+        loss(theirs, step).backward()
+        mine.step(rate)
+        right.step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_goes_on_from_its_state_to_the_bit() -> None:
+    whole, stopped = network(), network()
+    one, two = Adam(whole), Adam(stopped)
+    for step in range(6):
+        if step == 3:
+            fresh = network()
+            fresh.load_state_dict(stopped.state_dict())
+            again = Adam(fresh)
+            again.load({name: tensor.clone() for name, tensor in two.state().items()})
+            stopped, two = fresh, again
+        for net, adam in ((whole, one), (stopped, two)):
+            adam.gradient.zero_()
+            loss(net, step).backward()
+            adam.step(0.01)
+    assert torch.equal(one.values, two.values)
+    assert torch.equal(nn.utils.parameters_to_vector(stopped.parameters()), two.values)
+
+
+def test_a_state_that_cannot_be_is_refused() -> None:
+    adam = Adam(network())
+    with pytest.raises(QubolearnError, match="after -1 steps"):
+        adam.load({**adam.state(), "steps": torch.tensor(-1)})
