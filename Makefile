@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 export QUBOLEARN_DATA ?= $(wildcard ../shared/data)
 
-.PHONY: demo test lint types pytest format soak constraints audit licences clean
+.PHONY: demo test lint types pytest format soak protections constraints audit licences clean
 
 demo: .venv/ready
 	$(BIN)/qubolearn demo
@@ -27,6 +27,11 @@ format: .venv/ready
 # Faults, kills and fuzzing at length (docs/guarantees.md): 10 to 20 minutes, figures in results/soak.json.
 soak: .venv/ready
 	QUBOLEARN_SOAK=results/soak.json timeout 1200 $(BIN)/python -m pytest -m soak tests/robustness
+	$(BIN)/qubolearn tables docs/guarantees.md
+
+# Takes protections out of a copy of the source, one by one, and sees their tests fail: 5 minutes.
+protections: .venv/ready
+	$(BIN)/python tools/protections.py
 	$(BIN)/qubolearn tables docs/guarantees.md
 
 # Versions and hashes anew; `make constraints UPGRADE=--upgrade` takes the newest ones.

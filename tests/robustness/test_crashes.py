@@ -8,6 +8,7 @@ import random
 import resource
 import shutil
 import signal
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -251,3 +252,22 @@ def test_hundreds_of_failing_writes_lose_nothing(
             shutil.rmtree(folder)
     assert ended > 0
     figures["failing writes"] = {"faults injected": faults, "runs ended in the same bits": ended}
+
+
+def test_a_write_is_on_the_disk_before_it_takes_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    fsync, replace_ = os.fsync, os.replace
+
+    def flush(descriptor: int) -> None:
+        calls.append("folder flushed" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file flushed")
+        fsync(descriptor)
+
+    def rename(source: Path, target: Path) -> None:
+        calls.append("renamed")
+        replace_(source, target)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(os, "replace", rename)
+    write_atomic(tmp_path / "x", b"whole")
+    assert calls == ["file flushed", "renamed", "folder flushed"]
+    assert (tmp_path / "x").read_bytes() == b"whole"

@@ -40,7 +40,8 @@ EPILOG = """examples:
   qubolearn export runs/k4 four.npz --format bqm          ... or hand their QUBOs to D-Wave's tools
 
 --json anywhere prints the result as one JSON object on stdout, and nothing else there.
-Exit codes: 0 done, 1 internal error, 2 bad input, 130 interrupted (SIGINT), 143 terminated (SIGTERM)."""
+Exit codes: 0 done, 1 internal error (of reproduce: some jobs failed), 2 bad input, 130 interrupted (SIGINT), 143
+terminated (SIGTERM)."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,7 +2,8 @@
 
 exact: exhaustive search and partition function against dimod.ExactSolver; exact-gpu: on an NVIDIA GPU; anneal: against
 neal, and OpenJij and simulated-bifurcation where installed (pip install 'qubolearn[peers]'); quantum: simulated quantum
-annealing; train: one epoch of the paper's protocol against the same loop with neal per instance.
+annealing; train: one epoch of the paper's protocol against the same loop with neal per instance; protocol: a whole
+training of point sets under the paper's protocol, minutes on two cores (needs the dataset shapes2d).
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def run(args: argparse.Namespace, output: Output) -> None:
     with output.progress(f"benchmark {args.what}", 1) as bar:
         for record in BENCHMARKS[args.what](args.quick):
             records.append(record)
-            bar.update(bar.task_ids[0], note=f"n={record['n']}")
+            bar.update(
+                bar.task_ids[0], note=", ".join(f"{name}={record[name]}" for name in ("n", "problem") if name in record)
+            )
     names = columns(records)
     rows = [[_number(record.get(name, "")) for name in names] for record in records]
     output.table(f"benchmark {args.what}", names, rows)

@@ -12,7 +12,7 @@ from qubolearn.experiments.jobs import Job, Outcome
 __all__ = ["Cell", "Place", "Places", "Unit", "View", "by_job", "chosen_columns", "conditions"]
 
 Unit = Literal["%", "degrees", "qubits"]
-DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 1}
+DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0}
 
 
 class Place(NamedTuple):

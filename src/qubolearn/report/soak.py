@@ -1,4 +1,4 @@
-"""The figures of ``make soak`` as a table of docs/guarantees.md."""
+"""The figures of ``make soak`` and ``make protections`` as tables of docs/guarantees.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from qubolearn.errors import QubolearnError
 from qubolearn.storage import read_json
 
-__all__ = ["soak_table"]
+__all__ = ["protections_table", "soak_table"]
 
 
 def soak_table(results: Path) -> str:
@@ -28,3 +28,16 @@ def soak_table(results: Path) -> str:
     lines += [f"| fuzzed: {name} | inputs | {kind['inputs']:,} |" for name, kind in kinds.items()]
     machine = f"{result['machine']}, torch {result['versions']['torch']}, qubolearn {result['versions']['qubolearn']}"
     return "\n".join(lines) + f"\n\n*{machine}. Made by `make soak` in {result['seconds'] / 60:.0f} minutes.*\n"
+
+
+def protections_table(results: Path) -> str:
+    """What was taken out of the source, and whether its test failed."""
+    path = results / "protections.json"
+    if not path.is_file():
+        raise QubolearnError(f"no {path}; run: make protections")
+    result = read_json(path)
+    lines = ["| promise | taken out | test | it then |", "|---|---|---|---|"]
+    for each in result["protections"]:
+        outcome = "fails" if each["fails"] else "**passes**"
+        lines.append(f"| {each['promise']} | {each['removed']} | `{each['test']}` | {outcome} |")
+    return "\n".join(lines) + f"\n\n*{result['machine']}. Made by `make protections` in {result['seconds']} s.*\n"

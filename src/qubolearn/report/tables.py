@@ -12,7 +12,7 @@ from qubolearn.experiments.entries import ENTRIES, Entry
 from qubolearn.experiments.jobs import Outcome, Store
 from qubolearn.experiments.views import View
 from qubolearn.report.markdown import PAPER_TABLES
-from qubolearn.report.soak import soak_table
+from qubolearn.report.soak import protections_table, soak_table
 from qubolearn.storage import read_json
 
 __all__ = ["TABLES", "fill"]
@@ -76,6 +76,7 @@ _FOUND = {"x_star_found": "x* found", "x_plus_found": "x⁺ found"}
 
 TABLES: Mapping[str, Callable[[Path], str]] = {
     "soak": soak_table,
+    "protections": protections_table,
     **PAPER_TABLES,
     **{view.name: view_table(made, view) for made in ENTRIES.values() for view in made.views},
     "benchmark-exact": benchmark_table(
@@ -96,6 +97,10 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     ),
     "benchmark-anneal": benchmark_table("anneal", {**_TIMES, **_FOUND}),
     "benchmark-quantum": benchmark_table("quantum", {**_TIMES, "x_star_found": "x* found"}),
+    "benchmark-protocol": benchmark_table(
+        "protocol",
+        {"problem": "problem", "steps": "steps", "minutes": "minutes", "ms_per_step": "ms per step"},
+    ),
     "benchmark-train": benchmark_table(
         "train",
         {"k": "k", "n": "n", "epoch_seconds": "epoch, s", "neal_epoch_seconds": "with neal, s", "ratio": "ratio"},

@@ -1,0 +1,262 @@
+"""Take protections out of a copy of the source, one at a time, and see that their tests fail: ``make protections``.
+
+A test that passes without what it guards guards nothing. The table of docs/guarantees.md is made of
+results/protections.json, which this writes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from qubolearn.provenance import provenance
+from qubolearn.storage import write_json
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What is taken out, and the test that should miss it."""
+
+    promise: str
+    removed: str
+    file: str  # below src/qubolearn
+    before: str
+    after: str
+    test: str  # below tests
+
+
+PROTECTIONS = (
+    Protection(
+        "exact resume",
+        "the optimiser's moments in the checkpoint",
+        "adam.py",
+        '        self.first.copy_(state["first"])\n',
+        "",
+        "robustness/test_resume.py::test_stopped_at_any_step_the_bits_are_the_same",
+    ),
+    Protection(
+        "exact resume",
+        "batches that depend on the step alone",
+        "training.py",
+        'stream(self.config.seed, "order", epoch, device=self.device)',
+        'torch.Generator().manual_seed(int(__import__("time").time_ns() % 2**31))',
+        "robustness/test_resume.py::test_stopped_at_any_step_the_bits_are_the_same",
+    ),
+    Protection(
+        "files survive crashes",
+        "writing beside the place and renaming",
+        "storage.py",
+        'temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")',
+        "temporary = path",
+        "robustness/test_crashes.py::test_any_step_of_a_write_may_fail",
+    ),
+    Protection(
+        "files survive crashes",
+        "the flush to the disk",
+        "storage.py",
+        "            os.fsync(file.fileno())\n",
+        "",
+        "robustness/test_crashes.py::test_a_write_is_on_the_disk_before_it_takes_its_place",
+    ),
+    Protection(
+        "signals",
+        "the handler of SIGTERM",
+        "cli/train.py",
+        "for name in (signal.SIGINT, signal.SIGTERM)}",
+        "for name in (signal.SIGINT,)}",
+        "robustness/test_signals.py::test_sigterm_ends_the_step_and_saves_it",
+    ),
+    Protection(
+        "numbers",
+        "the look at loss and gradient",
+        "training.py",
+        "    if not math.isfinite(gradient):\n",
+        "    if False:\n",
+        "robustness/test_numbers.py::test_a_finite_loss_with_a_gradient_that_is_not_stops_training",
+    ),
+    Protection(
+        "numbers",
+        "the look at A before solving",
+        "qubo.py",
+        "if not math.isfinite(_sum(A.detach())) and",
+        "if False and",
+        "robustness/test_numbers.py::test_solvers_take_no_nan_and_return_true_energies",
+    ),
+    Protection(
+        "numbers",
+        "the refusal to write weights that are not finite",
+        "storage.py",
+        "        if finite and not bool(torch.isfinite(tensor).all()):\n            raise NonFiniteError",
+        "        if False:\n            raise NonFiniteError",
+        "robustness/test_numbers.py::test_weights_that_are_not_finite_never_replace_a_good_checkpoint",
+    ),
+    Protection(
+        "strangers' files",
+        "reading no more than a zip member's header says",
+        "datasets/files.py",
+        "return member.read(entry.file_size)",
+        "return member.read()",
+        "robustness/test_strangers.py::test_zip_bombs_are_refused",
+    ),
+    Protection(
+        "strangers' files",
+        "the refusal of bzip2 and LZMA members",
+        "datasets/files.py",
+        "if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):",
+        "if False:",
+        "robustness/test_strangers.py::test_methods_that_unpack_without_bound_are_refused",
+    ),
+    Protection(
+        "strangers' files",
+        "the look at paths that climb",
+        "datasets/willow_archive.py",
+        'if path.is_absolute() or ".." in path.parts or ":" in member.filename:',
+        "if False:",
+        "robustness/test_strangers.py::test_paths_cannot_climb_out_of_archives",
+    ),
+    Protection(
+        "strangers' files",
+        "the escape of names in errors",
+        "errors.py",
+        "c if c.isprintable() else",
+        "c if True else",
+        "robustness/test_strangers.py::test_names_in_errors_stay_on_one_line_and_reach_no_terminal",
+    ),
+    Protection(
+        "strangers' files",
+        "the shapes that a checkpoint must have",
+        "storage.py",
+        "if shapes != {name: list(tensor.shape) for name, tensor in like.items()}:",
+        "if False:",
+        "robustness/test_strangers.py::test_mutated_files_are_read_or_refused",
+    ),
+    Protection(
+        "the QPU costs money",
+        "the budget",
+        "solvers/qpu.py",
+        "            if wanted > left:\n",
+        "            if False:\n",
+        "robustness/test_qpu.py::test_a_call_beyond_the_budget_is_not_sent",
+    ),
+    Protection(
+        "the QPU costs money",
+        "cancelling at the deadline",
+        "solvers/qpu_call.py",
+        "        job.cancel()\n",
+        "        pass\n",
+        "robustness/test_qpu.py::test_a_slow_chip_meets_the_deadline_and_is_told_to_cancel",
+    ),
+    Protection(
+        "the QPU costs money",
+        "counting a call of unknown outcome as paid",
+        "solvers/qpu_call.py",
+        "    spent.append(qpu.MARGIN * estimate)",
+        "    spent.append(0.0)",
+        "robustness/test_qpu.py::test_a_submission_of_unknown_outcome_is_not_repeated_and_counts_as_paid",
+    ),
+    Protection(
+        "determinism",
+        "a seed for each instance",
+        "solvers/seeds.py",
+        "return np.random.SeedSequence(None if seed is None else int(seed)).generate_state(batch).astype(np.uint32)",
+        "return np.random.SeedSequence((int(seed or 0), batch)).generate_state(batch).astype(np.uint32)",
+        "robustness/test_determinism.py::test_an_instance_has_its_own_randomness",
+    ),
+    Protection(
+        "determinism",
+        "the seed in the solvers' random numbers",
+        "solvers/seeds.py",
+        "return np.random.SeedSequence(None if seed is None else int(seed))",
+        "return np.random.SeedSequence(None)",
+        "robustness/test_determinism.py::test_the_seed_of_a_solver_decides_on_one_thread_and_on_two",
+    ),
+    Protection(
+        "load",
+        "the conversion of precisions that kernels do not know",
+        "solvers/contract.py",
+        "(A if A.dtype in (torch.float32, torch.float64) else A.float()).numpy()",
+        "A.numpy()",
+        "robustness/test_load.py::test_other_precisions",
+    ),
+    Protection(
+        "load",
+        "states that must be bits",
+        "solvers/contract.py",
+        "if bits.max(initial=0) > 1 or not np.array_equal(bits, given):",
+        "if False:",
+        "solvers/test_ranking.py::test_states_that_are_not_bits_are_refused",
+    ),
+    Protection(
+        "the grid of reproduce",
+        "workers that end with their parent",
+        "experiments/engines/worker.py",
+        "    os._exit(1)\n",
+        "    pass\n",
+        "experiments/test_engines.py::test_a_worker_ends_with_its_parent_even_within_a_job",
+    ),
+    Protection(
+        "the grid of reproduce",
+        "the second try of a job whose worker died",
+        "experiments/engines/local.py",
+        "TRIES = 2\n",
+        "TRIES = 1\n",
+        "experiments/test_engines.py::test_workers_that_die_lose_no_job_and_take_no_other_with_them",
+    ),
+)
+
+
+def fails_without(protection: Protection, copy: Path) -> bool:
+    """Whether the test fails on a copy of the repository without the protection."""
+    file = copy / "src" / "qubolearn" / protection.file
+    whole = file.read_text()
+    if whole.count(protection.before) != 1:
+        raise SystemExit(
+            f"{protection.file} holds {protection.before!r} {whole.count(protection.before)} times, want 1"
+        )
+    file.write_text(whole.replace(protection.before, protection.after))
+    try:
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/{protection.test}"]
+        environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
+        code = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=300).returncode
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        file.write_text(whole)
+    if code > 1:
+        raise SystemExit(f"{protection.test} could not be run (exit code {code})")
+    return code != 0  # below 0 the process died: kernels trust what was checked
+
+
+def main() -> int:
+    began, found = time.perf_counter(), []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in ("src", "tests", "pyproject.toml", "conftest.py", "README.md", "docs", "constraints.txt"):
+            source = ROOT / name
+            shutil.copytree(source, copy / name) if source.is_dir() else shutil.copy(source, copy / name)
+        for protection in PROTECTIONS:
+            failed = fails_without(protection, copy)
+            print(f"{'fails ' if failed else 'PASSES'}  without {protection.removed}: {protection.test}", flush=True)
+            found.append(
+                {
+                    "promise": protection.promise,
+                    "removed": protection.removed,
+                    "test": protection.test.partition("::")[2],
+                    "fails": failed,
+                }
+            )
+    seconds = round(time.perf_counter() - began)
+    write_json(ROOT / "results" / "protections.json", {"protections": found, "seconds": seconds, **provenance()})
+    return 0 if all(each["fails"] for each in found) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
