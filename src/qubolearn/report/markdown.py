@@ -17,6 +17,7 @@ from qubolearn.report.wording import VERDICT_MARKS, duration, spread, times
 __all__ = ["PAPER_TABLES"]
 
 SEEDS = 3
+PLURAL = {"holds": "hold", "does not hold": "do not hold"}
 
 
 @lru_cache(maxsize=2)
@@ -30,7 +31,7 @@ def summary_table(results: Path) -> str:
     found = report.summary
     seconds = sum(record["seconds"] for item in report.items for record in item.records)
     cells, claims = (
-        ", ".join(f"{count} {what}" for what, count in counted.items() if count)
+        ", ".join(f"{count} {PLURAL.get(what, what)}" for what, count in counted.items() if count)
         for counted in (found.cells, found.claims)
     )
     lines = [
