@@ -1,6 +1,6 @@
 """Small grids for tests of engines, and what their jobs do to the worker that runs them.
 
-``python grids.py ...`` is the command qubolearn with one more item, ``tiny``: trainings of less than a second.
+``python grids.py ...`` is the command qubolearn with one more item, ``tiny``: trainings of about a second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OVERRIDES = {"topology": "dense", "hidden": 16, "instances": 1000, "batch_size":
 
 def trainings(seeds: int, quick: bool) -> list[Job]:
     """Real trainings, one per seed."""
-    overrides = {**OVERRIDES, "epochs": 2 if quick else 8}
+    overrides = {**OVERRIDES, "epochs": 2 if quick else 80}
     options = {"problem": {"name": "randgraph", "k": 3}, "protocol": "best", "overrides": overrides, "instances": 200}
     return [Job("tiny", "L5 H16", "quant", seed, "train", options) for seed in range(seeds)]
 

@@ -61,6 +61,9 @@ class Cluster:
         self._nodes.append(node)
         return node
 
+    def has_started(self, ip: str) -> bool:
+        return b"Ray runtime started" in (Path(self.folder) / ip).read_bytes()
+
     def close(self) -> None:
         for node in self._nodes:
             with suppress(ProcessLookupError):
@@ -97,6 +100,7 @@ def test_a_node_that_is_killed_loses_nothing(tmp_path: Path, cluster: Cluster) -
     run_jobs(grids.trainings(SEEDS, False), Store(tmp_path / "local"))  # while it starts
     wait_until(lambda: listening(cluster.address))
     doomed = cluster.start(NODE, "--address", cluster.address)
+    wait_until(lambda: cluster.has_started(NODE))
     words = ["reproduce", "tiny", "--seeds", str(SEEDS), "--engine", "ray", "--address", cluster.address]
     command = [sys.executable, grids.__file__, *words, "--out", str(tmp_path / "ray"), "--json"]
     pipe = subprocess.PIPE

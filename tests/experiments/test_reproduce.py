@@ -138,9 +138,9 @@ def test_a_failed_job_is_said_once_and_the_others_are_done(tmp_path: Path, capsy
     assert code == 1
     assert (result["jobs"], result["done"]) == (6, 4)
     log = tmp_path / "unlucky" / "row--column--seed1.log"
-    assert said.count("bad luck") == 1
-    assert f"failed: unlucky row, column, seed 1 and 1 more: bad luck (log: {log})" in said
-    assert "QubolearnError: bad\nluck" in log.read_text()
+    assert said.count(r"bad\nluck") == 1
+    assert rf"failed: unlucky row, column, seed 1 and 1 more: bad\nluck (log: {log})" in said
+    assert r"QubolearnError: bad\nluck" in log.read_text()
     assert [failed["job"] for failed in result["failed"]] == [f"unlucky row, column, seed {seed}" for seed in (1, 2)]
     assert result["results"]["well"] == {"row | column": [[0.5, 0.5, 0.5]]}
 
