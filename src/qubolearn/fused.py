@@ -95,15 +95,13 @@ def _gap(A: Tensor, batch: Instances, context: Context) -> tuple[Tensor, Tensor]
     states = context.solver(A, 2 if weight else 1).states
     X = torch.cat([batch.x_true[:, None], states], 1)  # x̂, x*, x⁺
     E = energies(A, X)
-    values = E[:, 0] - E[:, 1]
-    c = torch.zeros_like(E)
-    c[:, 0], c[:, 1] = 1, -1
-    if weight:
-        distance = E[:, 0] - E[:, 2]
-        values -= weight * distance.abs()
-        c[:, 2] = weight * distance.sign()
-        c[:, 0] -= c[:, 2]
-    return values, _phi(X, c)
+    one = torch.ones_like(E[:, 0])
+    if weight:  # -λ|E(x̂) - E(x⁺)| = s E(x⁺) - s E(x̂)
+        s = weight * torch.sign(E[:, 0] - E[:, 2])
+        c = torch.stack([one - s, -one, s], 1)
+    else:
+        c = torch.stack([one, -one], 1)
+    return (c * E).sum(1), _phi(X, c)
 
 
 def _hinge(A: Tensor, batch: Instances, context: Context) -> tuple[Tensor, Tensor]:

@@ -220,4 +220,4 @@ class _Batches:
             generator = stream(self.config.seed, "order", epoch, device=self.device)
             self._order = (epoch, torch.randperm(len(instances.p), generator=generator, device=self.device))
         chosen = self._order[1][rows]
-        return Instances(*(tensor[chosen] for tensor in instances))
+        return Instances(*(tensor.index_select(0, chosen) for tensor in instances))
