@@ -1,7 +1,7 @@
 """Adam on one vector: the parameters of a network, their gradients and both moments lie each in one piece.
 
-For networks of the paper's size torch.optim.Adam spends its time on bookkeeping, and importing what it needs costs
-every process two seconds.
+For networks of the paper's size torch.optim.Adam spends its time on bookkeeping, and every process that uses it waits
+for torch's compiler to be imported.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
-
-from qubolearn.errors import QubolearnError
 
 __all__ = ["Adam"]
 
@@ -31,17 +29,15 @@ class Adam:
         self.values = torch.cat([parameter.detach().flatten() for parameter in parameters])
         self.gradient = self.values.new_zeros(1 + len(self.values))
         self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
-        self.steps = 0
         pieces = zip(torch.split(self.values, sizes), torch.split(self.gradient[1:], sizes), strict=True)
         for parameter, (value, slope) in zip(parameters, pieces, strict=True):
             parameter.data = value.view_as(parameter)
             parameter.grad = slope.view_as(parameter)
 
-    def step(self, rate: float) -> None:
-        """Move the parameters against the gradient."""
-        self.steps += 1
-        step_size = rate / (1 - BETAS[0] ** self.steps)
-        scale = 1 / math.sqrt(1 - BETAS[1] ** self.steps)
+    def step(self, number: int, rate: float) -> None:
+        """Move the parameters against the gradient, in the step of this number, from 1 on."""
+        step_size = rate / (1 - BETAS[0] ** number)
+        scale = 1 / math.sqrt(1 - BETAS[1] ** number)
         slope = self.gradient[1:]
         if self.values.is_cpu:
             from qubolearn.adam_numba import move
@@ -55,13 +51,9 @@ class Adam:
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint keeps beside the network."""
-        return {"first": self.first, "second": self.second, "steps": torch.tensor(self.steps)}
+        return {"first": self.first, "second": self.second}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state of the same shapes."""
-        steps = int(state["steps"])
-        if steps < 0:
-            raise QubolearnError(f"an optimiser after {steps} steps; want at least 0")
         self.first.copy_(state["first"])
         self.second.copy_(state["second"])
-        self.steps = steps

@@ -79,7 +79,7 @@ def exact(quick: bool) -> Iterator[Record]:
 
 
 def _two_threads(n: int, seconds: float) -> float:
-    """The speed-up by a second thread, on a batch of about 50 ms: waking a thread takes about 0.1 ms."""
+    """The speed-up by a second thread, on a batch of about 50 ms, beside which waking a thread is short."""
     A = random_qubos(max(8, int(0.05 / seconds)), n)
     times: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(10):  # in turns, so that a busy moment of the machine strikes both

@@ -50,7 +50,7 @@ def one_thread(device: torch.device | str) -> Iterator[None]:
     """One thread for the small matrices of a network on the CPU: faster, and the same bits on any number of cores.
 
     Solvers keep all threads. Numbers below 1e-38 are zero meanwhile: Adam's moments of features that died end there,
-    and a CPU takes a hundred times as long for them.
+    and a CPU takes many times as long for them.
     """
     before = torch.get_num_threads()
     if torch.device(device).type == "cpu":
@@ -98,7 +98,7 @@ def train(
             with keep_fault(run, config, network, batch, step):
                 loss = _gradients(network, problem, config, batch, step, peers)
                 value = _finite(*add_up(optimizer.gradient, loss, peers))
-                optimizer.step(learning_rate(config, step))
+                optimizer.step(done, learning_rate(config, step))
                 scores = validation_scores(network, problem, held_out) if done in watched else None
 
             if writer and scores:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,20 +13,11 @@ import torch
 from nursery import CONFIG, PROBLEM
 from quick_solvers import WEAK
 
+from qubolearn.benchmarks import threads
 from qubolearn.evaluation import evaluate
 from qubolearn.solvers import make_solver
 from qubolearn.topologies import topology
 from qubolearn.training import new_network, train
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def qubos(batch: int, name: str) -> torch.Tensor:

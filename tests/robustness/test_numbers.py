@@ -125,7 +125,7 @@ def test_weights_that_are_not_finite_never_replace_a_good_checkpoint(tmp_path: P
     network = training.new_network(PROBLEM, PLAIN)
     optimizer = Adam(network)
     network.couplings(torch.ones(1, PROBLEM.input_size)).A.sum().backward()
-    optimizer.step(1e-3)
+    optimizer.step(1, 1e-3)
     run.checkpoint(network, optimizer, 3)
     next(network.parameters()).data[0] = float("inf")
     with pytest.raises(NonFiniteError, match="before it is untouched"):

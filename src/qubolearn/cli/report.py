@@ -13,6 +13,7 @@ from pathlib import Path
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
+from qubolearn.experiments.entries import SEEDS
 from qubolearn.report import write_report
 
 EPILOG = """examples:
@@ -24,7 +25,9 @@ EPILOG = """examples:
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--results", metavar="DIR", help="folder of the results [results, quick: runs/quick]")
     parser.add_argument("--quick", action="store_true", help="of the quick jobs")
-    parser.add_argument("--seeds", type=int, metavar="N", help="seeds per cell that were asked for [3, quick: 1]")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help=f"seeds per cell that were asked for [{SEEDS}, quick: 1]"
+    )
     parser.add_argument("--out", default="report.html", metavar="FILE", help="the page [report.html]")
 
 
@@ -33,7 +36,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
     if not results.is_dir():
         again = "qubolearn reproduce all --quick" if args.quick else "qubolearn reproduce all"
         raise QubolearnError(f"no folder {results}; run: {again}")
-    seeds = args.seeds if args.seeds is not None else (1 if args.quick else 3)
+    seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
     if seeds < 1:
         raise QubolearnError(f"--seeds {seeds}; want at least 1")
     summary = write_report(results, Path(args.out), args.quick, seeds)

@@ -20,7 +20,7 @@ from qubolearn.cli.train import stop_on_signals
 from qubolearn.datasets.files import data_folder
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.experiments.engines import LocalEngine, RayEngine, cores
-from qubolearn.experiments.entries import ENTRIES, Entry
+from qubolearn.experiments.entries import ENTRIES, SEEDS, Entry
 from qubolearn.experiments.jobs import Engine, Job, Outcome, Store, run_jobs
 from qubolearn.experiments.summary import markdown
 
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--full", action="store_true", help="everything [this is the default]")
     length.add_argument("--quick", action="store_true", help="a short run of every item that shows that it works")
-    parser.add_argument("--seeds", type=int, default=None, metavar="N", help="seeds per cell [3, quick: 1]")
+    parser.add_argument("--seeds", type=int, default=None, metavar="N", help=f"seeds per cell [{SEEDS}, quick: 1]")
     parser.add_argument("--out", default=None, metavar="DIR", help="folder of the results [results, quick: runs/quick]")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where jobs run [local]")
     parser.add_argument(
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    seeds = args.seeds if args.seeds is not None else (1 if args.quick else 3)
+    seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
     for option, value in (("--seeds", seeds), ("--processes", args.processes)):
         if value is not None and value < 1:
             raise QubolearnError(f"{option} {value}; want at least 1")

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
+from qubolearn.experiments.entries import SEEDS
 from qubolearn.experiments.paper import paper
 from qubolearn.experiments.views import DIGITS
 from qubolearn.report.compare import Number, view_of
@@ -16,7 +17,6 @@ from qubolearn.report.wording import VERDICT_MARKS, duration, spread, times
 
 __all__ = ["PAPER_TABLES"]
 
-SEEDS = 3
 PLURAL = {"holds": "hold", "does not hold": "do not hold"}
 
 

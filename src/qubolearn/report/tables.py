@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.experiments.entries import ENTRIES, Entry
+from qubolearn.experiments.entries import ENTRIES, SEEDS, Entry
 from qubolearn.experiments.jobs import Outcome, Store
 from qubolearn.experiments.views import View
 from qubolearn.report.markdown import PAPER_TABLES
@@ -18,7 +18,6 @@ from qubolearn.storage import read_json
 __all__ = ["TABLES", "fill"]
 
 MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-SEEDS = 3
 
 
 def view_table(made: Entry, view: View) -> Callable[[Path], str]:

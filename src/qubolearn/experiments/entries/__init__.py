@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qubolearn.experiments.entries import annealers, graphs, pointset, rotation
-from qubolearn.experiments.entries.contract import Entry
+from qubolearn.experiments.entries.contract import SEEDS, Entry
 
-__all__ = ["ENTRIES", "Entry"]
+__all__ = ["ENTRIES", "SEEDS", "Entry"]
 
 ENTRIES: Mapping[str, Entry] = {**graphs.ENTRIES, **annealers.ENTRIES, **pointset.ENTRIES, **rotation.ENTRIES}

@@ -12,6 +12,7 @@ from qubolearn.experiments.views import Places, View, chosen_columns
 __all__ = [
     "ABLATIONS",
     "METHODS",
+    "SEEDS",
     "SIZES",
     "SOLVERS",
     "SOLVER_ROWS",
@@ -23,6 +24,8 @@ __all__ = [
     "solver_tests",
 ]
 
+#: Seeds of every cell of a full run.
+SEEDS = 3
 #: The paper's networks (layers, hidden), smallest first, and its methods.
 SIZES = ((3, 32), (3, 78), (5, 32), (5, 78))
 METHODS = ("quant", "diag", "pure")
