@@ -144,7 +144,7 @@ PROTECTIONS = (
         "solvers/qpu.py",
         "            if wanted > left:\n",
         "            if False:\n",
-        "robustness/test_qpu.py::test_a_call_beyond_the_budget_is_not_sent",
+        "robustness/qpu/test_budget.py::test_a_call_beyond_the_budget_is_not_sent",
     ),
     Protection(
         "the QPU costs money",
@@ -152,7 +152,7 @@ PROTECTIONS = (
         "solvers/qpu_call.py",
         "        job.cancel()\n",
         "        pass\n",
-        "robustness/test_qpu.py::test_a_slow_chip_meets_the_deadline_and_is_told_to_cancel",
+        "robustness/qpu/test_deadlines.py::test_a_slow_chip_meets_the_deadline_and_is_told_to_cancel",
     ),
     Protection(
         "the QPU costs money",
@@ -160,7 +160,7 @@ PROTECTIONS = (
         "solvers/qpu_call.py",
         "    spent.append(qpu.MARGIN * estimate)",
         "    spent.append(0.0)",
-        "robustness/test_qpu.py::test_a_submission_of_unknown_outcome_is_not_repeated_and_counts_as_paid",
+        "robustness/qpu/test_submissions.py::test_a_submission_of_unknown_outcome_is_not_repeated_and_counts_as_paid",
     ),
     Protection(
         "determinism",

@@ -1,0 +1,87 @@
+"""A submission is never repeated; where its outcome is unknown it counts as paid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from account import ESTIMATE, LATE, TOKEN, A, check_account, refusal, replaced
+from qpu_server import Fault, QpuServer
+
+from qubolearn.solvers.dwave import DWaveSolver
+
+REFUSED = {
+    "400": Fault(status=400, body=b'{"error_code": 400, "error_msg": "bad problem"}'),
+    "401": Fault(status=401, body=b""),
+    "403": Fault(status=403, body=b"forbidden"),
+    "404": Fault(status=404, body=b"<html>not here</html>"),
+    "429": Fault(status=429, headers={"Retry-After": "1"}),
+    "in-batch": Fault(change=lambda told: [{"error_code": 400, "error_msg": "quota"}]),
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED.values(), ids=REFUSED)
+def test_a_refused_submission_is_not_repeated_and_costs_nothing(
+    solver: DWaveSolver, server: QpuServer, fault: Fault
+) -> None:
+    server.fail("submit", fault)
+    refusal(solver, "failed and was not repeated: Solver")
+    assert server.count("submit") == 1
+    assert solver.access.spent_seconds == 0
+    assert len(solver(A).states) == 4  # when asked again by the user
+
+
+UNKNOWN = {
+    "500": Fault(status=500),
+    "500 accepted": Fault(status=500, carried_out=True),
+    "502": Fault(status=502, body=b"<html>bad gateway</html>"),
+    "503": Fault(status=503, headers={"Retry-After": "0"}),
+    "504 accepted": Fault(status=504, carried_out=True, body=b""),
+    "dropped": Fault(drop=True),
+    "dropped accepted": Fault(drop=True, carried_out=True),
+    "cut": Fault(cut=True),
+    "no JSON": Fault(change=lambda told: b"<html>welcome</html>"),
+    "half JSON": Fault(change=lambda told: json.dumps(told).encode()[:-9]),
+    "other type": Fault(headers={"Content-Type": "text/html"}),
+    "other version": Fault(headers={"Content-Type": "application/vnd.dwave.sapi.problems+json; version=9.0.0"}),
+    "object": Fault(change=lambda told: told[0]),
+    "empty": Fault(change=lambda told: []),
+    "numbers": Fault(change=lambda told: [7]),
+    "no id": Fault(change=replaced(id=None)),
+    "no status": Fault(change=replaced(status=None)),
+    "failed": Fault(change=replaced(status="FAILED", error_message="broken")),
+    "cancelled": Fault(change=replaced(status="CANCELLED")),
+}
+
+
+@pytest.mark.parametrize("fault", UNKNOWN.values(), ids=UNKNOWN)
+def test_a_submission_of_unknown_outcome_is_not_repeated_and_counts_as_paid(
+    solver: DWaveSolver, server: QpuServer, fault: Fault
+) -> None:
+    server.fail("submit", fault)
+    refusal(solver, "failed and was not repeated: ")
+    check_account(solver, server)
+    assert solver.access.spent_seconds >= ESTIMATE
+
+
+def test_a_reply_that_the_client_chokes_on_meets_the_deadline(server: QpuServer, hasty: DWaveSolver) -> None:
+    server.fail("submit", Fault(change=lambda told: None))  # the client's thread dies of it
+    refusal(hasty, LATE)
+    check_account(hasty, server)
+    assert hasty.access.spent_seconds >= ESTIMATE
+
+
+def test_nobody_at_the_address_costs_nothing(connect: Callable[..., DWaveSolver]) -> None:
+    with QpuServer(TOKEN) as gone:
+        solver = connect(endpoint=gone.url)
+        solver(A)
+        spent = solver.access.spent_seconds
+    refusal(solver, "failed and was not repeated")
+    assert solver.access.spent_seconds == spent
+
+
+def test_a_wrong_token_is_said(server: QpuServer, connect: Callable[..., DWaveSolver]) -> None:
+    server.token = "another"
+    refusal(connect(), "refused the API token")
+    assert server.count("submit") == 0
