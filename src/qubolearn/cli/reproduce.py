@@ -118,12 +118,13 @@ def chosen_items(words: Sequence[str]) -> list[str]:
 def list_items(grid: Mapping[str, Sequence[Job]], store: Store, output: Output) -> int:
     """What there is to do, where in the paper it stands, and how much of it is done."""
     plain: dict[str, Any] = {}
-    output.say(f"{'item':<22}{'in the paper':<18}{'jobs done':<12}what it shows (done: in {store.folder})")
+    wide = 2 + max(len(made.paper) for made in ENTRIES.values())
+    output.say(f"{'item':<18}{'in the paper':<{wide}}{'jobs done':<12}what it shows (done: in {store.folder})")
     for name, jobs in grid.items():
         made, done = ENTRIES[name], sum(store.get(job) is not None for job in jobs)
         lacking = missing_data(made)
         needs = f" [needs the dataset {made.data}{': missing' if lacking else ''}]" if made.data else ""
-        output.say(f"{name:<22}{made.paper or 'beyond it':<18}{f'{done} of {len(jobs)}':<12}{made.title}{needs}")
+        output.say(f"{name:<18}{made.paper or 'beyond it':<{wide}}{f'{done} of {len(jobs)}':<12}{made.title}{needs}")
         counts = {"jobs": len(jobs), "done": done, "data": made.data, "missing_data": lacking}
         plain[name] = {"title": made.title, "paper": made.paper, **counts}
     output.result(items=plain)
