@@ -94,6 +94,16 @@ def runs_a_job(group: int) -> bool:
     return False
 
 
+def stopped_at_a_job(group: int) -> bool:
+    """Whether a process of this group runs a job; all of them are stopped then, so that it does not end it."""
+    if runs_a_job(group):
+        os.killpg(group, signal.SIGSTOP)
+        if runs_a_job(group):
+            return True
+        os.killpg(group, signal.SIGCONT)
+    return False
+
+
 def test_a_node_that_is_killed_loses_nothing(tmp_path: Path, cluster: Cluster) -> None:
     port = cluster.address.rpartition(":")[2]
     cluster.start(HEAD, "--head", "--port", port, "--include-dashboard", "false", "--temp-dir", cluster.folder)
@@ -105,7 +115,7 @@ def test_a_node_that_is_killed_loses_nothing(tmp_path: Path, cluster: Cluster) -
     command = [sys.executable, grids.__file__, *words, "--out", str(tmp_path / "ray"), "--json"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=cluster.environment, stdout=pipe, stderr=pipe, text=True) as driver:
-        wait_until(lambda: runs_a_job(doomed.pid))
+        wait_until(lambda: stopped_at_a_job(doomed.pid))
         os.killpg(doomed.pid, signal.SIGKILL)
         printed, said = driver.communicate(timeout=60)
     assert driver.returncode == 0, said
