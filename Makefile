@@ -24,12 +24,12 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Faults, kills and fuzzing at length (docs/guarantees.md): 10 to 20 minutes, figures in results/soak.json.
+# Faults, kills and fuzzing at length (docs/guarantees.md): 20 minutes at most, figures in results/soak.json.
 soak: .venv/ready
 	QUBOLEARN_SOAK=results/soak.json timeout 1200 $(BIN)/python -m pytest -m soak tests/robustness
 	$(BIN)/qubolearn tables docs/guarantees.md
 
-# Takes protections out of a copy of the source, one by one, and sees their tests fail: 5 minutes.
+# Takes protections out of a copy of the source, one by one, and sees their tests fail.
 protections: .venv/ready
 	$(BIN)/python tools/protections.py
 	$(BIN)/qubolearn tables docs/guarantees.md

@@ -58,12 +58,12 @@ class _Layer(NamedTuple):
 def _forward(body: MLP, p: Tensor) -> tuple[list[_Layer], Tensor]:
     """:meth:`MLP.forward`, with what :func:`_backward` needs."""
     layers: list[_Layer] = []
-    h = p
+    outputs = p
     for linear, skip in zip(body.linears, body.skips, strict=True):
         assert isinstance(linear, nn.Linear)
+        h = torch.relu(outputs) if layers else p
         layers.append(_Layer(linear, torch.cat([h, p], 1) if skip else h, h))
         outputs = torch.addmm(linear.bias, layers[-1].inputs, linear.weight.t())
-        h = torch.relu(outputs)
     return layers, outputs
 
 

@@ -23,7 +23,7 @@ def rank(A, candidates, start, stop, states, energies, found):
     for b in range(start, stop):
         for i in range(c):
             energy[i] = _energy(A[b], candidates[b, i], ones)
-        order = np.argsort(energy, kind="mergesort") if c > 2 else _order_of_two(energy)
+        order = np.argsort(energy, kind="mergesort")
         kept = 0
         for i in order:
             if kept == count:
@@ -57,15 +57,6 @@ def _energy(A, x, ones):
             row += np.float64(A[ones[a], ones[b]])
         total += row
     return total
-
-
-@njit(cache=True)
-def _order_of_two(energy):
-    """The stable order of one or two energies."""
-    order = np.arange(len(energy))
-    if len(energy) == 2 and energy[1] < energy[0]:
-        order[0], order[1] = 1, 0
-    return order
 
 
 @njit(cache=True, inline="always")
