@@ -36,6 +36,24 @@ def test_a_claim_about_all_sizes_needs_all_of_them() -> None:
     assert answer(text, {}) == "not measured"
 
 
+def test_an_answer_says_how_many_seeds_give_it_alone() -> None:
+    """Seeds lie 0.1 below and above their mean, in both columns: medians, which do not, stay what they are."""
+
+    def seeds(quant: list[float], diag: list[float]) -> tuple[int, int] | None:
+        found = check_claims(paper(), rotations(quant, diag))
+        (checked,) = [each for each in found if each.claim.text.startswith("Rotations: a full QUBO")]
+        return checked.seeds
+
+    assert seeds([1, 1, 1, 1], [2, 2, 2, 2]) == (2, 2)
+    assert seeds([1, 1, 2.05, 1], [2, 2, 2, 2]) == (2, 2)
+    assert seeds([1, 1, 1], [2, 2, 2]) is None
+    mirrored = rotations([1, 1, 1.95, 1], [2, 2, 2, 2])
+    cell = mirrored["rotation"]["L5 H32", "diag"]
+    mirrored["rotation"]["L5 H32", "diag"] = Cell((cell.values[0][::-1], cell.values[1]), "degrees", cell.records)
+    (checked,) = [each for each in check_claims(paper(), mirrored) if each.claim.text.startswith("Rotations: a full")]
+    assert (checked.answer, checked.seeds) == ("holds", (1, 2))
+
+
 def test_the_paper_is_held_to_its_own_claims() -> None:
     """At L3 H32 its Table 3 has 5.9 for Ours and 5.4 for Diag."""
     (checked,) = [each for each in check_claims(paper(), {}) if each.claim.text.startswith("Rotations: a full QUBO")]

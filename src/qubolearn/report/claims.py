@@ -1,19 +1,26 @@
-"""The paper's ordering claims, checked on its own numbers and on ours."""
+"""The paper's ordering claims, checked on its own numbers and on ours: on the means, and seed by seed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from qubolearn.experiments.paper import Claim, Comparison, Paper, PaperTable, Protocol
 from qubolearn.report.collect import Measured
-from qubolearn.report.compare import number
+from qubolearn.report.compare import Number, number
 
-__all__ = ["Answer", "Checked", "Pair", "check_claims"]
+__all__ = ["Answer", "Checked", "Pair", "Seeds", "check_claims"]
 
 Answer = Literal["holds", "does not hold", "not measured"]
 Both = tuple[float, float]  # the number claimed to be better, and the other
+
+
+class Seeds(NamedTuple):
+    """How many seeds, each taken alone, give the answer that their means give."""
+
+    agreeing: int
+    seeds: int
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,7 @@ class Pair:
     paper: Both | None
     best: Both | None
     protocol: Both | None
+    by_seed: Mapping[Protocol, Sequence[Both]]
 
     def ordered(self, both: Both | None) -> bool | None:
         """Whether the first number is better, by the factor or within the slack that the claim has."""
@@ -67,6 +75,22 @@ class Checked:
         """The answer that counts: under our best recipe, or under the paper's where only that was measured."""
         return self.in_best if self.in_best != "not measured" else self.in_protocol
 
+    @property
+    def seeds(self) -> Seeds | None:
+        """Of the answer that counts."""
+        return self.agreement("best" if self.in_best != "not measured" else "paper")
+
+    def agreement(self, protocol: Protocol) -> Seeds | None:
+        """None with fewer than two seeds, and where nothing was measured."""
+        answer = self.in_best if protocol == "best" else self.in_protocol
+        seeds = min((len(pair.by_seed[protocol]) for pair in self.pairs), default=0)
+        if answer == "not measured" or seeds < 2:
+            return None
+        alone = [
+            self._answer([pair.ordered(pair.by_seed[protocol][seed]) for pair in self.pairs]) for seed in range(seeds)
+        ]
+        return Seeds(alone.count(answer), seeds)
+
     def pairs_table(self, paper: Paper) -> PaperTable:
         """The table that it is shown with."""
         return paper.table(self.claim.comparisons[0].table)
@@ -102,6 +126,10 @@ def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pa
         than = (row if comparison.than[0] == "*" else comparison.than[0], comparison.than[1])
         for metric in comparison.metrics or table.metrics:
             printed = table.value(*better, metric), other.value(*than, metric)
+            best, paper_recipe = (
+                [number(found, at, *place, metric, protocol) for at, place in ((table, better), (other, than))]
+                for protocol in ("best", "paper")
+            )
             yield Pair(
                 comparison,
                 table,
@@ -109,22 +137,20 @@ def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pa
                 than,
                 metric,
                 _both(*(None if value is None else float(value) for value in printed)),
-                *(_ours(found, table, better, other, than, metric, protocol) for protocol in ("best", "paper")),
+                _both(*(None if each is None else each.mean for each in best)),
+                _both(*(None if each is None else each.mean for each in paper_recipe)),
+                {"best": _by_seed(*best), "paper": _by_seed(*paper_recipe)},
             )
-
-
-def _ours(
-    found: Measured,
-    table: PaperTable,
-    better: tuple[str, str],
-    other: PaperTable,
-    than: tuple[str, str],
-    metric: str,
-    protocol: Protocol,
-) -> Both | None:
-    first, second = number(found, table, *better, metric, protocol), number(found, other, *than, metric, protocol)
-    return None if first is None or second is None else (first.mean, second.mean)
 
 
 def _both(first: float | None, second: float | None) -> Both | None:
     return None if first is None or second is None else (first, second)
+
+
+def _by_seed(first: Number | None, second: Number | None) -> list[Both]:
+    """The numbers of each seed; one that has no seeds, such as a count of qubits, stands beside all of the other."""
+    if first is None or second is None:
+        return []
+    seeds = max(len(first.values), len(second.values))
+    values = [each.values * seeds if len(each.values) == 1 else each.values for each in (first, second)]
+    return list(zip(*values, strict=True)) if len(values[0]) == len(values[1]) else []

@@ -24,10 +24,17 @@ VERDICTS: tuple[Verdict, ...] = ("better", "equal", "worse", "not measured")
 class Number:
     """One of ours as a reader sees it (shares in percent): mean and standard deviation over the seeds."""
 
-    mean: float
-    spread: float | None  # None with one seed
-    seeds: int
+    values: tuple[float, ...]  # by seed
     seconds: float  # of training, mean over the seeds
+
+    @property
+    def mean(self) -> float:
+        return statistics.mean(self.values)
+
+    @property
+    def spread(self) -> float | None:
+        """None with one seed."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -104,9 +111,7 @@ def number(found: Measured, table: PaperTable, row: str, column: str, metric: st
     cell = found.get(view, {}).get((at[0], at[1]))
     if cell is None:
         return None
-    values = cell.shown[view_of(view).metrics.index(metric)]
-    spread = statistics.stdev(values) if len(values) > 1 else None
-    return Number(statistics.mean(values), spread, len(values), cell.seconds)
+    return Number(cell.shown[view_of(view).metrics.index(metric)], cell.seconds)
 
 
 def counts(compared: Sequence[Compared]) -> dict[Verdict, int]:

@@ -13,7 +13,7 @@ from qubolearn.experiments.paper import paper
 from qubolearn.experiments.views import DIGITS
 from qubolearn.report.compare import Number, view_of
 from qubolearn.report.summary import Report, gather
-from qubolearn.report.wording import VERDICT_MARKS, duration, spread, times
+from qubolearn.report.wording import VERDICT_MARKS, duration, seeds_said, spread, times
 
 __all__ = ["PAPER_TABLES"]
 
@@ -34,11 +34,12 @@ def summary_table(results: Path) -> str:
         ", ".join(f"{count} {PLURAL.get(what, what)}" for what, count in counted.items() if count)
         for counted in (found.cells, found.claims)
     )
+    split = f"; for {found.split} of these not with every seed" if found.split else ""
     lines = [
         "| | |",
         "|---|---|",
         f"| numbers of the paper's own method, ours against them | {cells} |",
-        f"| the paper's claims, on our numbers | {claims} |",
+        f"| the paper's claims, on our numbers | {claims}{split} |",
         f"| {found.trainings} trainings that both did | {duration(3600 * found.paper_hours)} in the paper, "
         f"{duration(found.seconds)} on one core here: {times(found.faster or 0)} times faster |",
         f"| all jobs, {SEEDS} seeds | {found.done} of {found.jobs} done; they took {duration(seconds)} of one core, "
@@ -62,8 +63,12 @@ def claims_table(results: Path) -> str:
     """Each claim of the paper, and whether it holds: in its own tables, under our recipe, under its own."""
     lines = ["| claim | paper's numbers | ours | ours, paper's protocol |", "|---|---|---|---|"]
     for checked in _report(results).claims:
-        answers = (checked.in_paper, checked.in_best, checked.in_protocol)
-        marks = " | ".join(f"{VERDICT_MARKS[answer]} {answer}" for answer in answers)
+        answers = (
+            (checked.in_paper, None),
+            (checked.in_best, checked.agreement("best")),
+            (checked.in_protocol, checked.agreement("paper")),
+        )
+        marks = " | ".join(f"{VERDICT_MARKS[answer]} {answer}{seeds_said(seeds)}" for answer, seeds in answers)
         lines.append(f"| {checked.claim.text} ({checked.claim.paper}) | {marks} |")
     return "\n".join(lines) + "\n"
 

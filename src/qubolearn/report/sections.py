@@ -12,7 +12,7 @@ from qubolearn.report.comparison import comparison, header, own_table, scrolled
 from qubolearn.report.drawings import draw_all
 from qubolearn.report.markup import Html, el
 from qubolearn.report.summary import Report
-from qubolearn.report.wording import badge, duration, listed, many
+from qubolearn.report.wording import badge, duration, listed, many, seeds_said
 
 __all__ = ["claim_list", "claims_of", "section"]
 
@@ -132,7 +132,7 @@ def _claim(checked: Checked) -> Html:
     claim = checked.claim
     return el(
         "li",
-        el("div", badge(checked.answer), " ", el("strong", claim.text), class_="claim-head"),
+        el("div", badge(checked.answer), " ", el("strong", claim.text), seeds_said(checked.seeds), class_="claim-head"),
         el("p", el("q", claim.quote), f" {claim.paper}. {claim.note}", class_="quote"),
         _numbers(checked),
     )
@@ -142,19 +142,24 @@ def _numbers(checked: Checked) -> Html:
     """One line for each source: the paper's numbers, ours, ours under the paper's recipe."""
     pairs = checked.pairs
     sources = (
-        ("Paper", checked.in_paper, [pair.paper for pair in pairs]),
-        ("qubolearn", checked.in_best, [pair.best for pair in pairs]),
-        ("qubolearn, the paper’s recipe", checked.in_protocol, [pair.protocol for pair in pairs]),
+        ("Paper", checked.in_paper, None, [pair.paper for pair in pairs]),
+        ("qubolearn", checked.in_best, checked.agreement("best"), [pair.best for pair in pairs]),
+        (
+            "qubolearn, the paper’s recipe",
+            checked.in_protocol,
+            checked.agreement("paper"),
+            [pair.protocol for pair in pairs],
+        ),
     )
     lines = []
-    for name, answer, numbers in sources:
+    for name, answer, seeds, numbers in sources:
         known = [(pair, both) for pair, both in zip(pairs, numbers, strict=True) if both is not None]
         if not known:
             lines.append(el("li", f"{name}: no number"))
         elif len(pairs) == 1:
-            lines.append(el("li", f"{name}: {answer}, {_against(known[0][1])}"))
+            lines.append(el("li", f"{name}: {answer}{seeds_said(seeds)}, {_against(known[0][1])}"))
         else:
-            lines.append(el("li", f"{name}: {answer}, {_tally(known, len(pairs))}"))
+            lines.append(el("li", f"{name}: {answer}{seeds_said(seeds)}, {_tally(known, len(pairs))}"))
     details = el("details", el("summary", "The numbers"), _pair_table(checked)) if len(pairs) > 1 else None
     return el("div", el("ul", lines, class_="sources"), details)
 

@@ -23,6 +23,7 @@ class Summary:
     seeds: int
     cells: Mapping[str, int]  # verdict -> the paper's "Ours" numbers that got it
     claims: Mapping[str, int]  # answer -> claims
+    split: int  # claims whose answer not every seed gives
     trainings: int  # behind the times
     paper_hours: float
     seconds: float
@@ -55,6 +56,7 @@ class Report:
             seeds=self.seeds,
             cells={str(verdict): count for verdict, count in counts(self.compared).items()},
             claims={answer: answers.count(answer) for answer in ("holds", "does not hold", "not measured")},
+            split=sum(seeds.agreeing < seeds.seeds for each in self.claims if (seeds := each.seeds)),
             trainings=all_speeds.trainings,
             paper_hours=all_speeds.paper_hours,
             seconds=all_speeds.seconds,

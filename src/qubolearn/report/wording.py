@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
+from qubolearn.report.claims import Seeds
 from qubolearn.report.markup import Html, el
 
-__all__ = ["VERDICT_MARKS", "badge", "duration", "listed", "many", "signed", "spread", "times"]
+__all__ = ["VERDICT_MARKS", "badge", "duration", "listed", "many", "seeds_said", "signed", "spread", "times"]
 
 VERDICT_MARKS = {
     "better": "✓",
@@ -80,6 +81,15 @@ def many(count: int, one: str, more: str | None = None) -> str:
     ('1 cell', '3 cells', '2 entries')
     """
     return f"{count} {one if count == 1 else more or one + 's'}"
+
+
+def seeds_said(seeds: Seeds | None) -> str:
+    """A word of caution where seeds disagree.
+
+    >>> seeds_said(Seeds(2, 3)), seeds_said(Seeds(3, 3)), seeds_said(None)
+    (' (2 of 3 seeds)', '', '')
+    """
+    return f" ({seeds.agreeing} of {seeds.seeds} seeds)" if seeds and seeds.agreeing < seeds.seeds else ""
 
 
 def listed(words: Sequence[str]) -> str:
