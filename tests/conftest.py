@@ -1,11 +1,14 @@
-"""One torch thread in tests, no network, and long tests only where asked for."""
+"""One torch thread in tests, Ctrl-C as in a terminal, no network, and long tests only where asked for."""
 
+import signal
 import sys
 
 import pytest
 import torch
 
 torch.set_num_threads(1)  # the matrices are small, and CI shares its cores
+# A shell starts what runs in its background with Ctrl-C ignored, and tests that press it would wait in vain.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LOCAL = {None, "", "localhost", "127.0.0.1", "::1", "0.0.0.0"}
 
