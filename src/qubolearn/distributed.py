@@ -11,6 +11,7 @@ Here all gradients travel as one vector in the order of the parameters.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -73,12 +74,12 @@ class Peers:
 ALONE = Peers()
 
 
-def add_up(vector: Tensor, loss: Tensor, peers: Peers) -> tuple[float, float]:
+def add_up(vector: Tensor, loss: Tensor | float, peers: Peers) -> tuple[float, float]:
     """Add up loss and gradients (:attr:`Adam.gradient`) over all processes; the loss and the gradient's norm."""
-    vector[0] = loss.detach()
-    peers.reduce(vector)
-    value, norm = torch.stack([vector[0], vector[1:].norm()]).tolist()
-    return value, norm
+    if peers.size > 1:
+        vector[0] = loss
+        loss = peers.reduce(vector)[0]
+    return float(loss), math.sqrt(vector[1:].dot(vector[1:]))
 
 
 @contextmanager

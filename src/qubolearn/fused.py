@@ -1,141 +1,131 @@
-"""A training step of the paper's network without autograd: the same loss and gradients, with far less overhead.
+"""A training step of the paper's network on a CPU without autograd: the same loss and gradients, with less overhead.
 
-For a network of this size autograd spends more time on bookkeeping than the mathematics takes. Here
-∂L/∂A comes in closed form, since with φ(x) = xxᵀ all losses are sums of energies E(x) = <A, φ(x)>, and the chain rule
-through the layers is written out. Losses without a closed form here use autograd for ∂L/∂A alone.
+For a network of this size torch spends more time on bookkeeping than the mathematics takes. Here all but the
+solver is compiled, and ∂L/∂A comes in closed form, since with φ(x) = xxᵀ the losses are sums of energies
+E(x) = <A, φ(x)>. Losses without a closed form here use autograd for ∂L/∂A alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from qubolearn.losses import best_other
+from qubolearn.adam import Adam
 from qubolearn.networks import MLP, QuboNetwork
 from qubolearn.objectives import OBJECTIVES, Context
 from qubolearn.problems.contract import Instances
-from qubolearn.qubo import energies
 from qubolearn.solvers.partition import log_partition_and_marginals
 
-__all__ = ["can_fuse", "fused_step"]
+__all__ = ["FusedStep", "can_fuse"]
+
+Floats = npt.NDArray[np.float32]
 
 
 def can_fuse(network: QuboNetwork) -> bool:
-    """Whether :func:`fused_step` can take the place of autograd: for the paper's network, not for others."""
-    return isinstance(network.body, MLP)
+    """Whether :class:`FusedStep` can take the place of autograd: for the paper's network on a CPU, not for others."""
+    return isinstance(network.body, MLP) and network.place.is_cpu
 
 
-@torch.no_grad()
-def fused_step(network: QuboNetwork, batch: Instances, context: Context, share: float = 1.0) -> Tensor:
-    """The mean loss of a batch, times ``share``; its gradient is left in the parameters' ``grad``."""
-    assert isinstance(network.body, MLP)
-    layers, outputs = _forward(network.body, network.standardise(batch.p))
-    A = network.assemble(network.entries(outputs))
-    values, G = GRADIENTS.get(context.config.loss, _by_autograd)(A, batch, context)
+class FusedStep:
+    """The step of a network whose parameters and gradients an :class:`Adam` keeps as one vector each."""
 
-    factor, sparse = share / len(batch.p), context.config.weight_mlp
-    loss = factor * values.sum()
-    if sparse:  # L_mlp = Σ_f ‖f‖₁ / |f|, and no feature f is negative
-        features = torch.cat([layer.features for layer in layers[1:]], 1)
-        loss += sparse * factor / layers[1].features.shape[1] * features.sum()
-    slope = factor * network.gather(G)
-    slope *= -1 if network.method == "pure" else torch.cos(outputs)
-    _backward(layers, slope, sparse * factor)
-    return loss
+    def __init__(self, network: QuboNetwork, optimizer: Adam) -> None:
+        body = network.body
+        assert isinstance(body, MLP)
+        self._pure, self._n = network.method == "pure", network.n
+        self._values, self._gradient = optimizer.values.numpy(), optimizer.gradient.numpy()[1:]
+        weights = [parameter for parameter in body.parameters() if parameter.ndim == 2]
+        self._layers = np.array([tuple(weight.shape) for weight in weights]), np.array(body.skips)
+        self._standardise = network.standardise.mean.numpy(), network.standardise.scale.numpy()
+        self._column, self._place, self._times = (t.numpy() for t in (network.column, network.place, network.times))
 
+    def __call__(self, batch: Instances, context: Context, share: float = 1.0) -> float:
+        """The mean loss of a batch, times ``share``; its gradient is left in that of the optimiser."""
+        from qubolearn import fused_numba as kernels
 
-class _Layer(NamedTuple):
-    """A layer and what it was given."""
+        shapes, skips = self._layers
+        given, outputs = kernels.forward(_array(batch.p), *self._standardise, self._values, shapes, skips)
+        entries = -outputs if self._pure else np.sin(outputs)
+        A = kernels.assemble(entries, self._column, self._n)
 
-    linear: nn.Linear
-    inputs: Tensor  # [batch, width]: the features of the layer below, p behind them where the layer skips
-    features: Tensor  # [batch, hidden]: these alone
+        losses, G = GRADIENTS.get(context.config.loss, _by_autograd)(A, batch, context)
 
-
-def _forward(body: MLP, p: Tensor) -> tuple[list[_Layer], Tensor]:
-    """:meth:`MLP.forward`, with what :func:`_backward` needs."""
-    layers: list[_Layer] = []
-    outputs = p
-    for linear, skip in zip(body.linears, body.skips, strict=True):
-        assert isinstance(linear, nn.Linear)
-        h = torch.relu(outputs) if layers else p
-        layers.append(_Layer(linear, torch.cat([h, p], 1) if skip else h, h))
-        outputs = torch.addmm(linear.bias, layers[-1].inputs, linear.weight.t())
-    return layers, outputs
+        factor = share / len(outputs)
+        slope = kernels.gather(G, self._place, self._times)
+        slope *= -factor if self._pure else factor * np.cos(outputs)
+        sparse = factor * context.config.weight_mlp
+        added = kernels.backward(slope, given, self._values, shapes, sparse, self._gradient)
+        return float(factor * losses.sum() + added)
 
 
-def _backward(layers: list[_Layer], slope: Tensor, sparse: float) -> None:
-    """The chain rule, from ``slope`` = ∂L/∂outputs ``[batch, outputs]`` back to every weight and bias.
-
-    L_mlp adds ``sparse`` / hidden to the slope of each feature.
-    """
-    for layer in reversed(layers):
-        weight, bias = layer.linear.weight, layer.linear.bias
-        if weight.grad is None or bias.grad is None:
-            weight.grad, bias.grad = torch.empty_like(weight), torch.empty_like(bias)
-        torch.mm(slope.t(), layer.inputs, out=weight.grad)
-        torch.sum(slope, 0, out=bias.grad)
-        if layer is layers[0]:
-            return
-        hidden = layer.features.shape[1]
-        slope = slope @ weight[:, :hidden]
-        if sparse:
-            slope += sparse / hidden
-        slope *= layer.features > 0
+# ∂L/∂A of the losses: (A, batch, context) -> losses [batch], G [batch, n, n], symmetric
 
 
-# ∂L/∂A of the losses: (A, batch, context) -> values [batch], G [batch, n, n], symmetric
-
-
-def _gap(A: Tensor, batch: Instances, context: Context) -> tuple[Tensor, Tensor]:
+def _gap(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Floats]:
     weight = context.config.weight_unique
-    states = context.solver(A, 2 if weight else 1).states
-    X = torch.cat([batch.x_true[:, None], states], 1)  # x̂, x*, x⁺
-    E = energies(A, X)
-    one = torch.ones_like(E[:, 0])
+    states = context.solver(torch.from_numpy(A), 2 if weight else 1).states
+    X = np.concatenate([_array(batch.x_true)[:, None], states.numpy()], 1)  # x̂, x*, x⁺
+    E = _energies(A, X)
+    c = np.empty_like(E)
+    c[:, 0], c[:, 1] = 1, -1
     if weight:  # -λ|E(x̂) - E(x⁺)| = s E(x⁺) - s E(x̂)
-        s = weight * torch.sign(E[:, 0] - E[:, 2])
-        c = torch.stack([one - s, -one, s], 1)
-    else:
-        c = torch.stack([one, -one], 1)
-    return (c * E).sum(1), _phi(X, c)
+        c[:, 2] = weight * np.sign(E[:, 0] - E[:, 2])
+        c[:, 0] -= c[:, 2]
+    return (c * E).sum(1), _outer(X, c)
 
 
-def _hinge(A: Tensor, batch: Instances, context: Context) -> tuple[Tensor, Tensor]:
-    x_star, x_plus = context.solver(A, 2).states.unbind(1)
-    X = torch.stack([batch.x_true, best_other(batch.x_true, x_star, x_plus)], 1)
-    E = energies(A, X)
-    values = context.config.margin + E[:, 0] - E[:, 1]
-    active = (values > 0).to(A.dtype)
-    return values * active, _phi(X, torch.stack([active, -active], 1))
+def _hinge(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Floats]:
+    x_star, x_plus = context.solver(torch.from_numpy(A), 2).states.numpy().swapaxes(0, 1)
+    x_true = _array(batch.x_true)
+    right = (x_star == x_true).all(1, keepdims=True)
+    X = np.stack([x_true, np.where(right, x_plus, x_star)], 1)
+    E = _energies(A, X)
+    losses = context.config.margin + E[:, 0] - E[:, 1]
+    active = (losses > 0).astype(np.float32)
+    return losses * active, _outer(X, np.stack([active, -active], 1))
 
 
-def _nll(A: Tensor, batch: Instances, context: Context) -> tuple[Tensor, Tensor]:
+def _nll(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Floats]:
     beta = context.config.beta
     targets = context.problem.soft_targets(batch.x_true)
-    X = batch.x_true[:, None] if targets is None else targets[0]
-    c = beta * (torch.ones_like(X[:, :, 0]) if targets is None else targets[1])
-    log_z, marginals = log_partition_and_marginals(A, beta)
-    return (c * energies(A, X)).sum(1) + log_z, _phi(X, c).sub_(marginals, alpha=beta)
+    X = _array(batch.x_true)[:, None] if targets is None else _array(targets[0])
+    c = np.full(X.shape[:2], beta, np.float32) if targets is None else np.float32(beta) * _array(targets[1])
+    log_z, marginals = log_partition_and_marginals(torch.from_numpy(A), beta)
+    return (c * _energies(A, X)).sum(1) + log_z.numpy(), _outer(X, c) - _array(beta * marginals)
 
 
-def _by_autograd(A: Tensor, batch: Instances, context: Context) -> tuple[Tensor, Tensor]:
+def _by_autograd(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Floats]:
     with torch.enable_grad():
-        leaf = A.requires_grad_()
-        values = OBJECTIVES[context.config.loss](leaf, batch, context)
-        (G,) = torch.autograd.grad(values.sum(), leaf)
-    return values.detach(), (G + G.mT) / 2
+        leaf = torch.from_numpy(A).requires_grad_()
+        losses = OBJECTIVES[context.config.loss](leaf, batch, context)
+        (G,) = torch.autograd.grad(losses.sum(), leaf)
+    return losses.detach().numpy(), ((G + G.mT) / 2).numpy()
 
 
-def _phi(X: Tensor, c: Tensor) -> Tensor:
-    """Σ_t c_t x_t x_tᵀ for states X ``[batch, t, n]`` and weights c ``[batch, t]`` -> ``[batch, n, n]``."""
-    return (X * c[:, :, None]).mT @ X
+def _energies(A: Floats, X: Floats) -> Floats:
+    from qubolearn.fused_numba import energies
+
+    E: Floats = energies(A, X)
+    return E
 
 
-GRADIENTS: Mapping[str, Callable[[Tensor, Instances, Context], tuple[Tensor, Tensor]]] = {
+def _outer(X: Floats, c: Floats) -> Floats:
+    from qubolearn.fused_numba import outer
+
+    G: Floats = outer(X, c)
+    return G
+
+
+def _array(tensor: Tensor) -> Floats:
+    """As the kernels take it: in one piece."""
+    return np.ascontiguousarray(tensor.numpy(), np.float32)
+
+
+GRADIENTS: Mapping[str, Callable[[Floats, Instances, Context], tuple[Floats, Floats]]] = {
     "gap": _gap,
     "hinge": _hinge,
     "nll": _nll,

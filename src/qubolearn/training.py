@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from qubolearn.adam import Adam
@@ -17,7 +20,7 @@ from qubolearn.config import TrainConfig
 from qubolearn.distributed import ALONE, Peers, add_up
 from qubolearn.evaluation import evaluate_bits
 from qubolearn.faults import keep_fault
-from qubolearn.fused import can_fuse, fused_step
+from qubolearn.fused import FusedStep, can_fuse
 from qubolearn.losses import mlp_loss
 from qubolearn.networks import QuboNetwork, build_network
 from qubolearn.objectives import OBJECTIVES, Context
@@ -53,11 +56,14 @@ def one_thread(device: torch.device | str) -> Iterator[None]:
     and a CPU takes many times as long for them.
     """
     before = torch.get_num_threads()
-    if torch.device(device).type == "cpu":
-        torch.set_num_threads(1)
     flushed = torch.set_flush_denormal(True)
     try:
-        with kernel_threads(before):
+        with ExitStack() as stack:
+            stack.enter_context(kernel_threads(before))
+            if torch.device(device).type == "cpu":
+                torch.set_num_threads(1)
+                importlib.import_module("scipy.linalg.cython_blas")  # numba's, which can be told when it is there
+                stack.enter_context(threadpool_limits(1, "blas"))
             yield
     finally:
         torch.set_num_threads(before)
@@ -82,6 +88,7 @@ def train(
     with one_thread(device):
         network = new_network(problem, config).to(device)
         optimizer = Adam(network)
+        gradients = FusedStep(network, optimizer) if can_fuse(network) else partial(_by_autograd, network)
         data = _Batches(problem, config, device)
         held_out = problem.sample(config.validation, stream(config.seed, "validation", device=device), "validation")
         if config.standardise:
@@ -96,7 +103,9 @@ def train(
         for step in range(start, config.steps):
             batch, done = data.batch(step), step + 1
             with keep_fault(run, config, network, batch, step):
-                loss = _gradients(network, problem, config, batch, step, peers)
+                mine = peers.share(batch)
+                context = _context(problem, config, step, peers)
+                loss = gradients(mine, context, len(mine.p) / len(batch.p))
                 value = _finite(*add_up(optimizer.gradient, loss, peers))
                 optimizer.step(done, learning_rate(config, step))
                 scores = validation_scores(network, problem, held_out) if done in watched else None
@@ -115,29 +124,26 @@ def train(
         return network.eval()
 
 
-def batch_loss(
-    network: QuboNetwork, problem: Problem, config: TrainConfig, batch: Instances, step: int, peers: Peers = ALONE
-) -> Tensor:
-    """The mean loss of a batch, or this process's part of it: p -> network -> A -> solver -> loss."""
-    share = peers.share(batch)
-    A, features = network.couplings(share.p)
-    values = OBJECTIVES[config.loss](A, share, _context(problem, config, step, peers))
-    if config.weight_mlp:
-        values = values + config.weight_mlp * mlp_loss(features)
-    return values.mean() * (len(share.p) / len(batch.p))
+def batch_loss(network: QuboNetwork, problem: Problem, config: TrainConfig, batch: Instances, step: int) -> Tensor:
+    """The mean loss of a batch, with the randomness of a step."""
+    return _mean_loss(network, batch, _context(problem, config, step, ALONE))
 
 
-def _gradients(
-    network: QuboNetwork, problem: Problem, config: TrainConfig, batch: Instances, step: int, peers: Peers
-) -> Tensor:
-    """:func:`batch_loss` with its gradient left in the parameters, by closed forms where there are some."""
-    if can_fuse(network):
-        share = peers.share(batch)
-        return fused_step(network, share, _context(problem, config, step, peers), len(share.p) / len(batch.p))
-    loss = batch_loss(network, problem, config, batch, step, peers)
+def _mean_loss(network: QuboNetwork, batch: Instances, context: Context) -> Tensor:
+    """p -> network -> A -> solver -> loss."""
+    A, features = network.couplings(batch.p)
+    losses = OBJECTIVES[context.config.loss](A, batch, context)
+    if context.config.weight_mlp:
+        losses = losses + context.config.weight_mlp * mlp_loss(features)
+    return losses.mean()
+
+
+def _by_autograd(network: QuboNetwork, batch: Instances, context: Context, share: float) -> Tensor:
+    """What :class:`FusedStep` does, for any network on any device."""
+    loss = share * _mean_loss(network, batch, context)
     network.zero_grad(set_to_none=False)
     loss.backward()  # type: ignore[no-untyped-call]
-    return loss
+    return loss.detach()
 
 
 def _context(problem: Problem, config: TrainConfig, step: int, peers: Peers) -> Context:

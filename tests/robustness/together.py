@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from qubolearn.adam import Adam
 from qubolearn.distributed import Peers, add_up
 from qubolearn.networks import QuboNetwork
+from qubolearn.problems.contract import Instances
 from qubolearn.randomness import stream
 from qubolearn.runs import Run
 from qubolearn.training import batch_loss, new_network, train
@@ -35,18 +36,23 @@ class Loss(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, batch: object, peers: Peers) -> Tensor:
+    def forward(self, batch: Instances, peers: Peers) -> Tensor:
         # DistributedDataParallel takes means over processes where we take sums
-        return batch_loss(self.network, PROBLEM, TOGETHER, batch, 0, peers) * peers.size
+        return share_of_loss(self.network, batch, peers) * peers.size
+
+
+def share_of_loss(network: QuboNetwork, batch: Instances, peers: Peers) -> Tensor:
+    mine = peers.share(batch)
+    return batch_loss(network, PROBLEM, TOGETHER, mine, 0) * (len(mine.p) / len(batch.p))
 
 
 def compare_with_ddp(peers: Peers) -> None:
     batch = PROBLEM.sample(19, stream(0, "train"))
     ours, theirs = new_network(PROBLEM, TOGETHER), new_network(PROBLEM, TOGETHER)
     gradient = Adam(ours).gradient
-    loss = batch_loss(ours, PROBLEM, TOGETHER, batch, 0, peers)
+    loss = share_of_loss(ours, batch, peers)
     loss.backward()
-    value, _ = add_up(gradient, loss, peers)
+    value, _ = add_up(gradient, loss.detach(), peers)
     parallel = DistributedDataParallel(Loss(theirs))
     parallel(batch, peers).backward()
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):

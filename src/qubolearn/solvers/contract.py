@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -111,11 +112,7 @@ def _ranked(A: Tensor, candidates: Tensor, count: int) -> tuple[Tensor, Tensor, 
     from qubolearn.solvers.ranking_numba import rank
 
     values = (A if A.dtype in (torch.float32, torch.float64) else A.float()).numpy()
-    given = (candidates.float() if candidates.dtype == torch.bfloat16 else candidates).detach().cpu().numpy()
-    with np.errstate(invalid="ignore"):
-        bits = given.astype(np.uint8)
-    if bits.max(initial=0) > 1 or not np.array_equal(bits, given):
-        raise QubolearnError("the solver returned states with entries other than 0 and 1")
+    bits = _bits(candidates)
     batch, _, n = bits.shape
     states, energy = np.empty((batch, count, n), values.dtype), np.empty((batch, count))
     found = np.zeros(batch, np.int64)
@@ -125,6 +122,16 @@ def _ranked(A: Tensor, candidates: Tensor, count: int) -> tuple[Tensor, Tensor, 
 
     run_tasks(work, batch, bits.size * n * 1e-10 + batch * 2e-7, lambda done: None)
     return torch.from_numpy(states), torch.from_numpy(energy), int(found.min())
+
+
+def _bits(candidates: Tensor) -> npt.NDArray[np.uint8]:
+    """0 and 1 of any dtype as uint8, anything else an error."""
+    given = (candidates.float() if candidates.dtype == torch.bfloat16 else candidates).detach().cpu().numpy()
+    with np.errstate(invalid="ignore"):
+        bits = given.astype(np.uint8, copy=False)
+    if bits.max(initial=0) > 1 or not (bits is given or np.array_equal(bits, given)):
+        raise QubolearnError("the solver returned states with entries other than 0 and 1")
+    return bits
 
 
 def _ranked_in_torch(A: Tensor, candidates: Tensor, count: int, distinct: bool) -> tuple[Tensor, Tensor, int]:

@@ -44,7 +44,11 @@ def run_tasks(work: Callable[[int, int], None], tasks: int, seconds: float, adva
     ``seconds`` estimates the whole on one thread; ``advance(tasks)`` is told of each piece done. What is computed
     must not depend on where the pieces are cut.
     """
-    threads = min(_chosen.get() or torch.get_num_threads(), tasks) if seconds > SHORT else 1
+    if seconds < SHORT:
+        work(0, tasks)
+        advance(tasks)
+        return
+    threads = min(_chosen.get() or torch.get_num_threads(), tasks)
     pieces_per_thread = 1 if seconds < 10 * SHORT * threads else 4 + int(seconds / threads / STEP)
     count = 1 if threads == 1 and seconds < LONG else min(tasks, threads * pieces_per_thread)
     pieces = iter([(tasks * i // count, tasks * (i + 1) // count) for i in range(count)])
