@@ -22,8 +22,8 @@ from qubolearn.solvers.state_vector import all_energies, final_probabilities
 
 __all__ = ["QuantumAnnealing"]
 
-#: Qubits per kind of device: beyond these one anneal takes very long, or more memory than there is.
-MAX_QUBITS = {"cpu": 20, "cuda": 26}
+#: Qubits beyond which a state takes more memory than most machines have.
+MAX_QUBITS = 26
 MAX_STEPS = 10**7
 
 #: Amplitudes of one chunk of the batch, and the bytes that each was seen to need: less than 1 GiB together.
@@ -38,9 +38,9 @@ SAME_ENERGY = 1e-10
 class QuantumAnnealing(QuboSolver):
     """Quantum annealing as the paper's appendix has it: H(t) goes from H_I = -Σ σx to H_P = A in the time τ.
 
-    The state of all qubits is integrated and then measured, up to 20 qubits on a CPU and 26 on a GPU. Times are
-    nanoseconds and energies GHz. The annealer is closed: it has no temperature and does not decohere. Real ones
-    are close to that in fast anneals of 5 to some 50 ns, which allow no biases h on today's chips; their standard
+    The state of all qubits is integrated and then measured, up to 26 qubits, where one anneal takes minutes on a CPU.
+    Times are nanoseconds and energies GHz. The annealer is closed: it has no temperature and does not decohere. Real
+    ones are close to that in fast anneals of 5 to some 50 ns, which allow no biases h on today's chips; their standard
     anneals of 20 µs are thermal, and take 2,000 times the steps of the default here. So this is what a coherent
     annealer with D-Wave's energies and D-Wave's control errors does.
 
@@ -121,7 +121,7 @@ class QuantumAnnealing(QuboSolver):
         J, h, _ = to_ising(A.to(torch.float64))
         if self.embedding is not None:
             J, h = self.embedding.embed(J, h, self.chain_strength)
-        _check_size(h.shape[1], h.device.type)
+        _check_size(h.shape[1])
         J, h = scaled(J, h, J_RANGE if self.embedding is None else EXTENDED_J_RANGE, self.auto_scale)
         seeds = instance_seeds(self.seed, len(A))
         return with_control_errors(J, h, self.J_error, self.h_error, self.programmings, self.reads, seeds)
@@ -212,14 +212,12 @@ def _finite(value: object) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 
-def _check_size(qubits: int, device: str) -> None:
-    limit = MAX_QUBITS.get(device, MAX_QUBITS["cpu"])
-    if qubits > limit:
+def _check_size(qubits: int) -> None:
+    if qubits > MAX_QUBITS:
         memory = BYTES_PER_AMPLITUDE * 2**qubits / 2**30
-        on_gpu = f"a GPU (up to {MAX_QUBITS['cuda']} qubits) or " if qubits <= MAX_QUBITS["cuda"] else ""
         raise QubolearnError(
-            f"{qubits} qubits are over the limit of {limit} on {device}: their state needs {memory:.3g} GiB per "
-            f"instance; use {on_gpu}simulated annealing"
+            f"{qubits} qubits are over the limit of {MAX_QUBITS}: their state needs {memory:.3g} GiB per instance; "
+            "use simulated annealing"
         )
 
 
