@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -20,14 +21,17 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class GridProgress:
-    """On stderr: a bar on a terminal, a line now and then elsewhere. :meth:`watch` is told of every event."""
+    """On stderr: a bar on a terminal; elsewhere a line at the start, and now and then.
+
+    :meth:`watch` is told of every event.
+    """
 
     def __init__(self, output: Output, jobs: Sequence[Job], engine: Engine) -> None:
         self._console, self._engine, self._pace = output.errors, engine, Pace()
         self._waiting = dict.fromkeys(jobs)
         self._running: dict[Job, float] = {}  # since when
         self._done = self._failed = 0
-        self._said = time.monotonic()
+        self._said = math.inf  # when a line was last written: not yet
         columns = (BarColumn(20, table_column=Column(min_width=20)), _Now(self))
         self._bar = Progress(
             *columns, console=self._console, disable=not self._console.is_terminal, transient=True, refresh_per_second=4
@@ -49,7 +53,8 @@ class GridProgress:
                 self._console.print(f"{event.job.name}: {event.note}", markup=False)
         else:
             self._ended(event)
-        if not self._console.is_terminal and time.monotonic() - self._said > SECONDS_BETWEEN_LINES:
+        first = self._said == math.inf and isinstance(event, Started)  # those that were done before are counted by now
+        if not self._console.is_terminal and (first or time.monotonic() - self._said > SECONDS_BETWEEN_LINES):
             self._said = time.monotonic()
             self._console.print(f"jobs: {self.counts()}", markup=False)
 

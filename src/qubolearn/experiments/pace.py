@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Pace", "remaining"]
 
 #: Of a job of a kind of which none has ended: about what training a small network takes on one core.
-SECONDS_PER_STEP_AND_BIT = 4e-4
+SECONDS_PER_STEP_AND_BIT = 1.5e-4
 #: Jobs that do not train count as so many steps times bits.
 WITHOUT_TRAINING = 10_000
 
