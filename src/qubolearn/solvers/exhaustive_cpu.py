@@ -13,7 +13,6 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.solvers.exhaustive_torch import log_partition_and_marginals as _log_partition_in_torch
-from qubolearn.solvers.exhaustive_torch import lowest_codes as _lowest_codes_in_torch
 from qubolearn.solvers.parallel import progress, run_tasks
 
 __all__ = ["OVERFLOW", "log_partition_and_marginals", "lowest_codes"]
@@ -25,6 +24,10 @@ Advance: TypeAlias = Callable[[int], None]
 SECONDS_PER_STATE = {4: 4e-11, 8: 8e-11}  # by the bytes of a number
 SECONDS_PER_INSTANCE = 1.5e-6
 PARTITION_FACTOR = 4
+
+#: Up to so many bits the kernels for few bits are faster than those for many.
+FEW = 8
+FEW_SECONDS_PER_STATE = 3e-9
 
 #: A part has 2^18 states, or more where there would be over 2^12 parts.
 PART_BITS, MAX_PART_BITS = 18, 12
@@ -38,12 +41,12 @@ OVERFLOW = {"float32": 1e37, "float64": 1e306}
 
 def lowest_codes(A: Tensor, count: int) -> Tensor:
     """Codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, float32 or float64, in no order."""
-    from qubolearn.solvers.exhaustive_numba import INNER, LANES
+    from qubolearn.solvers.exhaustive_numba import LANES
 
     batch, n = A.shape[0], A.shape[2]
-    if n < INNER:
-        return _lowest_codes_in_torch(A.double(), count)
     values, parts = A.contiguous().numpy(), _split(n)[1]
+    if n <= FEW:
+        return torch.from_numpy(_search_few(values, count))
     with progress(f"exhaustive search, n={n}", batch * parts, batch * _seconds(values)) as advance:
         groups = _groups(values, parts * LANES * values.itemsize)
         return torch.from_numpy(np.concatenate([_search(group, count, advance) for group in groups]))
@@ -77,19 +80,40 @@ def _search(values: Array, count: int, advance: Advance) -> Array:
         unclear = ~settled | (sizes > OVERFLOW["float32"])
         if unclear.any():
             codes[unclear] = _search(values[unclear].astype(np.float64), count, lambda done: None)
-    elif sizes.max() > OVERFLOW["float64"]:
-        raise QubolearnError(f"energies of A overflow: |A_ij| add up to {sizes.max():.1e}; divide A by 1e10")
+    else:
+        _check_overflow(sizes)
     return codes
+
+
+def _search_few(values: Array, count: int) -> Array:
+    from qubolearn.solvers import few_bits_numba as kernels
+
+    batch, n = values.shape[:2]
+    codes = np.zeros((batch, count), np.int64)
+    if values.dtype == np.float64:
+        with np.errstate(over="ignore"):
+            _check_overflow(np.abs(values).sum((1, 2)))
+
+    def work(start: int, stop: int) -> None:
+        kernels.lowest(values, start, stop, codes)
+
+    run_tasks(work, batch, batch * 2**n * FEW_SECONDS_PER_STATE, lambda done: None)
+    return codes
+
+
+def _check_overflow(sizes: Array) -> None:
+    """sizes ``[batch]``: Σ|A_ij|, in float64."""
+    if sizes.max() > OVERFLOW["float64"]:
+        raise QubolearnError(f"energies of A overflow: |A_ij| add up to {sizes.max():.1e}; divide A by 1e10")
 
 
 def log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]``, float64, for A in float32 or float64."""
-    from qubolearn.solvers.exhaustive_numba import INNER
-
     batch, n = A.shape[0], A.shape[2]
-    if n < INNER:
-        return _log_partition_in_torch(A.double(), beta)
     values, parts = A.contiguous().numpy(), _split(n)[1]
+    if n <= FEW:
+        few = _partition_few(values, beta)
+        return torch.from_numpy(few[0]), torch.from_numpy(few[1])
     seconds = batch * _seconds(values) * PARTITION_FACTOR
     with progress(f"partition function, n={n}", batch * parts, seconds) as advance:
         groups = _groups(values, parts * n * n * 8)
@@ -123,6 +147,19 @@ def _partition(values: Array, beta: float, advance: Advance) -> tuple[Array, Arr
     weights /= total[:, None]
     marginals = np.einsum("bp,bpij->bij", weights, moments)
     return np.log(total) + peak * math.log(2), marginals
+
+
+def _partition_few(values: Array, beta: float) -> tuple[Array, Array]:
+    from qubolearn.solvers import few_bits_numba as kernels
+
+    batch, n = values.shape[:2]
+    log_z, marginals = np.empty(batch), np.empty((batch, n, n))
+
+    def work(start: int, stop: int) -> None:
+        kernels.partition(values, beta, start, stop, log_z, marginals)
+
+    run_tasks(work, batch, batch * 2**n * FEW_SECONDS_PER_STATE * PARTITION_FACTOR, lambda done: None)
+    return log_z, marginals
 
 
 def _split(n: int) -> tuple[int, int]:
