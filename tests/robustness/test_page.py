@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -11,7 +12,7 @@ NAMED = set(re.findall(r"`(test_\w+)`", PAGE))
 
 
 def sources() -> dict[str, str]:
-    files = [path for path in HERE.glob("test_*.py") if path.name != "test_page.py"]
+    files = [path for path in HERE.rglob("test_*.py") if path.name != "test_page.py"]
     return {path.name: path.read_text(encoding="utf-8") for path in files}
 
 
@@ -30,6 +31,14 @@ def test_every_long_test_is_on_the_page() -> None:
     }
     assert len(long) >= 6
     assert long <= NAMED, long - NAMED
+
+
+def test_every_protection_can_be_taken_out_and_its_test_exists() -> None:
+    root = HERE.parents[1]
+    for each in runpy.run_path(str(root / "tools" / "protections.py"))["PROTECTIONS"]:
+        assert (root / "src" / "qubolearn" / each.file).read_text(encoding="utf-8").count(each.before) == 1, each
+        file, _, name = each.test.partition("::")
+        assert f"def {name}(" in (root / "tests" / file).read_text(encoding="utf-8"), each
 
 
 def test_every_promise_of_the_issue_has_a_section() -> None:

@@ -29,7 +29,7 @@ def energies(seed: int, problem: Options, protocol: str, overrides: Options, sol
     drawn = [
         panels.bars(
             f"{_sampler(spec)}: {100 * row['share_at_lowest']:.1f} % at the lowest, {row['distinct_states']} states",
-            "energy",
+            "energy, largest entry of A: 1",
             f"of {row['reads']} reads",
             found["edges"],
             {_sampler(spec): row["counts"]},
