@@ -157,6 +157,23 @@ def test_reads_in_other_orders_and_as_spins_are_understood() -> None:
     torch.testing.assert_close(DimodSolver(Fake(spins_backwards))(A, 1).energies, brute_force(A, 1))
 
 
+def test_sample_returns_every_read_as_often_as_it_was_read() -> None:
+    def thrice_and_once(bqm):
+        rows = np.array([[1, 0, 0, 1], [0, 1, 1, 0]])
+        return dimod.SampleSet.from_samples_bqm((rows, bqm.variables), bqm, num_occurrences=[3, 1])
+
+    A = random_qubos(2, 4)
+    reads = DimodSolver(Fake(thrice_and_once)).sample(A)
+    assert reads.dtype == A.dtype
+    assert reads.tolist() == [[[1, 0, 0, 1]] * 3 + [[0, 1, 1, 0]]] * 2
+    assert neal(reads=5, seed=0).sample(torch.zeros(1, 4, 4)).unique().tolist() == [0, 1]
+
+    counts = iter([1, 2])
+    uneven = Fake(lambda bqm: dimod.SampleSet.from_samples_bqm(np.zeros((next(counts), 4)), bqm))
+    with pytest.raises(QubolearnError, match="more reads of some QUBOs"):
+        DimodSolver(uneven, threads=1).sample(A)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,11 +16,8 @@ from qubolearn.experiments.answers import Model, seeded, solver_label
 from qubolearn.experiments.figures import Drawn
 from qubolearn.plots import BLUE, RED, figure
 from qubolearn.qubo import energies as qubo_energies
-from qubolearn.qubo import to_bqm, upper_triangular
 from qubolearn.randomness import stream
 from qubolearn.solvers import ExhaustiveSearch, Solver
-from qubolearn.solvers.dimod_adapter import DimodSolver
-from qubolearn.solvers.seeds import instance_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,22 +33,10 @@ SAME_ENERGY = 1e-6
 
 def all_reads(solver: Solver, A: Tensor) -> Tensor:
     """The final states of all reads: A ``[batch, n, n]`` -> ``[batch, reads, n]``; of samplers only."""
-    if hasattr(solver, "sample"):
-        reads: Tensor = solver.sample(A)
-        return reads
-    if not isinstance(solver, DimodSolver):
+    if not hasattr(solver, "sample"):
         raise QubolearnError(f"{type(solver).__name__} has no reads; give samplers such as annealing, neal or quantum")
-    seeds = instance_seeds(solver.seed, len(A)).tolist()
-    U = upper_triangular(A.to("cpu", torch.float64))
-    return torch.stack([_dimod_reads(solver, one, seed) for one, seed in zip(U, seeds, strict=True)]).to(A)
-
-
-def _dimod_reads(solver: DimodSolver, U: Tensor, seed: int) -> Tensor:
-    """``[reads, n]``"""
-    found = solver._sample(to_bqm(U), seed)
-    columns = np.argsort(list(found.variables))
-    bits = np.repeat(found.record.sample[:, columns] > 0, found.record.num_occurrences, axis=0)
-    return torch.from_numpy(bits)
+    reads: Tensor = solver.sample(A)
+    return reads
 
 
 def second_lowest(A: Tensor, reads: Tensor) -> float | None:

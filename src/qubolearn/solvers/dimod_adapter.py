@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import random
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.qubo import to_bqm, upper_triangular
+from qubolearn.qubo import check_qubo, to_bqm, upper_triangular
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from dimod.core.sampler import Sampler
 
 __all__ = ["DimodSolver", "dimod_annealing", "neal", "path_integral", "tabu"]
+
+Floats = npt.NDArray[np.float64]
+T = TypeVar("T")
 
 #: Packages of samplers that compute here, so that their results are marked as simulated.
 _LOCAL_PACKAGES = ("dwave.samplers.", "dimod.")
@@ -84,19 +87,32 @@ class DimodSolver(QuboSolver):
 
     def search(self, A: Tensor, count: int) -> Found:
         """The ``count`` best reads of each QUBO, and what completes x⁺: A ``[batch, n, n]``."""
-        U = upper_triangular(A.to("cpu", torch.float64))
-        jobs = zip(range(len(U)), U, instance_seeds(self.seed, len(U)).tolist(), [count] * len(U), strict=True)
-        with ThreadPoolExecutor(self._threads()) as pool:
-            reads = list(pool.map(lambda job: self._solve_one(*job), jobs))
-        states = torch.from_numpy(np.stack([read.states for read in reads]))
+        best = self._for_each(A, lambda U, reads: _best_of(U, reads, count))
         info: dict[str, Any] = {
             "sampler": self.name,
             "reads": self.parameters.get("num_reads"),
-            "success_probability": torch.tensor([read.success_probability for read in reads], dtype=torch.float64),
+            "success_probability": torch.tensor([one.success_probability for one in best], dtype=torch.float64),
         }
         if self._module().startswith(_LOCAL_PACKAGES):
             info["source"] = "simulated"
+        states = torch.from_numpy(np.stack([one.states for one in best]))
         return Found(with_second_best(A.cpu(), states, count), info)
+
+    def sample(self, A: Tensor) -> Tensor:
+        """All reads, as they come from the sampler: A ``[batch, n, n]`` -> states ``[batch, reads, n]``."""
+        check_qubo(A)
+        reads = self._for_each(A.detach(), lambda U, reads: np.repeat(reads.bits, reads.occurrences, axis=0))
+        if len({len(bits) for bits in reads}) > 1:
+            raise QubolearnError(f"{self.name} returned more reads of some QUBOs than of others; set num_reads")
+        return torch.from_numpy(np.stack(reads)).to(A)
+
+    def _for_each(self, A: Tensor, use: Callable[[Floats, _Reads], T]) -> list[T]:
+        """``use`` of each QUBO, upper triangular in float64, and its reads."""
+        U = upper_triangular(A.to("cpu", torch.float64))
+        seeds = instance_seeds(self.seed, len(U)).tolist()
+        with ThreadPoolExecutor(self._threads()) as pool:
+            jobs = zip(range(len(U)), U, seeds, strict=True)
+            return list(pool.map(lambda job: use(job[1].numpy(), self._read(*job)), jobs))
 
     def _module(self) -> str:
         return type(self.sampler).__module__ + "."
@@ -106,17 +122,17 @@ class DimodSolver(QuboSolver):
             return self.threads
         return torch.get_num_threads() if self._module().startswith(_PARALLEL_PACKAGES) else 1
 
-    def _solve_one(self, index: int, U: Tensor, seed: int, count: int) -> _Reads:
-        n = U.shape[-1]
+    def _read(self, index: int, U: Tensor, seed: int) -> _Reads:
+        n, asked = U.shape[-1], self.parameters.get("num_reads", 1)
         if not bool(U.any()):
             # All states are equally good, and samplers that scale by the largest entry warn or divide by zero.
-            return _Reads(_first_states(count, n), success_probability=1.0)
+            drawn = np.random.default_rng(seed).integers(0, 2, (asked, n), np.int8)
+            return _Reads(drawn, np.ones(asked, np.int64))
         try:
             sampleset = self._sample(to_bqm(U), seed)
             labels, samples = list(sampleset.variables), sampleset.record.sample
         except Exception as error:
             raise QubolearnError(f"{self.name} failed on QUBO {index} of the batch: {error}") from error
-        asked = self.parameters.get("num_reads", 1)
         occurrences = sampleset.record.num_occurrences
         if occurrences.sum() < asked:
             raise QubolearnError(f"{self.name} returned {occurrences.sum()} of {asked} reads for QUBO {index}")
@@ -124,8 +140,7 @@ class DimodSolver(QuboSolver):
             raise QubolearnError(f"{self.name} returned variables {labels[:8]} for QUBO {index}; want 0 ... {n - 1}")
         if not np.isin(samples, (-1, 0, 1)).all():
             raise QubolearnError(f"{self.name} returned the value {samples.max()} for QUBO {index}; want bits or spins")
-        bits = (samples[:, np.argsort(labels)] > 0).astype(np.int8)
-        return _best_reads(U.numpy(), bits, occurrences, count)
+        return _Reads((samples[:, np.argsort(labels)] > 0).astype(np.int8), occurrences)
 
     def _sample(self, bqm: BinaryQuadraticModel, seed: int) -> Any:
         if "seed" in self.sampler.parameters:
@@ -138,28 +153,28 @@ class DimodSolver(QuboSolver):
 
 
 class _Reads(NamedTuple):
-    """What is kept of one sample set."""
+    """One sample set."""
+
+    bits: npt.NDArray[np.int8]  # [rows, n]
+    occurrences: npt.NDArray[np.int64]  # [rows]: how often each row was read
+
+
+class _Best(NamedTuple):
+    """What is kept of a sample set."""
 
     states: npt.NDArray[np.int8]  # [count, n], best first; the best repeated where fewer distinct ones were read
     success_probability: float  # the share of reads at the lowest energy read
 
 
-def _best_reads(
-    U: npt.NDArray[np.float64], bits: npt.NDArray[np.int8], occurrences: npt.NDArray[np.int64], count: int
-) -> _Reads:
-    """The ``count`` lowest distinct rows of bits ``[rows, n]`` under U ``[n, n]``, each read ``occurrences`` times."""
-    states, row_of = np.unique(bits, axis=0, return_inverse=True)
-    times = np.bincount(row_of.reshape(-1), weights=occurrences)
+def _best_of(U: Floats, reads: _Reads, count: int) -> _Best:
+    """The ``count`` lowest distinct reads under U ``[n, n]``."""
+    states, row_of = np.unique(reads.bits, axis=0, return_inverse=True)
+    times = np.bincount(row_of.reshape(-1), weights=reads.occurrences)
     energy = np.einsum("ri,ij,rj->r", states, U, states, optimize=True)
     order = np.argsort(energy, kind="stable")
     chosen = np.resize(order[:count], count)
     at_best = np.isclose(energy, energy[order[0]], rtol=1e-9, atol=1e-12 * np.abs(U).sum())
-    return _Reads(states[chosen], float(times[at_best].sum() / times.sum()))
-
-
-def _first_states(count: int, n: int) -> npt.NDArray[np.int8]:
-    """``[count, n]``: the numbers 0 ... count-1 in binary."""
-    return ((np.arange(count)[:, None] >> np.minimum(np.arange(n), 62)) & 1).astype(np.int8)
+    return _Best(states[chosen], float(times[at_best].sum() / times.sum()))
 
 
 @contextmanager
