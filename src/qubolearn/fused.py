@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.adam import Adam
+from qubolearn.losses import best_other
 from qubolearn.networks import MLP, QuboNetwork
 from qubolearn.objectives import OBJECTIVES, Context
 from qubolearn.problems.contract import Instances
@@ -27,7 +28,7 @@ Floats = npt.NDArray[np.float32]
 
 def can_fuse(network: QuboNetwork) -> bool:
     """Whether :class:`FusedStep` can take the place of autograd: for the paper's network on a CPU, not for others."""
-    return isinstance(network.body, MLP) and network.place.is_cpu
+    return isinstance(network.body, MLP) and network.column.is_cpu
 
 
 class FusedStep:
@@ -41,7 +42,11 @@ class FusedStep:
         weights = [parameter for parameter in body.parameters() if parameter.ndim == 2]
         self._layers = np.array([tuple(weight.shape) for weight in weights]), np.array(body.skips)
         self._standardise = network.standardise.mean.numpy(), network.standardise.scale.numpy()
-        self._column, self._place, self._times = (t.numpy() for t in (network.column, network.place, network.times))
+        self._column = network.column.numpy()
+        # where each entry first stands in A, and how often; what does not exist is counted behind them
+        _, place, times = np.unique(self._column, return_index=True, return_counts=True)
+        entries = weights[-1].shape[0]
+        self._place, self._times = place[:entries], times[:entries].astype(np.float32)
 
     def __call__(self, batch: Instances, context: Context, share: float = 1.0) -> float:
         """The mean loss of a batch, times ``share``; its gradient is left in that of the optimiser."""
@@ -79,10 +84,8 @@ def _gap(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Floats]
 
 
 def _hinge(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Floats]:
-    x_star, x_plus = context.solver(torch.from_numpy(A), 2).states.numpy().swapaxes(0, 1)
-    x_true = _array(batch.x_true)
-    right = (x_star == x_true).all(1, keepdims=True)
-    X = np.stack([x_true, np.where(right, x_plus, x_star)], 1)
+    other = best_other(batch.x_true, *context.solver(torch.from_numpy(A), 2).states.unbind(1))
+    X = np.stack([_array(batch.x_true), other.numpy()], 1)
     E = _energies(A, X)
     losses = context.config.margin + E[:, 0] - E[:, 1]
     active = (losses > 0).astype(np.float32)

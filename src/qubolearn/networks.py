@@ -79,8 +79,6 @@ class QuboNetwork(nn.Module):
     """
 
     column: Tensor  # [n * n]: which of the entries stands there
-    place: Tensor  # [entries]: where in A it stands, in the upper triangle
-    times: Tensor  # [entries]: how often
 
     def __init__(self, body: nn.Module, input_size: int, topology: Topology, method: Method = "quant") -> None:
         super().__init__()
@@ -92,8 +90,6 @@ class QuboNetwork(nn.Module):
         column = torch.full((topology.n, topology.n), len(rows))  # entries that do not exist read a zero column
         column[rows, columns] = column[columns, rows] = torch.arange(len(rows))
         self.register_buffer("column", column.flatten(), persistent=False)
-        self.register_buffer("place", rows * topology.n + columns, persistent=False)
-        self.register_buffer("times", torch.where(rows == columns, 1.0, 2.0), persistent=False)
 
     def couplings(self, p: Tensor) -> Couplings:
         """A and the hidden features that L_mlp needs."""
@@ -107,10 +103,6 @@ class QuboNetwork(nn.Module):
     def assemble(self, entries: Tensor) -> Tensor:
         """Entries ``[batch, entries]`` -> A ``[batch, n, n]``, symmetric."""
         return nn.functional.pad(entries, (0, 1)).index_select(1, self.column).reshape(-1, self.n, self.n)
-
-    def gather(self, G: Tensor) -> Tensor:
-        """∂L/∂entries ``[batch, entries]`` of a symmetric G = ∂L/∂A ``[batch, n, n]``: off the diagonal A holds two."""
-        return G.flatten(1).index_select(1, self.place) * self.times
 
     def forward(self, p: Tensor) -> Tensor:
         return self.couplings(p).A

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -55,20 +54,24 @@ def one_thread(device: torch.device | str) -> Iterator[None]:
     Solvers keep all threads. Numbers below 1e-38 are zero meanwhile: Adam's moments of features that died end there,
     and a CPU takes many times as long for them.
     """
-    before = torch.get_num_threads()
+    before, on_cpu = torch.get_num_threads(), torch.device(device).type == "cpu"
     flushed = torch.set_flush_denormal(True)
+    if on_cpu:
+        torch.set_num_threads(1)
     try:
-        with ExitStack() as stack:
-            stack.enter_context(kernel_threads(before))
-            if torch.device(device).type == "cpu":
-                torch.set_num_threads(1)
-                importlib.import_module("scipy.linalg.cython_blas")  # numba's, which can be told when it is there
-                stack.enter_context(threadpool_limits(1, "blas"))
+        with kernel_threads(before), _one_blas_thread() if on_cpu else nullcontext():
             yield
     finally:
         torch.set_num_threads(before)
         if flushed:
             torch.set_flush_denormal(False)
+
+
+def _one_blas_thread() -> AbstractContextManager[Any]:
+    import scipy.linalg.cython_blas  # noqa: F401  # numba's, which can be told only when it is there
+
+    limits: AbstractContextManager[Any] = threadpool_limits(1, "blas")
+    return limits
 
 
 def train(

@@ -30,7 +30,7 @@ def success_probabilities(seeds: int, quick: bool) -> list[Job]:
     return made
 
 
-#: Training through annealers at k=5: a simulated quantum anneal of 15 qubits takes 10 ms, so that the permutation-aware
+#: Training through annealers at k=5: simulated quantum anneals of 15 qubits are slow, so that the permutation-aware
 #: network, which learns from few QUBOs, is trained for three epochs of fresh instances.
 FEW_QUBOS: Mapping[str, Any] = {
     "network": "matching",
@@ -112,7 +112,7 @@ SAMPLERS = {
     "SA (neal), 1000 sweeps": "neal:reads=1000,sweeps=1000",
     "SA (neal), 10 sweeps": "neal:reads=1000,sweeps=10",
 }
-#: Pure Python, 6 s per instance, so that there are fewer of these.
+#: Pure Python and slow, so that there are fewer of these.
 DIMOD = {"QA": "quantum:reads=1000", "SA (dimod)": "dimod:reads=1000,sweeps=100"}
 DIMOD_INSTANCES = 20
 
