@@ -13,7 +13,8 @@ from qubolearn.objectives import Context
 from qubolearn.problems import make_problem
 from qubolearn.randomness import stream
 from qubolearn.solvers import make_solver
-from qubolearn.training import batch_loss, new_network
+from qubolearn.steps import batch_loss
+from qubolearn.training import new_network
 
 PLAIN = TrainConfig(hidden=24, layers=5, topology="dense", weight_unique=0.1, weight_mlp=0.05)
 GRAPHS = make_problem("randgraph", k=4)

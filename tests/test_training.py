@@ -14,7 +14,8 @@ from qubolearn.evaluation import evaluate
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.runs import Run
 from qubolearn.solvers import ExhaustiveSearch
-from qubolearn.training import Progress, evaluation_steps, learning_rate, train
+from qubolearn.steps import learning_rate
+from qubolearn.training import Progress, evaluation_steps, train
 
 PROBLEM = RandGraph(k=3)
 QUICK = preset("best", PROBLEM, topology="dense", hidden=32, epochs=10, instances=1000, batch_size=100, validation=100)

@@ -45,7 +45,7 @@ PROTECTIONS = (
     Protection(
         "exact resume",
         "batches that depend on the step alone",
-        "training.py",
+        "steps.py",
         'stream(self.config.seed, "order", epoch, device=self.device)',
         'torch.Generator().manual_seed(int(__import__("time").time_ns() % 2**31))',
         "robustness/test_resume.py::test_stopped_at_any_step_the_bits_are_the_same",
@@ -77,7 +77,7 @@ PROTECTIONS = (
     Protection(
         "numbers",
         "the look at loss and gradient",
-        "training.py",
+        "steps.py",
         "    if not math.isfinite(gradient):\n",
         "    if False:\n",
         "robustness/test_numbers.py::test_a_finite_loss_with_a_gradient_that_is_not_stops_training",

@@ -36,18 +36,27 @@ class Adam:
 
     def step(self, number: int, rate: float) -> None:
         """Move the parameters against the gradient, in the step of this number, from 1 on."""
-        step_size = rate / (1 - BETAS[0] ** number)
-        scale = 1 / math.sqrt(1 - BETAS[1] ** number)
-        slope = self.gradient[1:]
+        step_size, epsilon = self.rates(number, rate)
         if self.values.is_cpu:
             from qubolearn.adam_numba import move
 
+            slope = self.gradient[1:]
             values, gradient, first, second = (t.numpy() for t in (self.values, slope, self.first, self.second))
-            move(values, gradient, first, second, BETAS[0], BETAS[1], step_size, scale, EPSILON)
+            move(values, gradient, first, second, BETAS[0], BETAS[1], step_size, epsilon)
         else:
-            self.first.lerp_(slope, 1 - BETAS[0])
-            self.second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
-            self.values.addcdiv_(self.first, self.second.sqrt().mul_(scale).add_(EPSILON), value=-step_size)
+            self.move(step_size, epsilon)
+
+    def rates(self, number: int, rate: float) -> tuple[float, float]:
+        """Size of a step and epsilon, both corrected for moments that started at zero."""
+        unbiased = math.sqrt(1 - BETAS[1] ** number)
+        return rate / (1 - BETAS[0] ** number) * unbiased, EPSILON * unbiased
+
+    def move(self, step_size: Tensor | float, epsilon: Tensor | float) -> None:
+        """One step on any device, in which nothing needs the host where both are tensors."""
+        slope = self.gradient[1:]
+        self.first.lerp_(slope, 1 - BETAS[0])
+        self.second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
+        self.values.sub_((self.first / (self.second.sqrt() + epsilon)).mul_(step_size))
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint keeps beside the network."""

@@ -16,12 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from qubolearn.adam import Adam
+from qubolearn.captured import CapturedSteps
 from qubolearn.config import preset
 from qubolearn.problems import make_problem
 from qubolearn.qubo import energies, to_bqm
 from qubolearn.randomness import stream
 from qubolearn.solvers import ExhaustiveSearch, log_partition, make_solver
-from qubolearn.training import train
+from qubolearn.steps import Batches, Steps
+from qubolearn.training import new_network, one_thread, train
 
 __all__ = ["BENCHMARKS", "Record"]
 
@@ -207,6 +210,22 @@ def training(quick: bool) -> Iterator[Record]:
         yield {"k": k, "n": problem.bits, "epoch_seconds": ours, "neal_epoch_seconds": theirs, "ratio": theirs / ours}
 
 
+def training_on_gpu(quick: bool) -> Iterator[Record]:
+    """One step on a GPU, kernel by kernel and as a CUDA graph, and on one core of the CPU, in microseconds."""
+    for k, loss in ((4, "gap"),) if quick else ((4, "gap"), (4, "nll"), (5, "gap"), (5, "nll")):
+        problem = make_problem("randgraph", k=k)
+        config = preset("paper", problem, loss=loss, solver="exhaustive", topology="chimera" if k == 4 else "pegasus")
+        taken = {}
+        for name, device, kind in (("cpu", "cpu", Steps), ("gpu", "cuda", Steps), ("graph", "cuda", CapturedSteps)):
+            network = new_network(problem, config).to(device)
+            steps = kind(network, Adam(network), Batches(problem, config, device))
+            with one_thread(device):
+                taken[name] = seconds_of(partial(steps.advance, 0, 400)) / 400
+        record = {f"{name}_us": 1e6 * seconds for name, seconds in taken.items()}
+        more = {"graph_over_gpu": taken["gpu"] / taken["graph"], "graph_over_cpu": taken["cpu"] / taken["graph"]}
+        yield {"k": k, "n": problem.bits, "loss": loss, **record, **more}
+
+
 def protocol(quick: bool) -> Iterator[Record]:
     """One whole training under the paper's protocol: point sets, 312,500 steps of 32 instances, on all cores."""
     problem = make_problem("pointset", **({"rotations": 10} if quick else {}))
@@ -228,6 +247,7 @@ BENCHMARKS: Mapping[str, Callable[[bool], Iterator[Record]]] = {
     "anneal": anneal,
     "quantum": quantum,
     "train": training,
+    "train-gpu": training_on_gpu,
     "protocol": protocol,
 }
 

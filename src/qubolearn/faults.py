@@ -6,7 +6,7 @@ the error (fault.json).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,21 +41,23 @@ class Fault:
 
     def loss(self) -> Tensor:
         """Compute the loss of the batch again, which may raise as it did in training."""
-        from qubolearn.training import batch_loss
+        from qubolearn.steps import batch_loss
 
         return batch_loss(self.network, self.run.problem, self.run.config, self.batch, self.step)
 
 
 @contextmanager
-def keep_fault(run: Run | None, config: TrainConfig, network: nn.Module, batch: Instances, step: int) -> Iterator[None]:
-    """Where a step meets NaN or an infinity, say which step it was and keep it in the run's folder."""
+def keep_fault(
+    run: Run | None, config: TrainConfig, network: nn.Module, batch: Callable[[], Instances], step: int
+) -> Iterator[None]:
+    """Where a step meets NaN or an infinity, say which step it was and keep it and its batch in the run's folder."""
     try:
         yield
     except NonFiniteError as error:
         epoch = step // config.steps_per_epoch
         seed = derive_seed(config.seed, "train", epoch if config.fresh else 0)
         where = f"step {step} (seed {config.seed}, epoch {epoch}, batch seed {seed})"
-        kept = _write(run, network, batch, step, seed, str(error)) if run else "train with a run folder to keep it"
+        kept = _write(run, network, batch(), step, seed, str(error)) if run else "train with a run folder to keep it"
         raise NonFiniteError(
             f"{error} at {where}; lower learning_rate={config.learning_rate} or look for outliers in p; {kept}"
         ) from error

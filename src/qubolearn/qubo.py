@@ -23,6 +23,7 @@ __all__ = [
     "Ising",
     "NonFiniteError",
     "all_states",
+    "can_be_read",
     "check_qubo",
     "energies",
     "from_bqm",
@@ -55,10 +56,15 @@ def check_qubo(A: Tensor, what: str = "A") -> None:
     if A.is_meta or A.layout != torch.strided:
         raise QubolearnError(f"{what} is a {A.layout} tensor on device {A.device}; want a dense one that holds numbers")
     # A finite sum has finite terms, and costs a fraction of asking every entry.
-    if not math.isfinite(_sum(A.detach())) and not bool(torch.isfinite(A).all()):
+    if can_be_read(A) and not math.isfinite(_sum(A.detach())) and not bool(torch.isfinite(A).all()):
         batch, i, j = (~torch.isfinite(A)).nonzero()[0].tolist()
         value = A[batch, i, j].item()
         raise NonFiniteError(f"{what} must be finite, but {what}[{batch}, {i}, {j}] is {value}")
+
+
+def can_be_read(A: Tensor) -> bool:
+    """Whether the host can look at A's numbers: not while a CUDA graph is captured, when there are none yet."""
+    return not (A.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _sum(A: Tensor) -> float:

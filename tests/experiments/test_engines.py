@@ -8,7 +8,9 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from qubolearn.experiments.engines import LocalEngine, RayEngine, local
 from qubolearn.experiments.engines.code_version import code_version
 from qubolearn.experiments.engines.ray import _check_listening, on_node
 from qubolearn.experiments.engines.worker import prepare
-from qubolearn.experiments.jobs import Event, InThisProcess, Outcome, Started, Store, run_jobs
+from qubolearn.experiments.jobs import Event, InThisProcess, Job, Outcome, Started, Store, run_jobs
+from qubolearn.experiments.placement import suits_gpu
 
 
 def alive(process: int) -> bool:
@@ -161,3 +164,62 @@ def test_answers_of_nodes_are_outcomes_deaths_or_the_end_of_the_grid() -> None:
         RayEngine()._outcome(ClusterThatAnswers(kinds.RayTaskError("Trace:\nNo module named 'qubolearn'\n")), None)
     with pytest.raises(QubolearnError, match=r"node far has other code, .*: torch 1 there, 2 here; install the same"):
         RayEngine()._outcome(ClusterThatAnswers({"node": "far", "differences": "torch 1 there, 2 here"}), None)
+
+
+def graph_matching(variant: str, k: int) -> Job:
+    return Job("item", "r", variant, 0, "qgm", {"variant": variant, "k": k, "solver": "quantum", "instances": 4})
+
+
+def clouds(protocol: str, **overrides: Any) -> Job:
+    options = {"problem": {"name": "rotation"}, "protocol": protocol, "overrides": overrides}
+    return Job("item", "r", f"{protocol} {overrides}", 0, "stages", options)
+
+
+def matching(solver: str) -> Job:
+    options = {"problem": {"name": "randgraph", "k": 5}, "protocol": "paper", "overrides": {"network": "matching"}}
+    options["overrides"]["solver"] = solver
+    return Job("item", "r", solver, 0, "train", options)
+
+
+def test_large_states_batches_and_networks_suit_a_gpu() -> None:
+    there = [graph_matching("baseline", 5), graph_matching("row-wise", 5), clouds("best"), matching("exhaustive")]
+    not_there = [
+        graph_matching("inserted", 5),
+        graph_matching("baseline", 4),
+        clouds("paper"),
+        clouds("paper", batch_size=512, solver="annealing"),
+        matching("quantum"),
+        clouds("unheard of"),
+        job(0),
+    ]
+    assert [suits_gpu(each) for each in (*there, *not_there)] == [True] * 4 + [False] * 7
+
+
+def visible(job: Job) -> Outcome:
+    """Which GPUs a job may see, instead of work."""
+    time.sleep(0.3)  # so that no worker takes more than its share
+    return Outcome(
+        job, {"key": job.key, "seconds": 0.1, "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"), "at": os.getpid()}
+    )
+
+
+def test_beside_a_gpu_each_job_runs_where_it_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    large = [replace(graph_matching("baseline", 5), seed=seed) for seed in range(5)]
+    small = [replace(graph_matching("inserted", 5), seed=seed) for seed in range(5)]
+    running: set[Job] = set()
+    most: Counter[bool] = Counter()
+
+    def watch(event: Event) -> None:
+        running.add(event.job) if isinstance(event, Started) else running.discard(event.job)
+        for kind in (True, False):
+            most[kind] = max(most[kind], sum(suits_gpu(job) == kind for job in running))
+        assert len(running) <= 3
+
+    outcomes = run_jobs([*large, *small], Store(tmp_path), LocalEngine(3, "auto"), watch, work=visible)
+    records = [outcome.record for outcome in outcomes]
+    assert all(records)
+    assert [record["gpus"] for record in records if record] == ["7"] * 5 + [""] * 5
+    assert len({record["at"] for record in records[:5] if record}) <= local.JOBS_PER_GPU
+    assert most[True] <= local.JOBS_PER_GPU
+    assert most[False] >= 1

@@ -23,6 +23,7 @@ from qubolearn.qubo import NonFiniteError, energies
 from qubolearn.randomness import derive_seed, stream
 from qubolearn.runs import Run
 from qubolearn.solvers import SOLVERS, make_solver
+from qubolearn.steps import batch_loss
 from qubolearn.storage import read_tensors
 from qubolearn.training import train
 
@@ -79,8 +80,7 @@ def test_the_reproducer_meets_the_fault_again(tmp_path: Path, monkeypatch: pytes
     assert torch.equal(fault.batch.x_true, drawn.x_true[20:40])
     # and tells which instance it was
     alone = [
-        training.batch_loss(fault.network, PROBLEM, PLAIN, Instances(*(t[i : i + 1] for t in fault.batch)), 9)
-        for i in range(20)
+        batch_loss(fault.network, PROBLEM, PLAIN, Instances(*(t[i : i + 1] for t in fault.batch)), 9) for i in range(20)
     ]
     assert [i for i, loss in enumerate(alone) if not loss.isfinite()] == [11]
     (tmp_path / "run" / "fault" / "fault.json").write_text('{"step": "9"}')

@@ -23,7 +23,8 @@ from qubolearn.networks import QuboNetwork
 from qubolearn.problems.contract import Instances
 from qubolearn.randomness import stream
 from qubolearn.runs import Run
-from qubolearn.training import batch_loss, new_network, train
+from qubolearn.steps import batch_loss
+from qubolearn.training import new_network, train
 
 TOGETHER = replace(CONFIG, epochs=3, instances=57, batch_size=19, loss="gap", solver="exhaustive")  # 9 steps, uneven
 DRAWING = replace(TOGETHER, loss="hinge", solver="annealing:reads=2,sweeps=2", topology="dense")

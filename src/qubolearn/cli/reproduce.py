@@ -1,7 +1,7 @@
 """Reproduce tables and figures of the paper, and ours beside them: trains and scores every cell for several seeds.
 
 Finished jobs are kept as JSON files and never run again; stop at any time and run the same command to go on. At the
-end an HTML page shows all results of the folder.
+end an HTML page shows all results of the folder; where all of them were made at once, DIR/grid.json says how fast.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from qubolearn.cli.output import Output
 from qubolearn.cli.train import stop_on_signals
 from qubolearn.datasets.files import data_folder
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.experiments.engines import LocalEngine, RayEngine, cores
+from qubolearn.experiments.engines import JOBS_PER_GPU, LocalEngine, RayEngine, cores
+from qubolearn.experiments.engines.worker import Device
 from qubolearn.experiments.entries import ENTRIES, SEEDS, Entry
 from qubolearn.experiments.jobs import Engine, Job, Outcome, Store, run_jobs
 from qubolearn.experiments.summary import markdown
+from qubolearn.provenance import provenance
+from qubolearn.runs import write_json
 
 EPILOG = """examples:
   qubolearn reproduce --list
@@ -37,9 +40,6 @@ results come back to this machine, which alone writes them. Nodes may join and d
 One training that outgrows a machine: torchrun ... -m qubolearn train, see qubolearn train --help.
 
 Exit codes: 0 done, 1 some jobs failed, 2 bad input or missing data, 130 interrupted, 143 terminated."""
-
-#: Jobs at a time on one GPU: their steps are short, so that one alone would leave it idle.
-JOBS_PER_GPU = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
@@ -64,8 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument(
         "--device",
         choices=("cpu", "cuda", "auto"),
-        default="cpu",
-        help="of jobs; the networks are so small that many cores beat one GPU [cpu]",
+        default="auto",
+        help="of jobs; auto: simulations of many qubits and the longest trainings on a GPU where there is one, all "
+        "others, which are faster there, on the cores [auto; ray: cpu unless cuda is asked for]",
     )
 
 
@@ -83,6 +84,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     for name, reason in missing.items():
         output.errors.print(f"{name} is left out: {reason}", markup=False)
     jobs = [job for name in grid for job in grid[name]]
+    in_one_go = not named and not missing and not any(store.get(job) for job in jobs)
     engine, began = engine_of(args, len(jobs)), time.monotonic()
     with stop_on_signals() as caught, GridProgress(output, jobs, engine) as progress:
         outcomes = run_jobs(jobs, store, engine, progress.watch, stop=lambda: bool(caught))
@@ -102,6 +104,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.errors.print(f"{kept}; to go on, run the same command again", markup=False)
         return 128 + caught[0]
     tables = show(grid, outcomes, output)
+    if in_one_go and not failed:
+        keys = {"jobs": len(jobs), "seeds": seeds, "seconds": result["seconds"]}
+        where = {"engine": args.engine, "processes": engine.workers, "device": getattr(engine, "device", "cpu")}
+        write_json(store.folder / "grid.json", {**keys, **where, **provenance()})
     page = write_page(store, args.quick, seeds, output)
     output.result(**result, report=page, results=tables)
     return 1 if failed else 0
@@ -163,9 +169,9 @@ def engine_of(args: argparse.Namespace, jobs: int) -> Engine:
         raise QubolearnError(f"--address {args.address} is of a Ray cluster; use it with --engine ray")
     if args.device == "cuda" and not torch.cuda.is_available():
         raise QubolearnError("--device cuda, but torch finds no GPU here; use cpu")
-    on_gpu = args.device != "cpu" and torch.cuda.is_available()
-    workers = args.processes or (min(JOBS_PER_GPU, cores()) if on_gpu else cores())
-    return LocalEngine(max(1, min(workers, jobs)), args.device)
+    device: Device = args.device if torch.cuda.is_available() else "cpu"
+    workers = args.processes or (JOBS_PER_GPU if device == "cuda" else cores())
+    return LocalEngine(max(1, min(workers, jobs)), device)
 
 
 def show(grid: Mapping[str, object], outcomes: Sequence[Outcome], output: Output) -> dict[str, dict[str, Any]]:

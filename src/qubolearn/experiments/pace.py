@@ -8,9 +8,7 @@ from functools import lru_cache
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.config import preset
-from qubolearn.errors import QubolearnError
-from qubolearn.problems import make_problem
+from qubolearn.experiments.placement import simulated_qubits, training_of
 
 if TYPE_CHECKING:
     from qubolearn.experiments.jobs import Job
@@ -21,6 +19,10 @@ __all__ = ["Pace", "remaining"]
 SECONDS_PER_STEP_AND_BIT = 1.5e-4
 #: Jobs that do not train count as so many steps times bits.
 WITHOUT_TRAINING = 10_000
+#: How many times as long a job takes as its steps with exact search and the paper's network would, about.
+LONG_TASKS = {"second-best": 20}
+LONG_SOLVERS = {"quantum": 100}
+LONG_NETWORKS = {"matching": 10}
 
 
 class Pace:
@@ -57,13 +59,17 @@ def remaining(pace: Pace, waiting: Iterable[Job], running: Mapping[Job, float], 
 
 @lru_cache(maxsize=10_000)
 def effort(job: Job) -> float:
-    """Steps of training times bits, which is roughly what a job costs within a kind."""
-    options = job.options
-    if "problem" not in options or "protocol" not in options:
+    """Steps of training times bits, which is roughly what a job costs within a kind, in steps of the paper's network.
+
+    What is tens of times as long must be known before: the longest jobs are run first.
+    """
+    if qubits := simulated_qubits(job):
+        return 0.03 * 2.0**qubits * float(job.options["instances"])
+    training = training_of(job)
+    if training is None:
         return WITHOUT_TRAINING
-    try:
-        problem = make_problem(**options["problem"])
-        config = preset(options["protocol"], problem, **options.get("overrides") or {})
-        return float(config.steps * problem.bits * (3 if job.task == "stages" else 1))
-    except (QubolearnError, TypeError):  # such a job says what is wrong with it when it runs
-        return WITHOUT_TRAINING
+    problem, config = training
+    times = 3.0 if job.task == "stages" else 1.0
+    times *= LONG_TASKS.get(job.task, 1) * LONG_SOLVERS.get(config.solver.partition(":")[0], 1)
+    times *= LONG_NETWORKS.get(config.network, 1)
+    return config.steps * problem.bits * times

@@ -85,8 +85,8 @@ def qgm_success(seed: int, variant: str, k: int, solver: str, instances: int = 1
     """How often one simulated quantum anneal of QGM's QUBO of a RandGraph instance ends in the right permutation."""
     data = make_problem("randgraph", k=k).sample(instances, stream(seed, "test"), "test")
     made = qgm(data.p.reshape(instances, k * k, k * k), variant)  # type: ignore[arg-type]
-    solution = make_solver(solver)(made.A, 1)
-    right = (made.decode(solution.states[:, 0]) == data.answer).all(-1)
+    solution = make_solver(solver)(made.A.to(device()), 1)
+    right = (made.decode(solution.states[:, 0].cpu()) == data.answer).all(-1)
     success = solution.info["success_probability"]
     found = {"accuracy": right.double().mean().item(), "success_probability": success.double().mean().item()}
     return {"quantum": {**found, "source": solution.info["source"], "qubits": made.A.shape[1]}}

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo import check_qubo, energies
+from qubolearn.qubo import can_be_read, check_qubo, energies
 from qubolearn.solvers.parallel import run_tasks
 
 __all__ = ["Found", "QuboSolver", "Solution", "Solver", "best_distinct", "solve", "with_neighbours"]
@@ -144,6 +144,8 @@ def _ranked_in_torch(A: Tensor, candidates: Tensor, count: int, distinct: bool) 
     energy = energy.gather(1, order)
     if c > 1 and not distinct:
         bits, energy = _drop_repeats(bits, energy)
+    if not can_be_read(A):
+        return bits[:, :count], energy[:, :count], min(c, count)
     found = int(torch.isfinite(energy[:, :count]).sum(1).min()) if c else 0
     return bits[:, :count], energy[:, :count], found
 

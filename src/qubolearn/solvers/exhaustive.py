@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
+from qubolearn.qubo import can_be_read
 from qubolearn.solvers import exhaustive_cpu, exhaustive_torch, exhaustive_triton
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.exhaustive_torch import code_bits
@@ -65,7 +66,7 @@ def _lowest_codes(A: Tensor, count: int) -> Tensor:
     if device == "cpu":
         return exhaustive_cpu.lowest_codes(A, count)
     if device == "cuda" and n >= TRITON_BITS and exhaustive_triton.available():
-        overflows = float(A.abs().amax()) * n * n > exhaustive_cpu.OVERFLOW["float32"]
+        overflows = can_be_read(A) and float(A.abs().amax()) * n * n > exhaustive_cpu.OVERFLOW["float32"]
         return exhaustive_triton.lowest_codes(A.double() if overflows else A, count)
     # In float32 a GPU may round products to TF32.
     return exhaustive_torch.lowest_codes(A.double() if device == "cuda" else A, min(count + SPARE_STATES, 2**n))

@@ -4,12 +4,14 @@ Bits are split into low bits y (the first ones) and high bits z: with U the uppe
 
     E(y, z) = yᵀU_yy y + zᵀU_zz z + yᵀU_yz z
 
-is one matrix product per block. A state's *code* is the integer Σ_i x_i 2^i.
+is one matrix product per block. Up to :data:`FEW` bits E(x) = <A, xxᵀ> is one of all states at once. A state's *code*
+is the integer Σ_i x_i 2^i.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +24,9 @@ __all__ = ["code_bits", "log_partition_and_marginals", "lowest_codes"]
 
 #: Energies held at once. Small enough to stay in cache or near it on a CPU, large enough to fill a GPU.
 BLOCK_STATES = {"cpu": 2**20, "cuda": 2**26}
+
+#: Bits up to which a step costs a GPU no more than its kernels' starts, so that the fewest kernels are the fastest.
+FEW = 10
 
 
 class Block(NamedTuple):
@@ -63,8 +68,18 @@ def energy_blocks(A: Tensor) -> Iterator[Block]:
             yield Block(instances, y, z, first << low_bits, torch.baddbmm(base, rows, y.mT.expand(len(U_g), -1, -1)))
 
 
+@lru_cache(maxsize=32)
+def _products(n: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """xxᵀ of all states as columns ``[n * n, 2**n]``, in order of code."""
+    x = code_bits(torch.arange(2**n, device=device), n).to(dtype)
+    return (x[:, :, None] * x[:, None, :]).flatten(1).mT.contiguous()
+
+
 def lowest_codes(A: Tensor, count: int) -> Tensor:
     """Codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, in A's precision, best first."""
+    if A.shape[2] <= FEW:
+        energies = A.flatten(1) @ _products(A.shape[2], A.device, A.dtype)
+        return energies.topk(count, largest=False).indices
     codes = torch.empty(A.shape[0], count, dtype=torch.int64, device=A.device)
     best = torch.full((A.shape[0], count), float("inf"), dtype=A.dtype, device=A.device)
     for block in energy_blocks(A):
@@ -82,7 +97,12 @@ def log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]
 
     The running maximum of -βE is kept with the sums, as in a streaming softmax, so that nothing overflows.
     """
-    batch = A.shape[0]
+    batch, n = A.shape[0], A.shape[2]
+    if n <= FEW:
+        products = _products(n, A.device, A.dtype)
+        log_weights = A.flatten(1) @ products * -beta
+        value = log_weights.logsumexp(1)
+        return value, ((log_weights - value[:, None]).exp() @ products.mT).view_as(A)
     peak = A.new_full((batch,), -float("inf"))
     total = A.new_zeros(batch)
     moments = torch.zeros_like(A)

@@ -19,6 +19,9 @@ from qubolearn.solvers.schedules import Array, Pulses
 
 __all__ = ["all_energies", "final_probabilities"]
 
+#: Qubits that one matrix product rotates: from here on a GPU takes longer to multiply than to read the state.
+GROUP = 7
+
 #: Amplitudes times steps of one compiled call, which cannot be interrupted: about a second.
 UNINTERRUPTED = 2**28
 
@@ -71,17 +74,32 @@ def _apply_compiled(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
 
 
 def _apply_torch(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
-    """The same on any device: the qubits rotate in two groups, each by one matrix product."""
-    n = _qubits(energies)
-    sizes = (n // 2, n - n // 2)
-    shape = (*state.shape[:2], 2 ** sizes[0], 2 ** sizes[1])
-    rotations = (_rotations(pulses.theta, bits, energies.device) for bits in sizes)
-    for first, last, turns in zip(*rotations, pulses.turns.tolist(), strict=True):
-        re, im = (first @ state.view(shape) @ last.T).view(state.shape)
+    """The same on any device: the qubits rotate in groups, each by one matrix product."""
+    sizes = _groups(_qubits(energies))
+    rotations = {bits: _rotations(pulses.theta, bits, energies.device) for bits in set(sizes)}
+    for turns in pulses.turns.tolist():
+        turned = {bits: next(rotation) for bits, rotation in rotations.items()}
+        before, behind = state.numel() // energies.shape[1], energies.shape[1]
+        for bits in sizes:  # all pairs of amplitudes that differ in these qubits, those behind them side by side
+            behind >>= bits
+            shape = (before, 2**bits, behind)
+            state = turned[bits] @ state.view(shape) if behind > 1 else state.view(shape[:2]) @ turned[bits].mT
+            before <<= bits
+        re, im = state.view(2, *energies.shape)
         angle = energies * (2 * math.pi * turns)
         cos, sin = angle.cos(), angle.sin()
         state = torch.stack([re * cos + im * sin, im * cos - re * sin])
     return state
+
+
+def _groups(qubits: int) -> list[int]:
+    """Sizes of as few groups as hold all qubits, at most :data:`GROUP` each, nearly equal.
+
+    >>> _groups(17)
+    [6, 6, 5]
+    """
+    count = -(-qubits // GROUP)
+    return [qubits // count + (number < qubits % count) for number in range(count)]
 
 
 def _rotations(theta: Array, bits: int, device: torch.device) -> Iterator[Tensor]:

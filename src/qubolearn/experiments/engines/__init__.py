@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qubolearn.experiments.engines.local import LocalEngine, cores
+from qubolearn.experiments.engines.local import JOBS_PER_GPU, LocalEngine, cores
 from qubolearn.experiments.engines.ray import RayEngine
 
-__all__ = ["LocalEngine", "RayEngine", "cores"]
+__all__ = ["JOBS_PER_GPU", "LocalEngine", "RayEngine", "cores"]

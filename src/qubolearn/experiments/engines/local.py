@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import signal
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -19,11 +19,14 @@ from tempfile import TemporaryDirectory
 
 from qubolearn.experiments.engines.worker import Device, serve
 from qubolearn.experiments.jobs import Events, Job, Outcome, Started, Work
+from qubolearn.experiments.placement import suits_gpu
 
-__all__ = ["LocalEngine", "cores"]
+__all__ = ["JOBS_PER_GPU", "LocalEngine", "cores"]
 
 #: How often a job is given to a worker that does not live to its end.
 TRIES = 2
+#: Jobs at a time on one GPU.
+JOBS_PER_GPU = 4
 #: Seconds after which ``stop`` is asked again.
 TICK = 0.2
 
@@ -34,7 +37,10 @@ def cores() -> int:
 
 
 class LocalEngine:
-    """So many jobs at a time, each in a process with its share of the cores."""
+    """So many jobs at a time, each in a process with its share of the cores.
+
+    With a GPU for jobs that suit one (``auto``), these run there, few at a time, and the others on the cores.
+    """
 
     def __init__(self, workers: int, device: Device = "cpu") -> None:
         self.workers = workers
@@ -43,13 +49,15 @@ class LocalEngine:
     def run(self, jobs: Sequence[Job], work: Work, stop: Callable[[], bool]) -> Events:
         waiting, tries = deque(jobs), Counter[Job]()
         with TemporaryDirectory() as logs:
-            idle = [self._worker(Path(logs) / str(number)) for number in range(min(self.workers, len(jobs)))]
+            idle = self._all_workers(Path(logs), len(jobs))
             busy: list[_Worker] = []
             try:
                 while waiting or busy:
                     stopping = stop()
-                    while waiting and idle and not stopping:
-                        worker, job = idle.pop(), waiting.popleft()
+                    while not stopping and len(busy) < self.workers and (pair := self._pair(idle, waiting)):
+                        worker, job = pair
+                        idle.remove(worker)
+                        waiting.remove(job)
                         tries[job] += 1
                         worker.give(job, work)
                         busy.append(worker)
@@ -69,8 +77,21 @@ class LocalEngine:
                 for worker in [*idle, *busy]:
                     worker.end()
 
-    def _worker(self, log: Path) -> _Worker:
-        return _Worker(log, max(1, cores() // self.workers), self.device)
+    def _all_workers(self, logs: Path, jobs: int) -> list[_Worker]:
+        threads = max(1, cores() // self.workers)
+        devices: list[Device] = [self.device] * min(self.workers, jobs)
+        if self.device == "auto":
+            devices = [*["cpu"] * len(devices), *["cuda"] * JOBS_PER_GPU]  # type: ignore[list-item]
+        return [_Worker(logs / str(number), threads, device) for number, device in enumerate(devices)]
+
+    def _pair(self, idle: Sequence[_Worker], waiting: Iterable[Job]) -> tuple[_Worker, Job] | None:
+        """The first job for which a worker is free, and that worker."""
+        free = {worker.device: worker for worker in idle}
+        for job in waiting:
+            device = self.device if self.device != "auto" else "cuda" if suits_gpu(job) else "cpu"
+            if device in free:
+                return free[device], job
+        return None
 
 
 class _Worker:
@@ -79,14 +100,14 @@ class _Worker:
     pipe: Connection
 
     def __init__(self, log: Path, threads: int, device: Device) -> None:
-        self._log, self._threads, self._device = log, threads, device
+        self._log, self._threads, self.device = log, threads, device
         self._process: SpawnProcess | None = None
 
     def _start(self) -> None:
         # spawn, since forked children of a process that has used threads or CUDA may hang
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        arguments = (theirs, self._log, self._threads, self._device)
+        arguments = (theirs, self._log, self._threads, self.device)
         self._process = context.Process(target=serve, args=arguments, daemon=True)
         with _interrupts_held():
             self._process.start()

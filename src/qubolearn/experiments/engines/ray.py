@@ -100,10 +100,10 @@ class RayEngine:
             ray.shutdown()  # which ends what still runs
 
     def _on_gpus(self, ray: Any) -> bool:
-        there = ray.cluster_resources().get("GPU", 0) >= 1
-        if self.device == "cuda" and not there:
+        wanted = self.device == "cuda"
+        if wanted and ray.cluster_resources().get("GPU", 0) < 1:
             raise QubolearnError(f"--device cuda, but the Ray cluster at {self.address} has no GPU; use cpu")
-        return self.device != "cpu" and there
+        return wanted
 
     def _slots(self, ray: Any, kind: str) -> int:
         """Jobs that the cluster can run at a time. Nodes come and go; where none is there, one job asks for it."""

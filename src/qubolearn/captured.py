@@ -1,0 +1,135 @@
+"""Steps of training on a GPU, each as one CUDA graph: batch, network, solver, loss, gradient and Adam.
+
+For a network of the paper's size each of the hundred kernels of a step takes a GPU some microseconds, and Python longer
+to start. A graph is started at once, finds its batch and its learning rate by a number that it raises itself, and needs
+no answer from the host. So many steps run before anyone looks at the loss. Where it is no number any more, they are
+taken again one by one from where they began, which says where that happened.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qubolearn.adam import Adam
+from qubolearn.config import TrainConfig
+from qubolearn.distributed import ALONE, Peers
+from qubolearn.networks import QuboNetwork
+from qubolearn.objectives import Context
+from qubolearn.problems.contract import Instances
+from qubolearn.runs import Run
+from qubolearn.solvers import ExhaustiveSearch, make_solver
+from qubolearn.steps import Batches, Steps, learning_rate, mean_loss
+
+__all__ = ["WITHOUT_SOLVER", "CapturedSteps", "can_capture"]
+
+#: Losses that need no solver.
+WITHOUT_SOLVER = ("nll", "pseudo", "l1")
+#: Steps that a graph wants to be run before it is captured, so that libraries have set themselves up.
+WARM_UP = 3
+
+
+def can_capture(network: QuboNetwork, config: TrainConfig, peers: Peers) -> bool:
+    """Whether no step needs the host: on a GPU, alone, with exact search or a loss without a solver."""
+    if not network.column.is_cuda or peers.size > 1:
+        return False
+    return config.loss in WITHOUT_SOLVER or isinstance(make_solver(config.solver), ExhaustiveSearch)
+
+
+class CapturedSteps(Steps):
+    """The same steps as a graph, up to rounding."""
+
+    longest = 100
+
+    def __init__(
+        self, network: QuboNetwork, optimizer: Adam, data: Batches, run: Run | None = None, peers: Peers = ALONE
+    ) -> None:
+        super().__init__(network, optimizer, data, run, peers)
+        config = data.config
+        self._context = Context(data.problem, make_solver(config.solver), config)
+        self._parameters = list(network.parameters())
+        # what a graph reads has one place in memory
+        self._pool = Instances(*(tensor.clone() for tensor in data.epoch(0)))
+        count, device = len(self._pool.p), self._pool.p.device
+        self._order = torch.arange(count, device=device)
+        self._batch = torch.arange(min(count, config.batch_size), device=device)
+        self._step = torch.zeros((), dtype=torch.int64, device=device)
+        rates = [optimizer.rates(step + 1, learning_rate(config, step)) for step in range(config.steps + WARM_UP)]
+        self._rates = torch.from_numpy(np.array(rates, np.float32)).to(device)
+        self._loss = torch.zeros((), device=device)
+        self._epoch = -1
+        before = self._state()
+        self._replay = captured(self._take_captured)
+        self._restore(before)
+
+    def advance(self, first: int, end: int) -> float:
+        before = self._state()
+        self._step.fill_(first)
+        for step in range(first, end):
+            self._load(step // self.data.config.steps_per_epoch)
+            self._replay()
+        loss, health = self._look()
+        if math.isfinite(loss) and math.isfinite(health):
+            return loss
+        self._restore(before)
+        return super().advance(first, end)
+
+    def _load(self, epoch: int) -> None:
+        """Put the instances of an epoch, or their order, where the graph reads them."""
+        if epoch == self._epoch:
+            return
+        self._epoch = epoch
+        if self.data.config.fresh:
+            for place, tensor in zip(self._pool, self.data.epoch(epoch), strict=True):
+                place.copy_(tensor)
+        else:
+            self._order.copy_(self.data.order(epoch))
+
+    def _take_captured(self) -> None:
+        config, optimizer = self.data.config, self.optimizer
+        place = self._step % config.steps_per_epoch * config.batch_size
+        rows = self._order.index_select(0, self._batch + place)
+        batch = Instances(*(tensor.index_select(0, rows) for tensor in self._pool))
+        loss = mean_loss(self.network, batch, self._context)
+        slopes = torch.autograd.grad(loss, self._parameters, allow_unused=True, materialize_grads=True)
+        torch.cat([slope.flatten() for slope in slopes], out=optimizer.gradient[1:])
+        optimizer.move(*self._rates.index_select(0, self._step[None])[0])
+        self._loss.copy_(loss.detach())
+        self._step.add_(1)
+
+    def _look(self) -> list[float]:
+        """The loss, and a number that is not finite where a value or a moment is not, for these stay so."""
+        seen = torch.stack([self._loss, self.optimizer.values.sum() + self.optimizer.second.sum()])
+        if seen.is_cuda:  # wait without keeping a core busy, which other jobs want
+            ended = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+            ended.record()
+            ended.synchronize()
+        numbers: list[float] = seen.tolist()
+        return numbers
+
+    def _state(self) -> list[Tensor]:
+        optimizer = self.optimizer
+        return [tensor.clone() for tensor in (optimizer.values, optimizer.first, optimizer.second)]
+
+    def _restore(self, state: list[Tensor]) -> None:
+        optimizer = self.optimizer
+        for place, tensor in zip((optimizer.values, optimizer.first, optimizer.second), state, strict=True):
+            place.copy_(tensor)
+
+
+def captured(work: Callable[[], None]) -> Callable[[], None]:
+    """The work as a CUDA graph, ready to be run again and again; it is done a few times before."""
+    beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    beside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(beside):
+        for _ in range(WARM_UP):
+            work()
+    torch.cuda.current_stream().wait_stream(beside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph.replay

@@ -1,0 +1,202 @@
+"""Steps as a CUDA graph: here its work is done without one, and on a GPU, where there is one, captured for real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from qubolearn import captured, qubo, training
+from qubolearn.adam import Adam
+from qubolearn.captured import CapturedSteps, can_capture
+from qubolearn.config import TrainConfig
+from qubolearn.distributed import ALONE, Peers
+from qubolearn.networks import QuboNetwork
+from qubolearn.problems import Instances, Problem, make_problem
+from qubolearn.problems.angles import AngleBins
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.qubo import NonFiniteError
+from qubolearn.randomness import derive_seed
+from qubolearn.solvers import ExhaustiveSearch, contract, log_partition, partition
+from qubolearn.steps import Batches, Steps
+from qubolearn.training import Progress, new_network, train
+
+GRAPHS = make_problem("randgraph", k=4)
+PLAIN = TrainConfig(
+    hidden=16, layers=3, topology="dense", epochs=3, instances=230, batch_size=40, validation=20, schedule="cosine"
+)
+CONFIGS = {
+    "nll": PLAIN,
+    "fresh": replace(PLAIN, fresh=True),
+    "gap": replace(PLAIN, loss="gap", weight_mlp=0.01, weight_unique=0.1),
+    "hinge": replace(PLAIN, loss="hinge", layers=5),
+    "hamming": replace(PLAIN, loss="hamming"),
+    "pseudo": replace(PLAIN, loss="pseudo", network="matching", topology="pegasus"),
+    "pure": replace(PLAIN, loss="l1", method="pure", topology="diagonal"),
+    "few": replace(PLAIN, instances=17, batch_size=40),
+}
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+
+
+@pytest.fixture
+def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU: the warm-up, and then the work itself at every call, in which no number can be looked at either."""
+    hidden: list[None] = []
+
+    def called(work: Callable[[], None]) -> Callable[[], None]:
+        def replay() -> None:
+            hidden.append(None)
+            work()
+            hidden.clear()
+
+        for _ in range(captured.WARM_UP):
+            work()
+        return replay
+
+    monkeypatch.setattr(captured, "captured", called)
+    monkeypatch.setattr(training, "can_capture", lambda network, config, peers: True)
+    for module in (qubo, contract, partition):
+        monkeypatch.setattr(module, "can_be_read", lambda A: not hidden)
+
+
+def made(
+    kind: type[Steps], config: TrainConfig, problem: Problem = GRAPHS, device: str = "cpu"
+) -> tuple[QuboNetwork, Steps]:
+    network, data = new_network(problem, config).to(device), Batches(problem, config, device)
+    network.standardise.fit(data.epoch(0).p)
+    return network, kind(network, Adam(network), data)
+
+
+def weights(network: QuboNetwork) -> torch.Tensor:
+    return torch.nn.utils.parameters_to_vector(network.parameters()).detach().cpu()
+
+
+def assert_same_steps(config: TrainConfig, device: str = "cpu") -> None:
+    (plain, one), (graph, many) = (made(kind, config, device=device) for kind in (Steps, CapturedSteps))
+    before = weights(plain)
+    assert torch.equal(weights(graph), before), "the warm-up moved the network"
+    for first, end in ((0, 4), (4, 5), (5, config.steps)):
+        losses = [one.advance(step, step + 1) for step in range(first, end)]
+        assert many.advance(first, end) == pytest.approx(losses[-1], rel=1e-3, abs=1e-4)
+    assert (weights(plain) - before).abs().max() > 1e-3
+    torch.testing.assert_close(weights(graph), weights(plain), rtol=1e-3, atol=2e-4)
+
+
+@pytest.mark.usefixtures("without_gpu")
+@pytest.mark.parametrize("name", CONFIGS)
+def test_takes_the_same_steps(name: str) -> None:
+    assert_same_steps(replace(CONFIGS[name], epochs=8 if name == "few" else 3))
+
+
+@gpu
+@pytest.mark.parametrize("name", CONFIGS)
+def test_takes_the_same_steps_as_a_graph(name: str) -> None:
+    assert_same_steps(replace(CONFIGS[name], epochs=8 if name == "few" else 3), "cuda")
+
+
+class NoHost(TorchDispatchMode):
+    """Lets nothing pass that brings numbers from the host to the device; the way back has no numbers on ``meta``."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        given = [value for value in args if isinstance(value, torch.Tensor)]
+        if isinstance(out, torch.Tensor) and out.is_meta:
+            small = () if "_to_copy" in str(func) else (0,)  # numbers are arguments of kernels
+            assert all(tensor.is_meta or tensor.ndim in small for tensor in given), f"{func} needs a tensor of the host"
+        return out
+
+
+class Angle(RandGraph):
+    """Soft targets, as the problems with clouds have them."""
+
+    def soft_targets(self, x_true: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return AngleBins(-1.0, 1.0, self.bits).soft_targets(x_true, 1.5)
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, "soft"])
+def test_a_step_needs_nothing_of_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph cannot wait for the host; tensors on ``meta`` have no numbers that the host could read."""
+    config, problem = CONFIGS.get(name, PLAIN), Angle(k=4) if name == "soft" else GRAPHS
+    monkeypatch.setattr(captured, "captured", lambda work: work)
+    for module in (contract, partition):
+        monkeypatch.setattr(module, "can_be_read", lambda A: False)
+        monkeypatch.setattr(module, "check_qubo", lambda A: None)  # which refuses tensors without numbers
+    network, data = new_network(problem, config).to("meta"), Batches(problem, config, "cpu")
+    data._kept = (0, Instances(*(tensor.to("meta") for tensor in data.epoch(0))))
+    steps = CapturedSteps(network, Adam(network), data)
+    steps._replay()  # makes the tables that are made once
+    with NoHost():
+        steps._replay()
+
+
+@pytest.mark.usefixtures("without_gpu")
+def test_the_loop_reports_in_spans_and_watches_the_same_steps() -> None:
+    told: list[Progress] = []
+    config = replace(PLAIN, epochs=100)
+    train(GRAPHS, config, report=told.append)
+    assert [progress.step for progress in told if progress.scores] == training.evaluation_steps(config)
+    assert max(b.step - a.step for a, b in pairwise(told)) <= CapturedSteps.longest
+    assert told[-1].step == config.steps
+
+
+class Poisoned(RandGraph):
+    """NaN in an instance of epoch 2."""
+
+    def sample(self, count: int, generator: torch.Generator, split: str = "train") -> Instances:
+        found = super().sample(count, generator, split)  # type: ignore[arg-type]
+        if generator.initial_seed() == torch.Generator().manual_seed(POISONED).initial_seed():
+            found.p[95, 3] = float("nan")
+        return found
+
+
+POISONED = derive_seed(0, "train", 2)
+
+
+@pytest.mark.usefixtures("without_gpu")
+def test_a_step_along_nan_is_found_and_named() -> None:
+    config = replace(PLAIN, fresh=True, epochs=9)
+    with pytest.raises(NonFiniteError, match=r"at step 12 \(seed 0, epoch 2"):
+        train(Poisoned(k=4), config)
+    # and the network is that of before
+    network, steps = made(CapturedSteps, config, Poisoned(k=4))
+    healthy, plain = made(Steps, config)
+    plain.advance(0, 12)
+    with pytest.raises(NonFiniteError):
+        steps.advance(0, 40)
+    torch.testing.assert_close(weights(network), weights(healthy), rtol=1e-3, atol=2e-4)
+
+
+def test_what_needs_the_host_is_not_captured() -> None:
+    network = new_network(GRAPHS, PLAIN)
+    assert not can_capture(network, PLAIN, ALONE)  # on a CPU
+    network.register_buffer("column", _OnGPU(), persistent=False)
+    assert can_capture(network, PLAIN, ALONE)
+    assert can_capture(network, replace(PLAIN, loss="gap"), ALONE)
+    assert not can_capture(network, replace(PLAIN, loss="gap", solver="annealing"), ALONE)
+    assert not can_capture(network, replace(PLAIN, loss="contrastive", solver="annealing"), ALONE)
+    assert not can_capture(network, PLAIN, Peers(0, 2))
+
+
+class _OnGPU(torch.Tensor):
+    is_cuda = True  # type: ignore[assignment]
+
+
+@gpu
+@pytest.mark.parametrize("n", [5, 9, 12, 16])
+def test_search_and_sums_can_be_captured_by_anyone(n: int) -> None:
+    draws = torch.Generator("cuda").manual_seed(n)
+    A = torch.zeros(7, n, n, device="cuda")
+    found: list[torch.Tensor] = []
+    replay = captured.captured(lambda: found.extend([*ExhaustiveSearch()(A), log_partition(A)]))
+    A.copy_(torch.randn(7, n, n, generator=draws, device="cuda"))
+    A.add_(A.mT.clone())
+    replay()
+    right = ExhaustiveSearch()(A.cpu())
+    torch.testing.assert_close(found[-2].cpu(), right.energies)
+    assert torch.equal(found[-3].cpu(), right.states)
+    torch.testing.assert_close(found[-1].cpu(), log_partition(A.cpu()), rtol=1e-4, atol=1e-4)
