@@ -86,7 +86,7 @@ PROTECTIONS = (
         "numbers",
         "the look at A before solving",
         "qubo.py",
-        "if not math.isfinite(_sum(A.detach())) and",
+        "if can_be_read(A) and not math.isfinite(_sum(A.detach())) and",
         "if False and",
         "robustness/test_numbers.py::test_solvers_take_no_nan_and_return_true_energies",
     ),

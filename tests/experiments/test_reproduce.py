@@ -173,6 +173,25 @@ def test_all_leaves_out_what_lacks_its_data_and_a_named_item_must_have_it(
 
 
 @pytest.mark.usefixtures("items")
+def test_the_time_of_the_whole_is_kept_where_one_command_did_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "grid.json"
+    for name in ("far", "unlucky"):
+        monkeypatch.delitem(reproduce.ENTRIES, name)
+    call(capsys, "well", "--out", str(tmp_path / "named"))
+    assert not (tmp_path / "named" / "grid.json").exists()
+    _, result, _ = call(capsys, "all", "--seeds", "2", "--out", str(tmp_path))
+    made = json.loads(kept.read_text())
+    assert (made["jobs"], made["seeds"], made["seconds"]) == (2, 2, result["seconds"])
+    assert made["machine"]
+    before = kept.read_bytes()
+    call(capsys, "all", "--seeds", "2", "--out", str(tmp_path))  # which had nothing to do
+    call(capsys, "all", "--seeds", "3", "--out", str(tmp_path))  # and little
+    assert kept.read_bytes() == before
+
+
+@pytest.mark.usefixtures("items")
 def test_the_list_says_where_what_is_done_and_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "well", "--seeds", "2", "--out", str(tmp_path))
     _, result, said = call(capsys, "--list", "--seeds", "3", "--out", str(tmp_path))

@@ -4,6 +4,7 @@ import json
 import statistics
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ from typing import Any
 import pytest
 
 from qubolearn.experiments.entries import ENTRIES
+from qubolearn.experiments.jobs import Job, Outcome, Store
 from qubolearn.experiments.paper import paper
+from qubolearn.provenance import provenance
 from qubolearn.report import gather, page, write_report
 from qubolearn.report.compare import view_of
+from qubolearn.report.summary import Grid
 
 SEEDS = 2
 CLEAN, NOISY = "trained without wrong matches", "trained with up to 10 % wrong matches"
@@ -106,6 +110,25 @@ def test_a_better_result_changes_the_summary(results: Path, tmp_path: Path) -> N
     summary = gather(tmp_path, False, SEEDS).summary
     assert summary.cells["worse"] == summary.cells["equal"] == 0
     assert summary.cells["better"] > 90
+
+
+def test_the_time_of_one_command_is_shown_where_it_did_all_of_it(tmp_path: Path) -> None:
+    jobs = [job for entry in ENTRIES.values() for job in entry.jobs(1, False)]
+    made = {"jobs": len(jobs), "seeds": 1, "seconds": 790.0, "machine": "a fast one"}
+    (tmp_path / "grid.json").write_text(json.dumps(made))
+
+    def done(job: Job) -> None:
+        record = {"key": job.key, "job": asdict(job), "metrics": {}, "seconds": 1.0, **provenance()}
+        Store(tmp_path).put(Outcome(job, record))
+
+    for job in jobs[:-1]:
+        done(job)
+    assert gather(tmp_path, False, 1).summary.grid is None
+    done(jobs[-1])
+    assert gather(tmp_path, False, 1).summary.grid == Grid(790.0, "a fast one")
+    assert "As one command: 13 min 10 s on a fast one." in page(gather(tmp_path, False, 1))
+    (tmp_path / "grid.json").write_text(json.dumps({**made, "jobs": 3}))
+    assert gather(tmp_path, False, 1).summary.grid is None
 
 
 def test_page_holds_the_summary_and_names_what_is_missing(results: Path, page: Path) -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.experiments.placement import simulated_qubits, training_of
+from qubolearn.experiments.placement import simulated_qubits, suits_gpu, training_of
 
 if TYPE_CHECKING:
     from qubolearn.experiments.jobs import Job
@@ -49,12 +49,20 @@ class Pace:
         return effort(job) * SECONDS_PER_STEP_AND_BIT
 
 
-def remaining(pace: Pace, waiting: Iterable[Job], running: Mapping[Job, float], workers: int) -> float:
-    """Seconds until all jobs have ended; ``running`` holds how long each has been at it."""
-    now = [max(0.0, pace.seconds(job) - elapsed) for job, elapsed in running.items()]
-    later = [pace.seconds(job) for job in waiting]
+def remaining(
+    pace: Pace, waiting: Iterable[Job], running: Mapping[Job, float], workers: int, on_gpu: int | None = None
+) -> float:
+    """Seconds until all jobs have ended; ``running`` holds how long each has been at it.
+
+    ``on_gpu`` is how many of the jobs that suit a GPU run at a time, where these have one of their own.
+    """
+    left = {job: max(0.0, pace.seconds(job) - elapsed) for job, elapsed in running.items()}
+    left |= {job: pace.seconds(job) for job in waiting}
     # Neither can the work be done faster than by all workers, nor any job faster than by itself.
-    return max([(sum(now) + sum(later)) / max(1, workers), *now, *later])
+    times = [sum(left.values()) / max(1, workers), *left.values()]
+    if on_gpu:
+        times.append(sum(seconds for job, seconds in left.items() if suits_gpu(job)) / on_gpu)
+    return max(times)
 
 
 @lru_cache(maxsize=10_000)

@@ -13,7 +13,7 @@ from qubolearn.experiments.paper import paper
 from qubolearn.experiments.views import DIGITS
 from qubolearn.report.compare import Number, view_of
 from qubolearn.report.summary import Report, gather
-from qubolearn.report.wording import VERDICT_MARKS, duration, seeds_said, spread, times
+from qubolearn.report.wording import VERDICT_MARKS, duration, seeds_said, spread, times, trained_on
 
 __all__ = ["PAPER_TABLES"]
 
@@ -29,7 +29,8 @@ def summary_table(results: Path) -> str:
     """How the whole compares with the paper."""
     report = _report(results)
     found = report.summary
-    seconds = sum(record["seconds"] for item in report.items for record in item.records)
+    records = [record for item in report.items for record in item.records]
+    seconds = sum(record["seconds"] for record in records)
     cells, claims = (
         ", ".join(f"{count} {PLURAL.get(what, what)}" for what, count in counted.items() if count)
         for counted in (found.cells, found.claims)
@@ -41,17 +42,20 @@ def summary_table(results: Path) -> str:
         f"| numbers of the paper's own method, ours against them | {cells} |",
         f"| the paper's claims, on our numbers | {claims}{split} |",
         f"| {found.trainings} trainings that both did | {duration(3600 * found.paper_hours)} in the paper, "
-        f"{duration(found.seconds)} on one core here: {times(found.faster or 0)} times faster |",
-        f"| all jobs, {SEEDS} seeds | {found.done} of {found.jobs} done; they took {duration(seconds)} of one core, "
-        f"{duration(seconds / 16)} of 16 |",
+        f"{duration(found.seconds)} here, each on {trained_on(records)}: {times(found.faster or 0)} times faster |",
+        f"| all jobs, {SEEDS} seeds | {found.done} of {found.jobs} done; their times add up to {duration(seconds)} |",
     ]
+    if found.grid:
+        lines.append(f"| the same, as one command | {duration(found.grid.seconds)} on {found.grid.machine} |")
     return "\n".join(lines) + f"\n\n*{'; '.join(found.machines)}. Made by `qubolearn reproduce all`.*\n"
 
 
 def times_table(results: Path) -> str:
     """The paper's hours of training beside ours."""
-    lines = ["| | trainings | paper | ours, one core | times faster |", "|---|---:|---:|---:|---:|"]
-    for each in _report(results).speeds:
+    report = _report(results)
+    on = trained_on(record for item in report.items for record in item.records)
+    lines = [f"| | trainings | paper | ours, on {on} | times faster |", "|---|---:|---:|---:|---:|"]
+    for each in report.speeds:
         ours = (duration(each.seconds), times(each.ratio)) if each.ratio else ("–", "–")
         lines.append(
             f"| {each.problem} | {each.trainings} | {duration(3600 * each.paper_hours)} | {ours[0]} | {ours[1]} |"

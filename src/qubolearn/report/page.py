@@ -139,7 +139,8 @@ def _summary(report: Report, summary: Summary) -> Html:
             "p",
             f"{summary.done} of {many(summary.jobs, 'job')} done, with {many(summary.seeds, 'seed')}: "
             f"{duration(sum(item.seconds for item in report.items))} of computing in all"
-            + (f", on {'; '.join(summary.machines)}." if summary.machines else "."),
+            + (f", on {'; '.join(summary.machines)}." if summary.machines else ".")
+            + (f" As one command: {duration(summary.grid.seconds)} on {summary.grid.machine}." if summary.grid else ""),
             class_="note",
         ),
         id="in-short",

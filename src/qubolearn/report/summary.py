@@ -11,8 +11,17 @@ from qubolearn.report.claims import Checked, check_claims
 from qubolearn.report.collect import Item, Measured, collect, measured
 from qubolearn.report.compare import Compared, compare, counts
 from qubolearn.report.speed import Speed, speeds, total
+from qubolearn.runs import read_json
 
-__all__ = ["Report", "Summary", "gather"]
+__all__ = ["Grid", "Report", "Summary", "gather"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What all jobs took as one command."""
+
+    seconds: float
+    machine: str
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,7 @@ class Summary:
     machines: Sequence[str]
     jobs: int
     done: int
+    grid: Grid | None  # where the folder says that its jobs were run in one go
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,7 @@ class Report:
     speeds: Sequence[Speed]
     quick: bool
     seeds: int
+    grid: Grid | None
 
     @property
     def summary(self) -> Summary:
@@ -65,6 +76,7 @@ class Report:
             machines=sorted({machine for item in self.items for machine in item.machines}),
             jobs=sum(len(item.outcomes) for item in self.items),
             done=sum(len(item.records) for item in self.items),
+            grid=self.grid,
         )
 
 
@@ -82,4 +94,15 @@ def gather(results: Path, quick: bool, seeds: int) -> Report:
     items = collect(results, seeds, quick)
     found, source = measured(items), paper()
     fast = speeds(source, {} if quick else found)  # a quick run trains too short for its times to mean anything
-    return Report(source, items, found, compare(source, found), check_claims(source, found), fast, quick, seeds)
+    compared, claims = compare(source, found), check_claims(source, found)
+    return Report(source, items, found, compared, claims, fast, quick, seeds, _grid(results, items, seeds))
+
+
+def _grid(results: Path, items: Sequence[Item], seeds: int) -> Grid | None:
+    """What one command took, where it did what these items ask for."""
+    path, records = results / "grid.json", [outcome.record for item in items for outcome in item.outcomes]
+    if not path.is_file() or not all(records):
+        return None
+    made = read_json(path)
+    same = (made.get("jobs"), made.get("seeds")) == (len(records), seeds)
+    return Grid(float(made["seconds"]), str(made["machine"])) if same else None

@@ -13,6 +13,7 @@ from qubolearn.experiments.jobs import Outcome, Store
 from qubolearn.experiments.views import View
 from qubolearn.report.markdown import PAPER_TABLES
 from qubolearn.report.soak import protections_table, soak_table
+from qubolearn.report.wording import trained_on
 from qubolearn.storage import read_json
 
 __all__ = ["TABLES", "fill"]
@@ -39,12 +40,20 @@ def _note(records: Sequence[Mapping[str, Any]]) -> str:
     machines = sorted({str(record["machine"]) for record in records})
     versions = sorted({str(record["versions"]["qubolearn"]) for record in records})
     seeds = sorted({record["job"]["seed"] for record in records})
-    times = [record["metrics"]["training_seconds"] for record in records if "training_seconds" in record["metrics"]]
-    took = f"trainings of {min(times):.0f} to {max(times):.0f} s on one core; " if times else ""
     return (
-        f"*Mean ± standard deviation over seeds {', '.join(map(str, seeds))}; {took}qubolearn {', '.join(versions)}; "
-        f"{'; '.join(machines)}. Made by `qubolearn reproduce {records[0]['job']['item']}`.*"
+        f"*Mean ± standard deviation over seeds {', '.join(map(str, seeds))}; {_took(records)}"
+        f"qubolearn {', '.join(versions)}; {'; '.join(machines)}. "
+        f"Made by `qubolearn reproduce {records[0]['job']['item']}`.*"
     )
+
+
+def _took(records: Sequence[Mapping[str, Any]]) -> str:
+    trained = [record for record in records if "training_seconds" in record["metrics"]]
+    if not trained:
+        return ""
+    seconds = sorted(round(record["metrics"]["training_seconds"]) for record in trained)
+    span = " to ".join(map(str, dict.fromkeys((seconds[0], seconds[-1]))))
+    return f"trainings of {span} s on {trained_on(trained)}; "
 
 
 def benchmark_table(name: str, columns: Mapping[str, str]) -> Callable[[Path], str]:
@@ -99,6 +108,19 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     "benchmark-protocol": benchmark_table(
         "protocol",
         {"problem": "problem", "steps": "steps", "minutes": "minutes", "ms_per_step": "ms per step"},
+    ),
+    "benchmark-train-gpu": benchmark_table(
+        "train-gpu",
+        {
+            "k": "k",
+            "n": "n",
+            "loss": "loss",
+            "cpu_us": "one core, µs",
+            "gpu_us": "GPU, kernel by kernel, µs",
+            "graph_us": "GPU, CUDA graph, µs",
+            "graph_over_gpu": "graph against kernels",
+            "graph_over_cpu": "graph against core",
+        },
     ),
     "benchmark-train": benchmark_table(
         "train",

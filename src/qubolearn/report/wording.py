@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 from qubolearn.report.claims import Seeds
 from qubolearn.report.markup import Html, el
 
-__all__ = ["VERDICT_MARKS", "badge", "duration", "listed", "many", "seeds_said", "signed", "spread", "times"]
+__all__ = [
+    "VERDICT_MARKS",
+    "badge",
+    "duration",
+    "listed",
+    "many",
+    "seeds_said",
+    "signed",
+    "spread",
+    "times",
+    "trained_on",
+]
 
 VERDICT_MARKS = {
     "better": "✓",
@@ -32,6 +44,18 @@ def spread(mean: float | Decimal, deviation: float | Decimal | None, digits: int
     if deviation is None:
         return first
     return f"{first} ± {deviation if digits is None else f'{deviation:.{digits}f}'}"
+
+
+def trained_on(records: Iterable[Mapping[str, Any]]) -> str:
+    """What the seconds of trainings are seconds of.
+
+    >>> trained_on([{"metrics": {"device": "cpu"}}, {"metrics": {}}])
+    'one core'
+    """
+    on_gpu = {record["metrics"].get("device") == "cuda" for record in records}
+    if on_gpu == {True}:
+        return "a GPU that jobs share"
+    return "one core or a GPU that jobs share" if True in on_gpu else "one core"
 
 
 def signed(value: float, digits: int) -> str:

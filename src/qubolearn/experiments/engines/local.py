@@ -45,6 +45,7 @@ class LocalEngine:
     def __init__(self, workers: int, device: Device = "cpu") -> None:
         self.workers = workers
         self.device = device
+        self.on_gpu = JOBS_PER_GPU if device == "auto" else None
 
     def run(self, jobs: Sequence[Job], work: Work, stop: Callable[[], bool]) -> Events:
         waiting, tries = deque(jobs), Counter[Job]()

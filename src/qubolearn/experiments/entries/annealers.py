@@ -24,7 +24,7 @@ def success_probabilities(seeds: int, quick: bool) -> list[Job]:
         ours = {"problem": problem, "protocol": "best", "overrides": overrides, "tests": tests}
         made += over_seeds(seeds, "success", f"k={k}", "ours", "train", **ours)
         for variant in ("inserted", "baseline", "row-wise"):
-            few = quick or (k == 5 and variant != "inserted")  # their 25 qubits take minutes an anneal
+            few = quick or (k == 5 and variant != "inserted")  # their 25 qubits take a core minutes an anneal
             options = {"variant": variant, "k": k, "solver": "quantum:seed=0", "instances": 4 if few else 141}
             made += over_seeds(seeds, "success", f"k={k}", f"QGM {variant}", "qgm", **options)
     return made
