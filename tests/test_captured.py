@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from qubolearn.problems.angles import AngleBins
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import NonFiniteError
 from qubolearn.randomness import derive_seed
+from qubolearn.runs import Run
 from qubolearn.solvers import ExhaustiveSearch, contract, log_partition, partition
 from qubolearn.steps import Batches, Steps
 from qubolearn.training import Progress, new_network, train
@@ -144,6 +146,19 @@ def test_the_loop_reports_in_spans_and_watches_the_same_steps() -> None:
     assert told[-1].step == config.steps
 
 
+@pytest.mark.usefixtures("without_gpu")
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_run_that_was_stopped_goes_on_with_the_same_steps(fresh: bool, tmp_path: Path) -> None:
+    config = replace(PLAIN, fresh=fresh, epochs=40)
+    whole = train(GRAPHS, config)
+    run = Run.create(tmp_path, GRAPHS, config)
+    for _ in range(2):
+        asked = iter(range(config.steps))
+        train(GRAPHS, config, run, stop=lambda: next(asked) == 5)  # noqa: B023
+    assert run.metrics()[-1]["step"] < config.steps
+    assert torch.equal(weights(train(GRAPHS, config, run)), weights(whole))
+
+
 class Poisoned(RandGraph):
     """NaN in an instance of epoch 2."""
 
@@ -169,6 +184,20 @@ def test_a_step_along_nan_is_found_and_named() -> None:
     with pytest.raises(NonFiniteError):
         steps.advance(0, 40)
     torch.testing.assert_close(weights(network), weights(healthy), rtol=1e-3, atol=2e-4)
+
+
+@gpu
+def test_on_a_gpu_a_step_along_nan_is_kept_and_a_stopped_run_goes_on(tmp_path: Path) -> None:
+    config = replace(PLAIN, fresh=True, epochs=40)
+    with pytest.raises(NonFiniteError, match=r"at step 12 \(seed 0, epoch 2"):
+        train(Poisoned(k=4), config, Run(tmp_path, Poisoned(k=4), config), "cuda")
+    assert (tmp_path / "fault" / "batch.npz").is_file()
+    run = Run.create(tmp_path / "run", GRAPHS, config)
+    asked = iter(range(config.steps))
+    train(GRAPHS, config, run, "cuda", stop=lambda: next(asked) == 5)
+    assert not run.finished
+    resumed, whole = train(GRAPHS, config, run, "cuda"), train(GRAPHS, config, device="cuda")
+    torch.testing.assert_close(weights(resumed), weights(whole), rtol=1e-2, atol=2e-3)
 
 
 def test_what_needs_the_host_is_not_captured() -> None:

@@ -3,8 +3,8 @@
 exact: exhaustive search and partition function against dimod.ExactSolver; exact-gpu: on an NVIDIA GPU; anneal: against
 neal, and OpenJij and simulated-bifurcation where installed (pip install 'qubolearn[peers]'); quantum: simulated quantum
 annealing; train: one epoch of the paper's protocol against the same loop with neal per instance; protocol: a whole
-training of point sets under the paper's protocol, minutes on two cores (needs the dataset shapes2d); train-gpu: a step
-on an NVIDIA GPU, kernel by kernel and as a CUDA graph, and on a core.
+training of point sets under the paper's protocol, minutes on two cores (needs the dataset shapes2d); protocol-gpu: on
+an NVIDIA GPU; train-gpu: a step on one, kernel by kernel and as a CUDA graph, and on a core.
 """
 
 from __future__ import annotations

@@ -135,17 +135,18 @@ def train_with_progress(
     with output.progress(title, config.steps) as bar:
         task = bar.task_ids[0]
         metric = here.problem.metric
-        latest = ""
+        latest, shown = "", 0
 
         def report(progress: Progress) -> None:
-            nonlocal latest
+            nonlocal latest, shown
             if progress.scores:
                 latest = f"  {metric} {progress.scores[metric]:.4g}"
                 if writer:
                     for name in (name for name in progress.scores if isinstance(progress.scores[name], float)):
                         writer.add_scalar(f"validation/{name}", progress.scores[name], progress.step)
                     writer.add_scalar("train/loss", progress.loss, progress.step)
-            if progress.scores or progress.step % 10 == 0:
+            if progress.scores or progress.step >= shown + 10:
+                shown = progress.step
                 bar.update(task, completed=progress.step, note=f"loss {progress.loss:.4f}{latest}")
 
         train(here.problem, config, here, device, report, stop=lambda: bool(caught), peers=peers)

@@ -80,6 +80,7 @@ def _short(value: object) -> str:
 
 
 _TIMES = {"n": "n", "solver": "solver", "us": "µs per QUBO", "ground_state_probability": "P(ground state)"}
+_PROTOCOL = {"problem": "problem", "steps": "steps", "minutes": "minutes", "ms_per_step": "ms per step"}
 _FOUND = {"x_star_found": "x* found", "x_plus_found": "x⁺ found"}
 
 TABLES: Mapping[str, Callable[[Path], str]] = {
@@ -105,10 +106,8 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     ),
     "benchmark-anneal": benchmark_table("anneal", {**_TIMES, **_FOUND}),
     "benchmark-quantum": benchmark_table("quantum", {**_TIMES, "x_star_found": "x* found"}),
-    "benchmark-protocol": benchmark_table(
-        "protocol",
-        {"problem": "problem", "steps": "steps", "minutes": "minutes", "ms_per_step": "ms per step"},
-    ),
+    "benchmark-protocol": benchmark_table("protocol", _PROTOCOL),
+    "benchmark-protocol-gpu": benchmark_table("protocol-gpu", _PROTOCOL),
     "benchmark-train-gpu": benchmark_table(
         "train-gpu",
         {
