@@ -37,7 +37,7 @@ def both(config, problem=GRAPHS, share=1.0):
     loss.backward()
     right = [parameter.grad.clone() for parameter in network.parameters()]
     step = FusedStep(network, Adam(network))
-    value = step(batch, Context(problem, make_solver(config.solver), config), share)
+    value = step(batch, Context(problem.soft_targets, make_solver(config.solver), config), share)
     return (loss.item(), right), (value, [parameter.grad for parameter in network.parameters()])
 
 

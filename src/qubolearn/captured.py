@@ -50,10 +50,10 @@ class CapturedSteps(Steps):
     ) -> None:
         super().__init__(network, optimizer, data, run, peers)
         config = data.config
-        self._context = Context(data.problem, make_solver(config.solver), config)
-        self._parameters = list(network.parameters())
+        self._solver, self._parameters = make_solver(config.solver), list(network.parameters())
         # what a graph reads has one place in memory
         self._pool = Instances(*(tensor.clone() for tensor in data.epoch(0)))
+        self._targets = tuple(tensor.clone() for tensor in self._soft_targets())
         count, device = len(self._pool.p), self._pool.p.device
         self._order = torch.arange(count, device=device)
         self._batch = torch.arange(min(count, config.batch_size), device=device)
@@ -86,15 +86,23 @@ class CapturedSteps(Steps):
         if self.data.config.fresh:
             for place, tensor in zip(self._pool, self.data.epoch(epoch), strict=True):
                 place.copy_(tensor)
+            for place, tensor in zip(self._targets, self._soft_targets(), strict=True):
+                place.copy_(tensor)
         else:
             self._order.copy_(self.data.order(epoch))
+
+    def _soft_targets(self) -> tuple[Tensor, ...]:
+        """States and weights of all instances of the epoch: a problem may want the host for them."""
+        wanted = self.data.config.loss == "nll"
+        return (self.data.problem.soft_targets(self._pool.x_true) if wanted else None) or ()
 
     def _take_captured(self) -> None:
         config, optimizer = self.data.config, self.optimizer
         place = self._step % config.steps_per_epoch * config.batch_size
         rows = self._order.index_select(0, self._batch + place)
-        batch = Instances(*(tensor.index_select(0, rows) for tensor in self._pool))
-        loss = mean_loss(self.network, batch, self._context)
+        p, x_true, answer, *targets = (tensor.index_select(0, rows) for tensor in (*self._pool, *self._targets))
+        context = Context(lambda x_true: (targets[0], targets[1]) if targets else None, self._solver, config)
+        loss = mean_loss(self.network, Instances(p, x_true, answer), context)
         slopes = torch.autograd.grad(loss, self._parameters, allow_unused=True, materialize_grads=True)
         torch.cat([slope.flatten() for slope in slopes], out=optimizer.gradient[1:])
         optimizer.move(*self._rates.index_select(0, self._step[None])[0])

@@ -94,7 +94,7 @@ def _hinge(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Float
 
 def _nll(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Floats]:
     beta = context.config.beta
-    targets = context.problem.soft_targets(batch.x_true)
+    targets = context.soft_targets(batch.x_true)
     X = _array(batch.x_true)[:, None] if targets is None else _array(targets[0])
     c = np.full(X.shape[:2], beta, np.float32) if targets is None else np.float32(beta) * _array(targets[1])
     log_z, marginals = log_partition_and_marginals(torch.from_numpy(A), beta)

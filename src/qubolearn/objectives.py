@@ -10,7 +10,7 @@ from torch import Tensor
 from qubolearn import losses
 from qubolearn.config import LossName, TrainConfig
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances, Problem
+from qubolearn.problems.contract import Instances
 from qubolearn.solvers.contract import Solver
 
 __all__ = ["OBJECTIVES", "Context"]
@@ -19,7 +19,7 @@ __all__ = ["OBJECTIVES", "Context"]
 class Context(NamedTuple):
     """What an objective may use besides A and the instances."""
 
-    problem: Problem
+    soft_targets: Callable[[Tensor], tuple[Tensor, Tensor] | None]  # those of the problem
     solver: Solver
     config: TrainConfig
 
@@ -46,7 +46,7 @@ def hamming(A: Tensor, batch: Instances, context: Context) -> Tensor:
 
 def nll(A: Tensor, batch: Instances, context: Context) -> Tensor:
     """Exact likelihood, of the soft targets where the problem has them."""
-    targets = context.problem.soft_targets(batch.x_true)
+    targets = context.soft_targets(batch.x_true)
     if targets is None:
         return losses.nll_loss(A, batch.x_true, context.config.beta)
     return losses.soft_nll_loss(A, *targets, context.config.beta)

@@ -90,7 +90,7 @@ def learning_rate(config: TrainConfig, step: int) -> float:
 
 
 def _context(problem: Problem, config: TrainConfig, draw: int) -> Context:
-    return Context(problem, _solver_of(config, draw), config)
+    return Context(problem.soft_targets, _solver_of(config, draw), config)
 
 
 def _solver_of(config: TrainConfig, draw: int) -> Solver:

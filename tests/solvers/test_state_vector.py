@@ -40,6 +40,19 @@ def by_torch(E, sequence):
     return state.square().sum(0)
 
 
+@pytest.mark.parametrize("group", [1, 2, 3, 7])
+def test_qubits_rotate_alike_in_groups_of_any_size(group, monkeypatch):
+    E, sequence = (
+        torch.randn(2, 2**8, generator=torch.Generator().manual_seed(3)),
+        pulses(SCHEDULES["dwave"], 3.0, 1.0, 40),
+    )
+    monkeypatch.setattr(state_vector, "GROUP", 8)
+    at_once = by_torch(E, sequence)
+    monkeypatch.setattr(state_vector, "GROUP", group)
+    assert torch.allclose(by_torch(E, sequence), at_once, atol=1e-6)
+    assert at_once.amax() > 2 / 2**8
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 9])
 def test_all_energies(n):
     A = torch.randn(3, n, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64)

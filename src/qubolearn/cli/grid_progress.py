@@ -70,8 +70,8 @@ class GridProgress:
     def counts(self) -> str:
         """'12 done, 1 failed, 2 running, 45 left, about 3 min'"""
         running = {job: time.monotonic() - since for job, since in dict(self._running).items()}
-        on_gpu = getattr(self._engine, "on_gpu", None)
-        seconds = remaining(self._pace, list(self._waiting), running, self._engine.workers, on_gpu)
+        engine = self._engine
+        seconds = remaining(self._pace, list(self._waiting), running, engine.workers, engine.on_gpu)
         failed = f"{self._failed} failed, " if self._failed else ""
         return (
             f"{self._done} done, {failed}{len(running)} running, {len(self._waiting)} left, about {duration(seconds)}"

@@ -65,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
         "--device",
         choices=("cpu", "cuda", "auto"),
         default="auto",
-        help="of jobs; auto: simulations of many qubits and the longest trainings on a GPU where there is one, all "
-        "others, which are faster there, on the cores [auto; ray: cpu unless cuda is asked for]",
+        help="of jobs; auto: where there is a GPU, simulations of many qubits and trainings on large batches use it, "
+        "all others on the cores [auto; ray: cpu unless cuda is asked for]",
     )
 
 
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     tables = show(grid, outcomes, output)
     if in_one_go and not failed:
         keys = {"jobs": len(jobs), "seeds": seeds, "seconds": result["seconds"]}
-        where = {"engine": args.engine, "processes": engine.workers, "device": getattr(engine, "device", "cpu")}
+        where = {"engine": args.engine, "processes": engine.workers, "device": args.device}
         write_json(store.folder / "grid.json", {**keys, **where, **provenance()})
     page = write_page(store, args.quick, seeds, output)
     output.result(**result, report=page, results=tables)

@@ -80,16 +80,16 @@ class LocalEngine:
 
     def _all_workers(self, logs: Path, jobs: int) -> list[_Worker]:
         threads = max(1, cores() // self.workers)
-        devices: list[Device] = [self.device] * min(self.workers, jobs)
-        if self.device == "auto":
-            devices = [*["cpu"] * len(devices), *["cuda"] * JOBS_PER_GPU]  # type: ignore[list-item]
+        most = min(self.workers, jobs)
+        counts: dict[Device, int] = {"cpu": most, "cuda": JOBS_PER_GPU} if self.on_gpu else {self.device: most}
+        devices = [device for device, count in counts.items() for _ in range(count)]
         return [_Worker(logs / str(number), threads, device) for number, device in enumerate(devices)]
 
     def _pair(self, idle: Sequence[_Worker], waiting: Iterable[Job]) -> tuple[_Worker, Job] | None:
         """The first job for which a worker is free, and that worker."""
         free = {worker.device: worker for worker in idle}
         for job in waiting:
-            device = self.device if self.device != "auto" else "cuda" if suits_gpu(job) else "cpu"
+            device = ("cuda" if suits_gpu(job) else "cpu") if self.on_gpu else self.device
             if device in free:
                 return free[device], job
         return None

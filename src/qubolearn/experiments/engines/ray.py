@@ -38,6 +38,8 @@ class RayEngine:
     RAY_ADDRESS; without any, a cluster of this machine alone is started, and ended with the grid.
     """
 
+    on_gpu = None
+
     def __init__(self, address: str | None = None, workers: int | None = None, device: Device = "cpu") -> None:
         self.address = address or os.environ.get("RAY_ADDRESS") or "local"
         self.device = device
