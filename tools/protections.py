@@ -76,6 +76,14 @@ PROTECTIONS = (
     ),
     Protection(
         "numbers",
+        "the way back to before, on a GPU",
+        "captured.py",
+        "        self._restore(before)\n        return super()",
+        "        return super()",
+        "test_captured.py::test_a_step_along_nan_is_found_and_named",
+    ),
+    Protection(
+        "numbers",
         "the look at loss and gradient",
         "steps.py",
         "    if not math.isfinite(gradient):\n",

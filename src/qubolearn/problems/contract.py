@@ -65,5 +65,6 @@ class Problem(ABC):
         """States ``[batch, t, n]`` and weights ``[batch, t]`` summing to 1 that all count as right, or None.
 
         Losses that know numbers use these: where the solution is a binned number, its neighbours are nearly right.
+        Instances are independent: a batch or a whole epoch may be asked for, and t is the same for all.
         """
         return None
