@@ -29,8 +29,7 @@ def summary_table(results: Path) -> str:
     """How the whole compares with the paper."""
     report = _report(results)
     found = report.summary
-    records = [record for item in report.items for record in item.records]
-    seconds = sum(record["seconds"] for record in records)
+    seconds, on = sum(record["seconds"] for record in report.records), trained_on(report.records)
     cells, claims = (
         ", ".join(f"{count} {PLURAL.get(what, what)}" for what, count in counted.items() if count)
         for counted in (found.cells, found.claims)
@@ -42,7 +41,7 @@ def summary_table(results: Path) -> str:
         f"| numbers of the paper's own method, ours against them | {cells} |",
         f"| the paper's claims, on our numbers | {claims}{split} |",
         f"| {found.trainings} trainings that both did | {duration(3600 * found.paper_hours)} in the paper, "
-        f"{duration(found.seconds)} here, each on {trained_on(records)}: {times(found.faster or 0)} times faster |",
+        f"{duration(found.seconds)} here, each on {on}: {times(found.faster or 0)} times faster |",
         f"| all jobs, {SEEDS} seeds | {found.done} of {found.jobs} done; their times add up to {duration(seconds)} |",
     ]
     if found.grid:
@@ -53,8 +52,10 @@ def summary_table(results: Path) -> str:
 def times_table(results: Path) -> str:
     """The paper's hours of training beside ours."""
     report = _report(results)
-    on = trained_on(record for item in report.items for record in item.records)
-    lines = [f"| | trainings | paper | ours, on {on} | times faster |", "|---|---:|---:|---:|---:|"]
+    lines = [
+        f"| | trainings | paper | ours, on {trained_on(report.records)} | times faster |",
+        "|---|---:|---:|---:|---:|",
+    ]
     for each in report.speeds:
         ours = (duration(each.seconds), times(each.ratio)) if each.ratio else ("–", "–")
         lines.append(

@@ -13,7 +13,7 @@ from qubolearn.report.markup import Html, el
 from qubolearn.report.sections import claim_list, claims_of, section
 from qubolearn.report.speed import Speed, total
 from qubolearn.report.summary import Report, Summary
-from qubolearn.report.wording import duration, many, times
+from qubolearn.report.wording import duration, many, times, trained_on
 
 __all__ = ["page"]
 
@@ -115,7 +115,7 @@ def _summary(report: Report, summary: Summary) -> Html:
             "Training is faster",
             f"{times(summary.faster)} times" if summary.faster else "not measured",
             f"{duration(3600 * summary.paper_hours)} in the paper, {duration(summary.seconds)} here, "
-            f"for {many(summary.trainings, 'training')}"
+            f"for {many(summary.trainings, 'training')}, each on {trained_on(report.records)}"
             if summary.faster
             else "by a full run only",
         ),

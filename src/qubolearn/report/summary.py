@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from qubolearn.experiments.paper import Paper, paper
 from qubolearn.report.claims import Checked, check_claims
@@ -59,6 +60,11 @@ class Report:
     grid: Grid | None
 
     @property
+    def records(self) -> list[Mapping[str, Any]]:
+        """Those of all items."""
+        return [record for item in self.items for record in item.records]
+
+    @property
     def summary(self) -> Summary:
         answers = [checked.answer for checked in self.claims]
         all_speeds = total(self.speeds)
@@ -75,7 +81,7 @@ class Report:
             qubits=_qubits(self.compared),
             machines=sorted({machine for item in self.items for machine in item.machines}),
             jobs=sum(len(item.outcomes) for item in self.items),
-            done=sum(len(item.records) for item in self.items),
+            done=len(self.records),
             grid=self.grid,
         )
 
