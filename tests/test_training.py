@@ -11,6 +11,8 @@ import torch
 from qubolearn.config import TrainConfig, preset
 from qubolearn.errors import QubolearnError
 from qubolearn.evaluation import evaluate
+from qubolearn.problems import Instances
+from qubolearn.problems.contract import Split
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.runs import Run
 from qubolearn.solvers import ExhaustiveSearch
@@ -138,3 +140,15 @@ def test_non_finite_numbers_stop_training_and_say_where() -> None:
 def test_bad_choices_are_refused(wrong: dict[str, object], says: str) -> None:
     with pytest.raises(QubolearnError, match=says):
         replace(TrainConfig(), **wrong)
+
+
+class Short(RandGraph):
+    """One training instance fewer than asked for."""
+
+    def sample(self, count: int, generator: torch.Generator, split: Split = "train") -> Instances:
+        return super().sample(count - (split == "train"), generator, split)
+
+
+def test_a_problem_that_gives_too_few_instances_is_told_so() -> None:
+    with pytest.raises(QubolearnError, match=r"Short\(k=3\) gave 999 instances where 1000 were asked for"):
+        train(Short(k=3), QUICK)

@@ -212,7 +212,7 @@ def training(quick: bool) -> Iterator[Record]:
 
 
 def training_on_gpu(quick: bool) -> Iterator[Record]:
-    """One step on a GPU, kernel by kernel and as a CUDA graph, and on one core of the CPU, in microseconds."""
+    """One step on a GPU, kernel by kernel and as a CUDA graph, and on the CPU, where solvers take all cores."""
     for k, loss in ((4, "gap"),) if quick else ((4, "gap"), (4, "nll"), (5, "gap"), (5, "nll")):
         problem = make_problem("randgraph", k=k)
         config = preset("paper", problem, loss=loss, solver="exhaustive", topology="chimera" if k == 4 else "pegasus")

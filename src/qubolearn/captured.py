@@ -2,13 +2,14 @@
 
 For a network of the paper's size each of the hundred kernels of a step takes a GPU some microseconds, and Python longer
 to start. A graph is started at once, finds its batch and its learning rate by a number that it raises itself, and needs
-no answer from the host. So many steps run before anyone looks at the loss. Where it is no number any more, they are
-taken again one by one from where they began, which says where that happened.
+no answer from the host. So many steps run, for about half a second, before anyone looks at the loss. Where it is no
+number any more, they are taken again one by one from where they began, which says where that happened.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -21,29 +22,42 @@ from qubolearn.distributed import ALONE, Peers
 from qubolearn.networks import QuboNetwork
 from qubolearn.objectives import Context
 from qubolearn.problems.contract import Instances
+from qubolearn.qubo import NonFiniteError
 from qubolearn.runs import Run
 from qubolearn.solvers import ExhaustiveSearch, make_solver
 from qubolearn.steps import Batches, Steps, learning_rate, mean_loss
 
-__all__ = ["WITHOUT_SOLVER", "CapturedSteps", "can_capture"]
+__all__ = ["CapturedSteps", "can_capture", "needs_no_host"]
 
 #: Losses that need no solver.
 WITHOUT_SOLVER = ("nll", "pseudo", "l1")
 #: Steps that a graph wants to be run before it is captured, so that libraries have set themselves up.
 WARM_UP = 3
+#: A span of steps should take no more seconds, since it can neither be stopped nor saved, and has so many at most.
+SECONDS, MOST = 0.5, 100
+#: Soft targets of an epoch that are kept on the GPU.
+MOST_BYTES = 2**31
 
 
-def can_capture(network: QuboNetwork, config: TrainConfig, peers: Peers) -> bool:
-    """Whether no step needs the host: on a GPU, alone, with exact search or a loss without a solver."""
-    if not network.column.is_cuda or peers.size > 1:
-        return False
+def can_capture(network: QuboNetwork, data: Batches, peers: Peers) -> bool:
+    """Whether steps can be a graph: on a GPU, alone, and where nothing in them needs the host."""
+    return network.column.is_cuda and peers.size == 1 and needs_no_host(data.config) and _targets_fit(data)
+
+
+def needs_no_host(config: TrainConfig) -> bool:
+    """Whether all of a step can run on a GPU: exact search, or a loss without a solver."""
     return config.loss in WITHOUT_SOLVER or isinstance(make_solver(config.solver), ExhaustiveSearch)
+
+
+def _targets_fit(data: Batches) -> bool:
+    if data.config.loss != "nll":
+        return True
+    of_one = data.problem.soft_targets(data.epoch(0).x_true[:1]) or ()
+    return data.config.instances * sum(tensor.nbytes for tensor in of_one) <= MOST_BYTES
 
 
 class CapturedSteps(Steps):
     """The same steps as a graph, up to rounding."""
-
-    longest = 100
 
     def __init__(
         self, network: QuboNetwork, optimizer: Adam, data: Batches, run: Run | None = None, peers: Peers = ALONE
@@ -52,27 +66,33 @@ class CapturedSteps(Steps):
         config = data.config
         self._solver, self._parameters = make_solver(config.solver), list(network.parameters())
         # what a graph reads has one place in memory
-        self._pool = Instances(*(tensor.clone() for tensor in data.epoch(0)))
+        self._pool = Instances(*(tensor.clone() for tensor in data.epoch(0))) if config.fresh else data.epoch(0)
         self._targets = tuple(tensor.clone() for tensor in self._soft_targets())
-        count, device = len(self._pool.p), self._pool.p.device
-        self._order = torch.arange(count, device=device)
-        self._batch = torch.arange(min(count, config.batch_size), device=device)
+        device = self._pool.p.device
+        self._order = torch.arange(config.instances, device=device)
+        self._batch = torch.arange(min(config.instances, config.batch_size), device=device)
         self._step = torch.zeros((), dtype=torch.int64, device=device)
         rates = [optimizer.rates(step + 1, learning_rate(config, step)) for step in range(config.steps + WARM_UP)]
         self._rates = torch.from_numpy(np.array(rates, np.float32)).to(device)
         self._loss = torch.zeros((), device=device)
         self._epoch = -1
         before = self._state()
-        self._replay = captured(self._take_captured)
+        try:
+            self._replay: Callable[[], None] | None = captured(self._take_captured)
+        except NonFiniteError:  # the steps themselves say where
+            self._replay = None
         self._restore(before)
 
     def advance(self, first: int, end: int) -> float:
-        before = self._state()
+        if self._replay is None:
+            return super().advance(first, end)
+        before, began = self._state(), time.perf_counter()
         self._step.fill_(first)
         for step in range(first, end):
             self._load(step // self.data.config.steps_per_epoch)
             self._replay()
         loss, health = self._look()
+        self.longest = max(1, min(MOST, int(SECONDS * (end - first) / (time.perf_counter() - began))))
         if math.isfinite(loss) and math.isfinite(health):
             return loss
         self._restore(before)

@@ -11,6 +11,7 @@ from torch import Tensor
 from qubolearn.adam import Adam
 from qubolearn.config import TrainConfig
 from qubolearn.distributed import ALONE, Peers, add_up
+from qubolearn.errors import QubolearnError
 from qubolearn.faults import keep_fault
 from qubolearn.fused import FusedStep, can_fuse
 from qubolearn.losses import mlp_loss
@@ -28,7 +29,7 @@ __all__ = ["Batches", "Steps", "batch_loss", "learning_rate", "mean_loss"]
 class Steps:
     """Takes the steps of one training; nothing but their numbers decides what they do."""
 
-    #: Steps that may be taken without a look at the loss.
+    #: Steps that are taken without a look at the loss.
     longest = 1
 
     def __init__(
@@ -124,14 +125,17 @@ class Batches:
         if self._kept is None or self._kept[0] != draw:
             generator = stream(self.config.seed, "train", draw, device=self.device)
             self._kept = (draw, self.problem.sample(self.config.instances, generator, "train"))
+            if (found := len(self._kept[1].p)) != self.config.instances:
+                raise QubolearnError(
+                    f"{self.problem} gave {found} instances where {self.config.instances} were asked for"
+                )
         return self._kept[1]
 
     def order(self, epoch: int) -> Tensor:
         """The order in which an epoch goes through instances that it shares with the others."""
         if self._order is None or self._order[0] != epoch:
             generator = stream(self.config.seed, "order", epoch, device=self.device)
-            count = len(self.epoch(epoch).p)
-            self._order = (epoch, torch.randperm(count, generator=generator, device=self.device))
+            self._order = (epoch, torch.randperm(self.config.instances, generator=generator, device=self.device))
         return self._order[1]
 
     def batch(self, step: int) -> Instances:

@@ -37,7 +37,7 @@ SECONDS_BETWEEN_CHECKPOINTS = 20.0
 
 @dataclass(frozen=True)
 class Progress:
-    """What the loop tells after each step; ``scores`` only after those that score validation instances."""
+    """What the loop tells after each step, on a GPU after some; ``scores`` where validation instances were scored."""
 
     step: int
     steps: int
@@ -65,6 +65,11 @@ def one_thread(device: torch.device | str) -> Iterator[None]:
             torch.set_flush_denormal(False)
 
 
+def current_device(device: torch.device | str) -> AbstractContextManager[Any]:
+    """Streams, events and graphs are those of the current GPU, which another one can be than that of the tensors."""
+    return torch.cuda.device(device) if torch.device(device).type == "cuda" else nullcontext()
+
+
 def _one_blas_thread() -> AbstractContextManager[Any]:
     import scipy.linalg.cython_blas  # noqa: F401  # numba's, which can be told only when it is there
 
@@ -83,10 +88,11 @@ def train(
 ) -> QuboNetwork:
     """Train a network for a problem; with a run folder, keep metrics, checkpoints and the model there, and resume.
 
-    ``stop`` is asked after every step; where it answers True, the state is saved and the network returned as it is.
+    ``stop`` is asked after every step, on a GPU after those of about half a second; where it answers True, the state is
+    saved and the network returned as it is.
     With ``peers``, this process does its share of every step; all of them read the run, the first one writes it.
     """
-    with one_thread(device):
+    with one_thread(device), current_device(device):
         network = new_network(problem, config).to(device)
         optimizer = Adam(network)
         data = Batches(problem, config, device)
@@ -98,11 +104,11 @@ def train(
         if writer and start == 0:
             writer.log(step=0, **validation_scores(network, problem, held_out))
 
-        kind = CapturedSteps if can_capture(network, config, peers) else Steps
+        kind = CapturedSteps if can_capture(network, data, peers) else Steps
         steps = kind(network, optimizer, data, run, peers)
         watched = evaluation_steps(config)
         began = saved = time.perf_counter()
-        for step, done in spans(start, watched, steps.longest):
+        for step, done in spans(start, watched, lambda: steps.longest):
             value, scores = steps.advance(step, done), None
             if done in watched and peers.rank == 0:
                 with keep_fault(run, config, network, partial(data.batch, done - 1), done - 1):
@@ -135,14 +141,14 @@ def evaluation_steps(config: TrainConfig) -> list[int]:
     return sorted({math.ceil(config.steps * (i / EVALUATIONS) ** 2) for i in range(1, EVALUATIONS + 1)})
 
 
-def spans(start: int, watched: Sequence[int], longest: int) -> Iterator[tuple[int, int]]:
+def spans(start: int, watched: Sequence[int], longest: Callable[[], int]) -> Iterator[tuple[int, int]]:
     """All steps from ``start`` on in spans of at most ``longest``, none across a step that is watched.
 
-    >>> list(spans(1, [3, 8], 4))
+    >>> list(spans(1, [3, 8], lambda: 4))
     [(1, 3), (3, 7), (7, 8)]
     """
     while start < watched[-1]:
-        end = min(start + longest, watched[bisect_right(watched, start)])
+        end = min(start + longest(), watched[bisect_right(watched, start)])
         yield start, end
         start = end
 

@@ -152,6 +152,24 @@ def test_groups_of_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(pair_marginals(A), whole)
 
 
+def test_few_bits_in_groups_of_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    A = random_qubos(21, 4)
+    at_once, lowest = exhaustive_torch.log_partition_and_marginals(A, 0.7), exhaustive_torch.lowest_codes(A, 3)
+    monkeypatch.setitem(exhaustive_torch.BLOCK_STATES, "cpu", 2**6)
+    held: list[int] = []
+    plain = exhaustive_torch._products
+
+    def products(*asked: object) -> Tensor:
+        held.append(1)
+        return plain(*asked)
+
+    monkeypatch.setattr(exhaustive_torch, "_products", products)
+    for some, whole in zip(exhaustive_torch.log_partition_and_marginals(A, 0.7), at_once, strict=True):
+        torch.testing.assert_close(some, whole)
+    assert len(held) == 6  # of four instances each
+    assert torch.equal(exhaustive_torch.lowest_codes(A, 3), lowest)
+
+
 def test_empty_batch() -> None:
     A = torch.zeros(0, 4, 4, requires_grad=True)
     log_partition(A).sum().backward()

@@ -4,7 +4,7 @@ exact: exhaustive search and partition function against dimod.ExactSolver; exact
 neal, and OpenJij and simulated-bifurcation where installed (pip install 'qubolearn[peers]'); quantum: simulated quantum
 annealing; train: one epoch of the paper's protocol against the same loop with neal per instance; protocol: a whole
 training of point sets under the paper's protocol, minutes on two cores (needs the dataset shapes2d); protocol-gpu: on
-an NVIDIA GPU; train-gpu: a step on one, kernel by kernel and as a CUDA graph, and on a core.
+an NVIDIA GPU; train-gpu: a step on one, kernel by kernel and as a CUDA graph, and on the CPU.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ from qubolearn.cli.output import Output
 from qubolearn.cli.train import stop_on_signals
 from qubolearn.datasets.files import data_folder
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.experiments.engines import JOBS_PER_GPU, LocalEngine, RayEngine, cores
+from qubolearn.experiments.engines import JOBS_PER_GPU, LocalEngine, RayEngine, cores, places_on_gpu
 from qubolearn.experiments.engines.worker import Device
 from qubolearn.experiments.entries import ENTRIES, SEEDS, Entry
-from qubolearn.experiments.jobs import Engine, Job, Outcome, Store, run_jobs
+from qubolearn.experiments.jobs import Engine, Job, Outcome, Store, digest, run_jobs
 from qubolearn.experiments.summary import markdown
 from qubolearn.provenance import provenance
 from qubolearn.runs import write_json
@@ -65,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
         "--device",
         choices=("cpu", "cuda", "auto"),
         default="auto",
-        help="of jobs; auto: where there is a GPU, simulations of many qubits and trainings on large batches use it, "
-        "all others on the cores [auto; ray: cpu unless cuda is asked for]",
+        help="of jobs; auto: where there is a GPU, simulations of many qubits and trainings on large batches or of "
+        "the permutation-aware network use it, all others the cores [auto; ray: cpu unless cuda is asked for]",
     )
 
 
@@ -84,7 +84,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     for name, reason in missing.items():
         output.errors.print(f"{name} is left out: {reason}", markup=False)
     jobs = [job for name in grid for job in grid[name]]
-    in_one_go = not named and not missing and not any(store.get(job) for job in jobs)
+    # on a cluster this machine would not be what took the time
+    in_one_go = args.engine == "local" and not named and not missing and not any(store.get(job) for job in jobs)
     engine, began = engine_of(args, len(jobs)), time.monotonic()
     with stop_on_signals() as caught, GridProgress(output, jobs, engine) as progress:
         outcomes = run_jobs(jobs, store, engine, progress.watch, stop=lambda: bool(caught))
@@ -105,9 +106,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return 128 + caught[0]
     tables = show(grid, outcomes, output)
     if in_one_go and not failed:
-        keys = {"jobs": len(jobs), "seeds": seeds, "seconds": result["seconds"]}
-        where = {"engine": args.engine, "processes": engine.workers, "device": args.device}
-        write_json(store.folder / "grid.json", {**keys, **where, **provenance()})
+        whole = {"jobs": len(jobs), "seeds": seeds, "keys": digest(jobs), "seconds": result["seconds"]}
+        where = {"processes": engine.workers, "on_gpu": engine.on_gpu}
+        write_json(store.folder / "grid.json", {**whole, **where, **provenance()})
     page = write_page(store, args.quick, seeds, output)
     output.result(**result, report=page, results=tables)
     return 1 if failed else 0
@@ -163,15 +164,16 @@ def leave_out_what_lacks_data(grid: dict[str, list[Job]], store: Store, named: b
 
 def engine_of(args: argparse.Namespace, jobs: int) -> Engine:
     """Where the jobs will run."""
+    device: Device = "cuda" if args.device == "cuda" else "cpu"
     if args.engine == "ray":
-        return RayEngine(args.address, args.processes, args.device)
+        return RayEngine(args.address, args.processes, device)
     if args.address:
         raise QubolearnError(f"--address {args.address} is of a Ray cluster; use it with --engine ray")
-    if args.device == "cuda" and not torch.cuda.is_available():
+    if device == "cuda" and not torch.cuda.is_available():
         raise QubolearnError("--device cuda, but torch finds no GPU here; use cpu")
-    device: Device = args.device if torch.cuda.is_available() else "cpu"
     workers = args.processes or (JOBS_PER_GPU if device == "cuda" else cores())
-    return LocalEngine(max(1, min(workers, jobs)), device)
+    on_gpu = (places_on_gpu() or None) if args.device == "auto" else None
+    return LocalEngine(max(1, min(workers, jobs)), device, on_gpu)
 
 
 def show(grid: Mapping[str, object], outcomes: Sequence[Outcome], output: Output) -> dict[str, dict[str, Any]]:

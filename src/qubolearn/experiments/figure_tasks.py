@@ -39,7 +39,7 @@ def energies(seed: int, problem: Options, protocol: str, overrides: Options, sol
     lowest = ", ".join(f"{energy:.3f}" for energy in found["two_lowest"] or ())
     note = f"The two lowest energies are {lowest}. The last bar of each panel holds all that is above."
     title = f"Energies that samplers read on one QUBO of {model.problem.bits} bits"
-    return {"training_seconds": seconds, "energies": panels.figure(title, drawn, note)}
+    return {"training_seconds": seconds, "device": device().type, "energies": panels.figure(title, drawn, note)}
 
 
 def errors(
@@ -53,7 +53,7 @@ def errors(
     panel = panels.bars("By solver at test time", found["error"], "instances in %", found["edges"], shares)
     note = "; ".join(f"{name}: mean {row['mean']:.2f}, median {row['median']:.2f}" for name, row in rows.items())
     title = f"Errors on the same {instances} test instances of {model.problem.name}"
-    return {"training_seconds": seconds, "errors": panels.figure(title, [panel], note)}
+    return {"training_seconds": seconds, "device": device().type, "errors": panels.figure(title, [panel], note)}
 
 
 def training(seed: int, problem: Options, protocol: str, overrides: Options) -> dict[str, Any]:
@@ -77,7 +77,11 @@ def training(seed: int, problem: Options, protocol: str, overrides: Options) -> 
     curve = [[record["step"] / config.steps_per_epoch, 100 * record["accuracy"]] for record in records]
     drawn.append(panels.lines("Over training", "epoch", "right instances in %", {"validation": curve}))
     title = f"{made}, L{config.layers} H{config.hidden}, loss {config.loss}, over {config.epochs} epochs"
-    return {"training_seconds": records[-1]["seconds"], "training": panels.figure(title, drawn)}
+    return {
+        "training_seconds": records[-1]["seconds"],
+        "device": device().type,
+        "training": panels.figure(title, drawn),
+    }
 
 
 def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> dict[str, Any]:

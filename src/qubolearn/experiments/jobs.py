@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 import traceback
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -35,6 +35,7 @@ __all__ = [
     "Started",
     "Store",
     "Work",
+    "digest",
     "run_job",
     "run_jobs",
 ]
@@ -160,6 +161,11 @@ class Store:
         else:
             write_json(path, outcome.record)
             log.unlink(missing_ok=True)
+
+
+def digest(jobs: Iterable[Job]) -> str:
+    """Changes when any of the jobs would compute something else."""
+    return hashlib.sha256(" ".join(job.key for job in jobs).encode()).hexdigest()[:16]
 
 
 def run_jobs(

@@ -1,11 +1,11 @@
-"""Which jobs a GPU does faster than a core. It depends on the job alone, so that a grid has the same results again."""
+"""Which jobs a GPU does faster than a core. That depends on the job alone: a machine makes a cell in the same place."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from qubolearn.captured import WITHOUT_SOLVER
+from qubolearn.captured import needs_no_host
 from qubolearn.config import TrainConfig, preset
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import Problem, make_problem
@@ -25,7 +25,7 @@ LARGE_BATCH = 200
 def suits_gpu(job: Job) -> bool:
     """Whether it is a simulation of many qubits, or a training on large batches or of the permutation-aware network.
 
-    Steps of a training must be such as a CUDA graph can hold (:func:`qubolearn.captured.can_capture`).
+    Steps of a training must be such as a CUDA graph can hold.
     """
     if simulated_qubits(job) >= LARGE_STATE:
         return True
@@ -33,8 +33,7 @@ def suits_gpu(job: Job) -> bool:
     if training is None:
         return False
     config = training[1]
-    held = config.loss in WITHOUT_SOLVER or config.solver == "exhaustive"
-    return held and (config.batch_size >= LARGE_BATCH or config.network == "matching")
+    return needs_no_host(config) and (config.batch_size >= LARGE_BATCH or config.network == "matching")
 
 
 def simulated_qubits(job: Job) -> int:

@@ -109,7 +109,7 @@ def second_best_energies(
         if row["instances"]:
             count = {"instances": row["instances"]}
             shares[name] = {"relative": row["mean"] / 100, "deviation": row["std"] / 100, **count}
-    return {"training_seconds": seconds, **shares}
+    return {"training_seconds": seconds, "device": device().type, **shares}
 
 
 def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int) -> dict[str, Any]:

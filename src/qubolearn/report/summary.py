@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qubolearn.experiments.jobs import digest
 from qubolearn.experiments.paper import Paper, paper
 from qubolearn.report.claims import Checked, check_claims
 from qubolearn.report.collect import Item, Measured, collect, measured
@@ -101,14 +102,14 @@ def gather(results: Path, quick: bool, seeds: int) -> Report:
     found, source = measured(items), paper()
     fast = speeds(source, {} if quick else found)  # a quick run trains too short for its times to mean anything
     compared, claims = compare(source, found), check_claims(source, found)
-    return Report(source, items, found, compared, claims, fast, quick, seeds, _grid(results, items, seeds))
+    return Report(source, items, found, compared, claims, fast, quick, seeds, _grid(results, items))
 
 
-def _grid(results: Path, items: Sequence[Item], seeds: int) -> Grid | None:
+def _grid(results: Path, items: Sequence[Item]) -> Grid | None:
     """What one command took, where it did what these items ask for."""
-    path, records = results / "grid.json", [outcome.record for item in items for outcome in item.outcomes]
-    if not path.is_file() or not all(records):
+    path, outcomes = results / "grid.json", [outcome for item in items for outcome in item.outcomes]
+    if not path.is_file() or not all(outcome.record for outcome in outcomes):
         return None
     made = read_json(path)
-    same = (made.get("jobs"), made.get("seeds")) == (len(records), seeds)
+    same = made.get("keys") == digest(outcome.job for outcome in outcomes)
     return Grid(float(made["seconds"]), str(made["machine"])) if same else None

@@ -114,11 +114,11 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
             "k": "k",
             "n": "n",
             "loss": "loss",
-            "cpu_us": "one core, µs",
+            "cpu_us": "CPU, µs",
             "gpu_us": "GPU, kernel by kernel, µs",
             "graph_us": "GPU, CUDA graph, µs",
             "graph_over_gpu": "graph against kernels",
-            "graph_over_cpu": "graph against core",
+            "graph_over_cpu": "graph against CPU",
         },
     ),
     "benchmark-train": benchmark_table(

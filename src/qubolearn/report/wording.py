@@ -47,15 +47,15 @@ def spread(mean: float | Decimal, deviation: float | Decimal | None, digits: int
 
 
 def trained_on(records: Iterable[Mapping[str, Any]]) -> str:
-    """What the seconds of trainings are seconds of.
+    """What the seconds of trainings are seconds of, as far as records say it.
 
     >>> trained_on([{"metrics": {"device": "cpu"}}, {"metrics": {}}])
     'one core'
     """
-    on_gpu = {record["metrics"].get("device") == "cuda" for record in records}
-    if on_gpu == {True}:
+    devices = {record["metrics"].get("device") for record in records} - {None}
+    if devices == {"cuda"}:
         return "a GPU that jobs share"
-    return "one core or a GPU that jobs share" if True in on_gpu else "one core"
+    return "one core or a GPU that jobs share" if "cuda" in devices else "one core"
 
 
 def signed(value: float, digits: int) -> str:

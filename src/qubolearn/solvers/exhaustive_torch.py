@@ -75,11 +75,27 @@ def _products(n: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     return (x[:, :, None] * x[:, None, :]).flatten(1).mT.contiguous()
 
 
+def _at_once(A: Tensor) -> int:
+    """Instances of few bits whose energies are held at once."""
+    return max(1, BLOCK_STATES.get(A.device.type, 2**22) >> A.shape[2])
+
+
+def _lowest_of_few(A: Tensor, count: int) -> Tensor:
+    energies = A.flatten(1) @ _products(A.shape[2], A.device, A.dtype)
+    return energies.topk(count, largest=False).indices
+
+
+def _sum_of_few(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    products = _products(A.shape[2], A.device, A.dtype)
+    log_weights = A.flatten(1) @ products * -beta
+    value = log_weights.logsumexp(1)
+    return value, ((log_weights - value[:, None]).exp() @ products.mT).view_as(A)
+
+
 def lowest_codes(A: Tensor, count: int) -> Tensor:
     """Codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, in A's precision, best first."""
     if A.shape[2] <= FEW:
-        energies = A.flatten(1) @ _products(A.shape[2], A.device, A.dtype)
-        return energies.topk(count, largest=False).indices
+        return torch.cat([_lowest_of_few(some, count) for some in torch.split(A, _at_once(A))])
     codes = torch.empty(A.shape[0], count, dtype=torch.int64, device=A.device)
     best = torch.full((A.shape[0], count), float("inf"), dtype=A.dtype, device=A.device)
     for block in energy_blocks(A):
@@ -99,10 +115,8 @@ def log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]
     """
     batch, n = A.shape[0], A.shape[2]
     if n <= FEW:
-        products = _products(n, A.device, A.dtype)
-        log_weights = A.flatten(1) @ products * -beta
-        value = log_weights.logsumexp(1)
-        return value, ((log_weights - value[:, None]).exp() @ products.mT).view_as(A)
+        parts = [_sum_of_few(some, beta) for some in torch.split(A, _at_once(A))]
+        return torch.cat([value for value, _ in parts]), torch.cat([marginals for _, marginals in parts])
     peak = A.new_full((batch,), -float("inf"))
     total = A.new_zeros(batch)
     moments = torch.zeros_like(A)

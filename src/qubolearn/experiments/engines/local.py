@@ -17,16 +17,18 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import torch
+
 from qubolearn.experiments.engines.worker import Device, serve
 from qubolearn.experiments.jobs import Events, Job, Outcome, Started, Work
 from qubolearn.experiments.placement import suits_gpu
 
-__all__ = ["JOBS_PER_GPU", "LocalEngine", "cores"]
+__all__ = ["JOBS_PER_GPU", "LocalEngine", "cores", "places_on_gpu"]
 
 #: How often a job is given to a worker that does not live to its end.
 TRIES = 2
-#: Jobs at a time on one GPU.
-JOBS_PER_GPU = 4
+#: Jobs at a time on one GPU, at most, and the memory that one was seen to need there: 25 qubits, or a pool of clouds.
+JOBS_PER_GPU, BYTES_PER_JOB = 4, 5 * 2**30
 #: Seconds after which ``stop`` is asked again.
 TICK = 0.2
 
@@ -36,16 +38,21 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def places_on_gpu() -> int:
+    """Jobs that the GPU of this machine has room for now; 0 where there is none."""
+    return min(JOBS_PER_GPU, torch.cuda.mem_get_info()[0] // BYTES_PER_JOB) if torch.cuda.is_available() else 0
+
+
 class LocalEngine:
     """So many jobs at a time, each in a process with its share of the cores.
 
-    With a GPU for jobs that suit one (``auto``), these run there, few at a time, and the others on the cores.
+    With ``on_gpu``, jobs that suit a GPU run there, so many of them at a time, and all others on ``device``.
     """
 
-    def __init__(self, workers: int, device: Device = "cpu") -> None:
+    def __init__(self, workers: int, device: Device = "cpu", on_gpu: int | None = None) -> None:
         self.workers = workers
         self.device = device
-        self.on_gpu = JOBS_PER_GPU if device == "auto" else None
+        self.on_gpu = on_gpu
 
     def run(self, jobs: Sequence[Job], work: Work, stop: Callable[[], bool]) -> Events:
         waiting, tries = deque(jobs), Counter[Job]()
@@ -80,16 +87,15 @@ class LocalEngine:
 
     def _all_workers(self, logs: Path, jobs: int) -> list[_Worker]:
         threads = max(1, cores() // self.workers)
-        most = min(self.workers, jobs)
-        counts: dict[Device, int] = {"cpu": most, "cuda": JOBS_PER_GPU} if self.on_gpu else {self.device: most}
-        devices = [device for device, count in counts.items() for _ in range(count)]
+        counts: list[tuple[Device, int]] = [(self.device, min(self.workers, jobs)), ("cuda", self.on_gpu or 0)]
+        devices = [device for device, count in counts for _ in range(count)]
         return [_Worker(logs / str(number), threads, device) for number, device in enumerate(devices)]
 
     def _pair(self, idle: Sequence[_Worker], waiting: Iterable[Job]) -> tuple[_Worker, Job] | None:
         """The first job for which a worker is free, and that worker."""
         free = {worker.device: worker for worker in idle}
         for job in waiting:
-            device = ("cuda" if suits_gpu(job) else "cpu") if self.on_gpu else self.device
+            device = "cuda" if self.on_gpu and suits_gpu(job) else self.device
             if device in free:
                 return free[device], job
         return None

@@ -15,7 +15,7 @@ import torch
 
 __all__ = ["Device", "prepare", "serve"]
 
-Device = Literal["cpu", "cuda", "auto"]
+Device = Literal["cpu", "cuda"]
 
 
 def prepare(threads: int, device: Device) -> None:
