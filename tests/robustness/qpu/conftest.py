@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("dwave.system", reason="needs qubolearn[dwave]")
 
-sys.path.insert(0, str(Path(__file__).parent))  # account.py, qpu_server.py
+sys.path.insert(0, str(Path(__file__).parent))  # account.py, qpu_http.py, qpu_server.py
 
 from account import DEADLINE, TOKEN
 from qpu_server import QpuServer

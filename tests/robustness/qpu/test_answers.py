@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 from account import ESTIMATE, FOREVER, A, check_account, exact, refusal
-from qpu_server import Fault, QpuServer, decoded, encoded
+from qpu_http import Fault
+from qpu_server import QpuServer, decoded, encoded
 
 from qubolearn.solvers.dwave import DWaveSolver
 

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from account import ESTIMATE, FOREVER, A, check_account, qubos, refusal
 from dwave.cloud.client import Client
-from qpu_server import Fault, QpuServer
+from qpu_http import Fault
+from qpu_server import QpuServer
 
 from qubolearn.errors import QubolearnError
 from qubolearn.solvers.dwave import DWaveSolver

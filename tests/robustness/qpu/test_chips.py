@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from account import FOREVER, A, check_account, client_threads, refusal
-from qpu_server import Fault, QpuServer, chip
+from qpu_http import Fault
+from qpu_server import QpuServer, chip
 
 from qubolearn.solvers.dwave import DWaveSolver
 

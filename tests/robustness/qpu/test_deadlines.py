@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 import torch
 from account import DEADLINE, FOREVER, LATE, A, check_account, exact, in_time, qubos, refusal
-from qpu_server import Fault, QpuServer, chip
+from qpu_http import Fault
+from qpu_server import QpuServer, chip
 
 from qubolearn.solvers.dwave import DWaveSolver
 

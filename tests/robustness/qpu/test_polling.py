@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 from account import FOREVER, LATE, POLL_PAUSE, A, check_account, exact, in_time, refusal, replaced
-from qpu_server import Fault, QpuServer
+from qpu_http import Fault
+from qpu_server import QpuServer
 
 from qubolearn.solvers import qpu
 from qubolearn.solvers.dwave import DWaveSolver

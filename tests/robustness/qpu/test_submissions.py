@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 from account import ESTIMATE, LATE, TOKEN, A, check_account, refusal, replaced
-from qpu_server import Fault, QpuServer
+from qpu_http import Fault
+from qpu_server import QpuServer
 
 from qubolearn.solvers.dwave import DWaveSolver
 

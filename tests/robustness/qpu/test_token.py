@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from account import FOREVER, TOKEN, A
-from qpu_server import Fault, QpuServer
+from qpu_http import Fault
+from qpu_server import QpuServer
 
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
