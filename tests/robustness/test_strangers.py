@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import pickletools
 import random
 import resource
 import struct
@@ -152,14 +153,17 @@ def test_pickles_are_never_loaded(run: Run, tmp_path: Path) -> None:
     (run.folder / "config.json").write_bytes(evil)
     with pytest.raises(QubolearnError, match="not readable JSON"):
         Run.open(run.folder)
-    np.savez(tmp_path / "p.npz", p=np.array([Evil(trap)], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "p.npz", p=np.array([Evil(trap)], dtype=object))
     with pytest.raises(QubolearnError, match="pickled objects are not read"):
         load_npz(tmp_path / "p.npz", {"p": ("f", 2)})
     (tmp_path / "q.npz").write_bytes(evil)
     with pytest.raises(QubolearnError, match="cannot read"):
         load_npz(tmp_path / "q.npz", {"p": ("f", 2)})
     assert not trap.exists()
-    pickle.loads(evil)
+    # what loading would have done, which is in the bytes
+    assert {"STACK_GLOBAL", "REDUCE"} <= {code.name for code, *_ in pickletools.genops(evil)}
+    call, arguments = Evil(trap).__reduce__()
+    call(*arguments)
     assert trap.exists(), "the trap works"
 
 
