@@ -12,9 +12,15 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "rates"]
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
+
+
+def rates(number: int, rate: float) -> tuple[float, float]:
+    """Size of the step of this number, from 1 on, and epsilon, both corrected for moments that started at zero."""
+    unbiased = math.sqrt(1 - BETAS[1] ** number)
+    return rate / (1 - BETAS[0] ** number) * unbiased, EPSILON * unbiased
 
 
 class Adam:
@@ -36,7 +42,7 @@ class Adam:
 
     def step(self, number: int, rate: float) -> None:
         """Move the parameters against the gradient, in the step of this number, from 1 on."""
-        step_size, epsilon = self.rates(number, rate)
+        step_size, epsilon = rates(number, rate)
         if self.values.is_cpu:
             from qubolearn.adam_numba import move
 
@@ -45,11 +51,6 @@ class Adam:
             move(values, gradient, first, second, BETAS[0], BETAS[1], step_size, epsilon)
         else:
             self.move(step_size, epsilon)
-
-    def rates(self, number: int, rate: float) -> tuple[float, float]:
-        """Size of a step and epsilon, both corrected for moments that started at zero."""
-        unbiased = math.sqrt(1 - BETAS[1] ** number)
-        return rate / (1 - BETAS[0] ** number) * unbiased, EPSILON * unbiased
 
     def move(self, step_size: Tensor | float, epsilon: Tensor | float) -> None:
         """One step on any device, in which nothing needs the host where both are tensors."""

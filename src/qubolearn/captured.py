@@ -1,9 +1,9 @@
 """Steps of training on a GPU, each as one CUDA graph: batch, network, solver, loss, gradient and Adam.
 
-For a network of the paper's size each of the hundred kernels of a step takes a GPU some microseconds, and Python longer
-to start. A graph is started at once, finds its batch and its learning rate by a number that it raises itself, and needs
-no answer from the host. So many steps run, for about half a second, before anyone looks at the loss. Where it is no
-number any more, they are taken again one by one from where they began, which says where that happened.
+For a network of the paper's size a step is many kernels, which a GPU runs faster than Python can start them. A graph is
+started at once, finds its batch and its learning rate by a number that it raises itself, and needs no answer from the
+host. So many steps run, for about half a second, before anyone looks at the loss. Where it is no number any more, they
+are taken again one by one from where they began, which says where that happened.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from qubolearn.adam import Adam
+from qubolearn.adam import Adam, rates
 from qubolearn.config import TrainConfig
 from qubolearn.distributed import ALONE, Peers
 from qubolearn.networks import QuboNetwork
@@ -65,6 +65,7 @@ class CapturedSteps(Steps):
         super().__init__(network, optimizer, data, run, peers)
         config = data.config
         self._solver, self._parameters = make_solver(config.solver), list(network.parameters())
+        self._moving = optimizer.values, optimizer.first, optimizer.second
         # what a graph reads has one place in memory
         self._pool = Instances(*(tensor.clone() for tensor in data.epoch(0))) if config.fresh else data.epoch(0)
         self._targets = tuple(tensor.clone() for tensor in self._soft_targets())
@@ -72,8 +73,8 @@ class CapturedSteps(Steps):
         self._order = torch.arange(config.instances, device=device)
         self._batch = torch.arange(min(config.instances, config.batch_size), device=device)
         self._step = torch.zeros((), dtype=torch.int64, device=device)
-        rates = [optimizer.rates(step + 1, learning_rate(config, step)) for step in range(config.steps + WARM_UP)]
-        self._rates = torch.from_numpy(np.array(rates, np.float32)).to(device)
+        table = [rates(step + 1, learning_rate(config, step)) for step in range(config.steps + WARM_UP)]
+        self._rates = torch.from_numpy(np.array(table, np.float32)).to(device)
         self._loss = torch.zeros((), device=device)
         self._epoch = -1
         before = self._state()
@@ -140,12 +141,10 @@ class CapturedSteps(Steps):
         return numbers
 
     def _state(self) -> list[Tensor]:
-        optimizer = self.optimizer
-        return [tensor.clone() for tensor in (optimizer.values, optimizer.first, optimizer.second)]
+        return [tensor.clone() for tensor in self._moving]
 
     def _restore(self, state: list[Tensor]) -> None:
-        optimizer = self.optimizer
-        for place, tensor in zip((optimizer.values, optimizer.first, optimizer.second), state, strict=True):
+        for place, tensor in zip(self._moving, state, strict=True):
             place.copy_(tensor)
 
 

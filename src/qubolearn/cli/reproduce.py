@@ -172,7 +172,7 @@ def engine_of(args: argparse.Namespace, jobs: int) -> Engine:
     if device == "cuda" and not torch.cuda.is_available():
         raise QubolearnError("--device cuda, but torch finds no GPU here; use cpu")
     workers = args.processes or (JOBS_PER_GPU if device == "cuda" else cores())
-    on_gpu = (places_on_gpu() or None) if args.device == "auto" else None
+    on_gpu = places_on_gpu() if args.device == "auto" else 0
     return LocalEngine(max(1, min(workers, jobs)), device, on_gpu)
 
 

@@ -14,7 +14,7 @@ from qubolearn.datasets.willow import WillowImages
 from qubolearn.experiments import panels
 from qubolearn.experiments.answers import Model, aligned_clouds, mean_error_by_turn, seeded, worst_of_each_shape
 from qubolearn.experiments.panels import PanelNumbers
-from qubolearn.experiments.trained import device, trained_model
+from qubolearn.experiments.trained import time_of, trained_model
 from qubolearn.problems.angles import geodesic_so3
 from qubolearn.problems.cloud_pictures import Panel, misfit
 from qubolearn.problems.willow import Pairs, Willow
@@ -44,7 +44,7 @@ def alignment(
         drawn += [_cloud_panel(f"case {index + 1}: {panel.title}", panel) for panel in shown]
     title = f"Test instances of {model.problem.name} before and after alignment"
     note = _noise_note(model.problem.name, noise)
-    return {"training_seconds": seconds, "device": device().type, "alignment": panels.figure(title, drawn, note)}
+    return {**time_of(seconds), "alignment": panels.figure(title, drawn, note)}
 
 
 def failures(
@@ -61,7 +61,7 @@ def failures(
     by_turn = [[low + TURNS / 2, error] for low, error in mean_error_by_turn(aligned, TURNS).items()]
     drawn.append(panels.lines("By angle", "turned by, degrees", "mean error in degrees", {"mean": by_turn}))
     title = f"The worst shapes among {instances} test instances of {model.problem.name}"
-    return {"training_seconds": seconds, "device": device().type, "failures": panels.figure(title, drawn)}
+    return {**time_of(seconds), "failures": panels.figure(title, drawn)}
 
 
 def matches(seed: int, problem: Options, protocol: str, overrides: Options, instances: int) -> dict[str, Any]:
@@ -75,11 +75,7 @@ def matches(seed: int, problem: Options, protocol: str, overrides: Options, inst
     drawn = [_match_panel(images, Pairs(*(tensor[index] for tensor in pairs)), P[index]) for index in chosen]
     right = (P == pairs.P).all(-1).double().mean().item()
     note = f"{100 * right:.1f} % of {instances} pairs of unseen images are matched rightly. Each pair: two images."
-    return {
-        "training_seconds": seconds,
-        "device": device().type,
-        "matches": panels.figure("Matched keypoints of Willow", drawn, note),
-    }
+    return {**time_of(seconds), "matches": panels.figure("Matched keypoints of Willow", drawn, note)}
 
 
 def _under_noise(model: Model, noise: float) -> Model:

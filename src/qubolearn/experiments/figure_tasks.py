@@ -11,7 +11,7 @@ from qubolearn.embedding import Chip, find_tiles
 from qubolearn.experiments import panels
 from qubolearn.experiments.answers import error_histograms, solver_label
 from qubolearn.experiments.sampler_figures import energy_histograms
-from qubolearn.experiments.trained import device, trained_model
+from qubolearn.experiments.trained import device, time_of, trained_model
 from qubolearn.problems import make_problem
 from qubolearn.runs import Run
 from qubolearn.topologies import FAMILIES, topology
@@ -39,7 +39,7 @@ def energies(seed: int, problem: Options, protocol: str, overrides: Options, sol
     lowest = ", ".join(f"{energy:.3f}" for energy in found["two_lowest"] or ())
     note = f"The two lowest energies are {lowest}. The last bar of each panel holds all that is above."
     title = f"Energies that samplers read on one QUBO of {model.problem.bits} bits"
-    return {"training_seconds": seconds, "device": device().type, "energies": panels.figure(title, drawn, note)}
+    return {**time_of(seconds), "energies": panels.figure(title, drawn, note)}
 
 
 def errors(
@@ -53,7 +53,7 @@ def errors(
     panel = panels.bars("By solver at test time", found["error"], "instances in %", found["edges"], shares)
     note = "; ".join(f"{name}: mean {row['mean']:.2f}, median {row['median']:.2f}" for name, row in rows.items())
     title = f"Errors on the same {instances} test instances of {model.problem.name}"
-    return {"training_seconds": seconds, "device": device().type, "errors": panels.figure(title, [panel], note)}
+    return {**time_of(seconds), "errors": panels.figure(title, [panel], note)}
 
 
 def training(seed: int, problem: Options, protocol: str, overrides: Options) -> dict[str, Any]:
@@ -77,11 +77,7 @@ def training(seed: int, problem: Options, protocol: str, overrides: Options) -> 
     curve = [[record["step"] / config.steps_per_epoch, 100 * record["accuracy"]] for record in records]
     drawn.append(panels.lines("Over training", "epoch", "right instances in %", {"validation": curve}))
     title = f"{made}, L{config.layers} H{config.hidden}, loss {config.loss}, over {config.epochs} epochs"
-    return {
-        "training_seconds": records[-1]["seconds"],
-        "device": device().type,
-        "training": panels.figure(title, drawn),
-    }
+    return {**time_of(records[-1]["seconds"]), "training": panels.figure(title, drawn)}
 
 
 def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> dict[str, Any]:

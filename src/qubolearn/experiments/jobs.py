@@ -105,8 +105,8 @@ class Engine(Protocol):
         """How many jobs run at a time, as far as that is known."""
 
     @property
-    def on_gpu(self) -> int | None:
-        """How many of them run on a GPU beside the others, where it is for those jobs alone that suit it."""
+    def on_gpu(self) -> int:
+        """How many of them run on a GPU beside the others, where one is for those jobs alone that suit it."""
 
     def run(self, jobs: Sequence[Job], work: Work, stop: Callable[[], bool]) -> Events:
         """Start jobs in their order, and tell of each when it starts and when it has ended: one outcome for each.
@@ -118,7 +118,7 @@ class Engine(Protocol):
 class InThisProcess:
     """The plainest engine: one job after the other, here."""
 
-    workers, on_gpu = 1, None
+    workers, on_gpu = 1, 0
 
     def run(self, jobs: Sequence[Job], work: Work, stop: Callable[[], bool]) -> Events:
         for job in jobs:

@@ -49,9 +49,7 @@ class Pace:
         return effort(job) * SECONDS_PER_STEP_AND_BIT
 
 
-def remaining(
-    pace: Pace, waiting: Iterable[Job], running: Mapping[Job, float], workers: int, on_gpu: int | None = None
-) -> float:
+def remaining(pace: Pace, waiting: Iterable[Job], running: Mapping[Job, float], workers: int, on_gpu: int = 0) -> float:
     """Seconds until all jobs have ended; ``running`` holds how long each has been at it.
 
     ``on_gpu`` is how many of the jobs that suit a GPU run at a time, where these have one of their own.

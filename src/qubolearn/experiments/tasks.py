@@ -14,7 +14,7 @@ from qubolearn.evaluation import Evaluation, evaluate
 from qubolearn.experiments.cloud_tasks import CLOUD_TASKS
 from qubolearn.experiments.figure_tasks import FIGURE_TASKS
 from qubolearn.experiments.sampler_figures import second_best
-from qubolearn.experiments.trained import device, trained, trained_model
+from qubolearn.experiments.trained import device, time_of, trained, trained_model
 from qubolearn.problems import make_problem
 from qubolearn.problems.rotation import STAGES, Rotation
 from qubolearn.randomness import stream
@@ -39,7 +39,7 @@ def train_and_evaluate(
     """Train one network, then score it on unseen instances under each of the tests."""
     made = make_problem(**problem)
     network, seconds = trained(made, protocol, seed, overrides)
-    metrics: dict[str, Any] = {"training_seconds": seconds, "device": device().type}
+    metrics = time_of(seconds)
     for test in tests:
         changed = replace(made, **test.get("set", {}))  # type: ignore[type-var]
         found = evaluate(network, changed, _solver(test), test.get("instances", instances), seed, device=device())
@@ -60,7 +60,7 @@ def train_stages(
     assert isinstance(whole, Rotation)
     stages = [replace(whole, stage=stage) for stage in STAGES]
     networks, times = zip(*(trained(stage, protocol, seed, overrides) for stage in stages), strict=True)
-    metrics: dict[str, Any] = {"training_seconds": sum(times), "device": device().type}
+    metrics = time_of(sum(times))
     for test in tests:
         changed = [replace(stage, **test.get("set", {})) for stage in stages]
         count = test.get("instances", instances)
@@ -109,7 +109,7 @@ def second_best_energies(
         if row["instances"]:
             count = {"instances": row["instances"]}
             shares[name] = {"relative": row["mean"] / 100, "deviation": row["std"] / 100, **count}
-    return {"training_seconds": seconds, "device": device().type, **shares}
+    return {**time_of(seconds), **shares}
 
 
 def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int) -> dict[str, Any]:

@@ -16,12 +16,17 @@ from qubolearn.problems import Problem, make_problem
 from qubolearn.problems.rotation import STAGES, Rotation
 from qubolearn.training import train
 
-__all__ = ["device", "trained", "trained_model"]
+__all__ = ["device", "time_of", "trained", "trained_model"]
 
 
 def device() -> torch.device:
     """Where jobs train."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def time_of(seconds: float) -> dict[str, Any]:
+    """What a record says of its training."""
+    return {"training_seconds": seconds, "device": device().type}
 
 
 def trained(

@@ -19,7 +19,7 @@ from qubolearn.solvers.schedules import Array, Pulses
 
 __all__ = ["all_energies", "final_probabilities"]
 
-#: Qubits that one matrix product rotates: from here on a GPU takes longer to multiply than to read the state.
+#: Qubits that one matrix product rotates; with fewer there are more passes over the state, with more longer sums.
 GROUP = 7
 
 #: Amplitudes times steps of one compiled call, which cannot be interrupted: about a second.

@@ -27,7 +27,7 @@ __all__ = ["JOBS_PER_GPU", "LocalEngine", "cores", "places_on_gpu"]
 
 #: How often a job is given to a worker that does not live to its end.
 TRIES = 2
-#: Jobs at a time on one GPU, at most, and the memory that one was seen to need there: 25 qubits, or a pool of clouds.
+#: Jobs at a time on one GPU, at most, and the memory that must be free for each: 25 qubits, or a pool of clouds.
 JOBS_PER_GPU, BYTES_PER_JOB = 4, 5 * 2**30
 #: Seconds after which ``stop`` is asked again.
 TICK = 0.2
@@ -49,7 +49,7 @@ class LocalEngine:
     With ``on_gpu``, jobs that suit a GPU run there, so many of them at a time, and all others on ``device``.
     """
 
-    def __init__(self, workers: int, device: Device = "cpu", on_gpu: int | None = None) -> None:
+    def __init__(self, workers: int, device: Device = "cpu", on_gpu: int = 0) -> None:
         self.workers = workers
         self.device = device
         self.on_gpu = on_gpu
@@ -87,7 +87,7 @@ class LocalEngine:
 
     def _all_workers(self, logs: Path, jobs: int) -> list[_Worker]:
         threads = max(1, cores() // self.workers)
-        counts: list[tuple[Device, int]] = [(self.device, min(self.workers, jobs)), ("cuda", self.on_gpu or 0)]
+        counts: list[tuple[Device, int]] = [(self.device, min(self.workers, jobs)), ("cuda", self.on_gpu)]
         devices = [device for device, count in counts for _ in range(count)]
         return [_Worker(logs / str(number), threads, device) for number, device in enumerate(devices)]
 

@@ -38,7 +38,7 @@ class RayEngine:
     RAY_ADDRESS; without any, a cluster of this machine alone is started, and ended with the grid.
     """
 
-    on_gpu = None
+    on_gpu = 0
 
     def __init__(self, address: str | None = None, workers: int | None = None, device: Device = "cpu") -> None:
         self.address = address or os.environ.get("RAY_ADDRESS") or "local"
