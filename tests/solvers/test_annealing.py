@@ -19,6 +19,7 @@ from qubolearn.qubo import all_states, energies, to_bqm
 from qubolearn.solvers import annealing, annealing_torch, lanes
 from qubolearn.solvers.annealing import SimulatedAnnealing, default_beta_range
 from qubolearn.solvers.dimod_adapter import neal
+from qubolearn.solvers.exhaustive import ExhaustiveSearch
 from qubolearn.solvers.harvest_numba import harvest
 from qubolearn.solvers.seeds import instance_seeds
 
@@ -51,6 +52,19 @@ def test_finds_the_lowest_states(n: int, kind: str) -> None:
     torch.testing.assert_close(solution.energies[:, 0], exact[:, 0])
     assert torch.isclose(solution.energies[:, 1], exact[:, 1]).double().mean() >= 0.95
     torch.testing.assert_close(energies(A, solution.states), solution.energies)
+
+
+def test_ends_where_states_are_tied() -> None:
+    """Max-cut of 57 edges on 32 nodes: roundings of tied energies once made two states improve on each other for ever."""
+    rng = np.random.default_rng(6)
+    edges = {(min(u, v), max(u, v)) for u, v in zip(*rng.integers(0, 32, (2, 64)).tolist(), strict=True) if u != v}
+    A = torch.zeros(1, 32, 32)
+    for a, b in edges:
+        A[0, a, b] = 2
+        A[0, a, a] -= 1
+        A[0, b, b] -= 1
+    in_child = ThreadPoolExecutor(1).submit(SimulatedAnnealing(seed=0), A, 1)  # a hang would be this thread's alone
+    assert in_child.result(timeout=60).energies.item() == ExhaustiveSearch()(A, 1).energies.item()
 
 
 @pytest.mark.parametrize(("n", "batch"), [(8, 300), (15, 25)])

@@ -17,6 +17,11 @@ from qubolearn.solvers.annealing_numba import compiled, mixed
 
 __all__ = ["harvest"]
 
+# Ties make accumulated energies differ by roundings, so that two states can each look better than the other. No loop
+# here may depend on energies alone: each has a number of rounds that it cannot pass.
+ROUNDS = 64  # restarts of the clamped descents; generic QUBOs take one to three
+DESCENT = 8  # flips of a descent, as a multiple of n; a descent from a read takes a small share of n
+
 
 @compiled
 def harvest(
@@ -115,7 +120,9 @@ def offer_clamped_descents(pool, S, bit_keys):
     n = S.shape[0]
     start, x, start_fields, fields = np.empty(n, np.int8), np.empty(n, np.int8), np.empty(n), np.empty(n)
     best = np.inf
-    while energies[0] < best:
+    for _ in range(ROUNDS):
+        if not energies[0] < best - 1e-13 * abs(best) and best < np.inf:
+            return
         copy(states[0], start)
         best, start_key = energies[0], keys[0]
         fields_of(S, start, start_fields)
@@ -129,12 +136,17 @@ def offer_clamped_descents(pool, S, bit_keys):
 
 @compiled
 def offer_neighbours(pool, S, bit_keys):
-    """Offer the neighbours of the lowest states until all but the last in the pool have been expanded."""
+    """Offer the neighbours of the lowest states until all but the last in the pool have been expanded.
+
+    Each state that is offered while the list is completed can set the search back to the front, hence the bound.
+    """
     states, energies, keys, expanded = pool
     n, last = S.shape[0], energies.size - 1
     x, fields = np.empty(n, np.int8), np.empty(n)
     rank = 0
-    while rank < last or (rank == 0 and not expanded[0]):
+    for _ in range(ROUNDS * (n + last + 1) * (last + 1)):
+        if rank >= last and (rank > 0 or expanded[0]):
+            return
         if expanded[rank]:
             rank += 1
             continue
@@ -151,16 +163,17 @@ def offer_neighbours(pool, S, bit_keys):
 def descend(S, x, fields, held, energy, key, bit_keys):
     """Steepest descent of x in place, never flipping the bit held; the energy and the key where it ends."""
     n = S.shape[0]
-    while True:
+    for _ in range(DESCENT * n + ROUNDS):
         lowest, best = -1e-13 * abs(energy), -1
         for i in range(n):
             change = (1 - 2 * x[i]) * fields[i]
             if change < lowest and i != held:
                 lowest, best = change, i
         if best < 0:
-            return energy, key
+            break
         energy += flip_bit(S, x, fields, best)
         key ^= bit_keys[best]
+    return energy, key
 
 
 @compiled
