@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("triton") else ["src/qubolearn/solvers/*_triton*.py"]
+collect_ignore_glob = [] if find_spec("triton") else ["src/qubolearn/kernels/*_triton*.py"]

@@ -15,8 +15,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from qubolearn.files import write_json
 from qubolearn.provenance import provenance
-from qubolearn.storage import write_json
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,7 +37,7 @@ PROTECTIONS = (
     Protection(
         "exact resume",
         "the optimiser's moments in the checkpoint",
-        "adam.py",
+        "training/fast/adam.py",
         '        self.first.copy_(state["first"])\n',
         "",
         "robustness/test_resume.py::test_stopped_at_any_step_the_bits_are_the_same",
@@ -45,7 +45,7 @@ PROTECTIONS = (
     Protection(
         "exact resume",
         "batches that depend on the step alone",
-        "steps.py",
+        "training/steps.py",
         'stream(self.config.seed, "order", epoch, device=self.device)',
         'torch.Generator().manual_seed(int(__import__("time").time_ns() % 2**31))',
         "robustness/test_resume.py::test_stopped_at_any_step_the_bits_are_the_same",
@@ -53,7 +53,7 @@ PROTECTIONS = (
     Protection(
         "files survive crashes",
         "writing beside the place and renaming",
-        "storage.py",
+        "files.py",
         'temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")',
         "temporary = path",
         "robustness/test_crashes.py::test_any_step_of_a_write_may_fail",
@@ -61,7 +61,7 @@ PROTECTIONS = (
     Protection(
         "files survive crashes",
         "the flush to the disk",
-        "storage.py",
+        "files.py",
         "            os.fsync(file.fileno())\n",
         "",
         "robustness/test_crashes.py::test_a_write_is_on_the_disk_before_it_takes_its_place",
@@ -77,15 +77,15 @@ PROTECTIONS = (
     Protection(
         "numbers",
         "the way back to before, on a GPU",
-        "captured.py",
+        "training/fast/captured.py",
         "        self._restore(before)\n        return super()",
         "        return super()",
-        "test_captured.py::test_a_step_along_nan_is_found_and_named",
+        "training/test_captured.py::test_a_step_along_nan_is_found_and_named",
     ),
     Protection(
         "numbers",
         "the look at loss and gradient",
-        "steps.py",
+        "training/steps.py",
         "    if not math.isfinite(gradient):\n",
         "    if False:\n",
         "robustness/test_numbers.py::test_a_finite_loss_with_a_gradient_that_is_not_stops_training",
@@ -93,7 +93,7 @@ PROTECTIONS = (
     Protection(
         "numbers",
         "the look at A before solving",
-        "qubo.py",
+        "qubo/algebra.py",
         "if can_be_read(A) and not math.isfinite(_sum(A.detach())) and",
         "if False and",
         "robustness/test_numbers.py::test_solvers_take_no_nan_and_return_true_energies",
@@ -101,7 +101,7 @@ PROTECTIONS = (
     Protection(
         "numbers",
         "the refusal to write weights that are not finite",
-        "storage.py",
+        "files.py",
         "        if finite and not bool(torch.isfinite(tensor).all()):\n            raise NonFiniteError",
         "        if False:\n            raise NonFiniteError",
         "robustness/test_numbers.py::test_weights_that_are_not_finite_never_replace_a_good_checkpoint",
@@ -109,7 +109,7 @@ PROTECTIONS = (
     Protection(
         "strangers' files",
         "reading no more than a zip member's header says",
-        "datasets/files.py",
+        "problems/data.py",
         "return member.read(entry.file_size)",
         "return member.read()",
         "robustness/test_strangers.py::test_zip_bombs_are_refused",
@@ -117,7 +117,7 @@ PROTECTIONS = (
     Protection(
         "strangers' files",
         "the refusal of bzip2 and LZMA members",
-        "datasets/files.py",
+        "problems/data.py",
         "if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):",
         "if False:",
         "robustness/test_strangers.py::test_methods_that_unpack_without_bound_are_refused",
@@ -125,7 +125,7 @@ PROTECTIONS = (
     Protection(
         "strangers' files",
         "the look at paths that climb",
-        "datasets/willow_archive.py",
+        "paper/datasets/willow_archive.py",
         'if path.is_absolute() or ".." in path.parts or ":" in member.filename:',
         "if False:",
         "robustness/test_strangers.py::test_paths_cannot_climb_out_of_archives",
@@ -141,7 +141,7 @@ PROTECTIONS = (
     Protection(
         "strangers' files",
         "the shapes that a checkpoint must have",
-        "storage.py",
+        "files.py",
         "if shapes != {name: list(tensor.shape) for name, tensor in like.items()}:",
         "if False:",
         "robustness/test_strangers.py::test_mutated_files_are_read_or_refused",
@@ -149,7 +149,7 @@ PROTECTIONS = (
     Protection(
         "the QPU costs money",
         "the budget",
-        "solvers/qpu.py",
+        "solvers/dwave/access.py",
         "            if wanted > left:\n",
         "            if False:\n",
         "robustness/qpu/test_budget.py::test_a_call_beyond_the_budget_is_not_sent",
@@ -157,7 +157,7 @@ PROTECTIONS = (
     Protection(
         "the QPU costs money",
         "cancelling at the deadline",
-        "solvers/qpu_call.py",
+        "solvers/dwave/call.py",
         "        job.cancel()\n",
         "        pass\n",
         "robustness/qpu/test_deadlines.py::test_a_slow_chip_meets_the_deadline_and_is_told_to_cancel",
@@ -165,7 +165,7 @@ PROTECTIONS = (
     Protection(
         "the QPU costs money",
         "counting a call of unknown outcome as paid",
-        "solvers/qpu_call.py",
+        "solvers/dwave/call.py",
         "    spent.append(qpu.MARGIN * estimate)",
         "    spent.append(0.0)",
         "robustness/qpu/test_submissions.py::test_a_submission_of_unknown_outcome_is_not_repeated_and_counts_as_paid",
@@ -200,23 +200,23 @@ PROTECTIONS = (
         "solvers/contract.py",
         "if bits.max(initial=0) > 1 or not (bits is given or np.array_equal(bits, given)):",
         "if False:",
-        "solvers/test_ranking.py::test_states_that_are_not_bits_are_refused",
+        "kernels/test_ranking.py::test_states_that_are_not_bits_are_refused",
     ),
     Protection(
         "the grid of reproduce",
         "workers that end with their parent",
-        "experiments/engines/worker.py",
+        "paper/grid/engines/worker.py",
         "    os._exit(1)\n",
         "    pass\n",
-        "experiments/test_engines.py::test_a_worker_ends_with_its_parent_even_within_a_job",
+        "paper/grid/test_engines.py::test_a_worker_ends_with_its_parent_even_within_a_job",
     ),
     Protection(
         "the grid of reproduce",
         "the second try of a job whose worker died",
-        "experiments/engines/local.py",
+        "paper/grid/engines/local.py",
         "TRIES = 2\n",
         "TRIES = 1\n",
-        "experiments/test_engines.py::test_workers_that_die_lose_no_job_and_take_no_other_with_them",
+        "paper/grid/test_engines.py::test_workers_that_die_lose_no_job_and_take_no_other_with_them",
     ),
 )
 

@@ -16,15 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from qubolearn.adam import Adam
-from qubolearn.captured import CapturedSteps
-from qubolearn.config import preset
 from qubolearn.problems import make_problem
 from qubolearn.qubo import energies, to_bqm
 from qubolearn.randomness import stream
 from qubolearn.solvers import ExhaustiveSearch, log_partition, make_solver
-from qubolearn.steps import Batches, Steps
-from qubolearn.training import new_network, one_thread, train
+from qubolearn.training.fast.adam import Adam
+from qubolearn.training.fast.captured import CapturedSteps
+from qubolearn.training.loop import new_network, one_thread, train
+from qubolearn.training.recipes import preset
+from qubolearn.training.steps import Batches, Steps
 
 __all__ = ["BENCHMARKS", "Record"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["QubolearnError", "missing_extra", "unknown_name"]
+__all__ = ["NonFiniteError", "QubolearnError", "missing_extra", "unknown_name"]
 
 
 class QubolearnError(ValueError):
@@ -19,6 +19,10 @@ class QubolearnError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message))
+
+
+class NonFiniteError(QubolearnError):
+    """NaN or an infinity where the mathematics needs a number."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> QubolearnError:

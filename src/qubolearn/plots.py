@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from qubolearn.runs import Run
+    from qubolearn.training.runs import Run
 
 __all__ = ["comparison", "couplings_over_training", "curves", "hamming_over_training", "pipeline", "save"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from qubolearn.files import write_json
 from qubolearn.provenance import provenance
-from qubolearn.runs import write_json
 
 sys.path.insert(0, str(Path(__file__).parent))  # strangers.py, nursery.py
 

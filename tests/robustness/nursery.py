@@ -14,10 +14,10 @@ from pathlib import Path
 
 import torch
 
-from qubolearn import training
-from qubolearn.config import preset
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.runs import Run
+from qubolearn.training import loop as training
+from qubolearn.training.recipes import preset
+from qubolearn.training.runs import Run
 
 PROBLEM = RandGraph(k=3)
 CONFIG = preset(

@@ -26,18 +26,18 @@ import numpy as np
 import torch
 from scipy.io import savemat
 
-from qubolearn.bqm_files import read_bqm
-from qubolearn.config import preset
-from qubolearn.datasets import modelnet, shapes2d, willow
-from qubolearn.datasets.off import read_off, sample_surface
-from qubolearn.datasets.willow_archive import unpack_archive
 from qubolearn.errors import QubolearnError
-from qubolearn.instances import read_inputs
+from qubolearn.paper.datasets import modelnet, shapes2d, willow
+from qubolearn.paper.datasets.off import read_off, sample_surface
+from qubolearn.paper.datasets.willow_archive import unpack_archive
 from qubolearn.problems import problem_names, problem_type
+from qubolearn.problems.files import read_inputs
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import from_coo, to_bqm, to_coo
-from qubolearn.runs import Run
-from qubolearn.training import train
+from qubolearn.qubo.files import read_bqm
+from qubolearn.training.loop import train
+from qubolearn.training.recipes import preset
+from qubolearn.training.runs import Run
 
 PROBLEM = RandGraph(k=2)
 CONFIG = preset(

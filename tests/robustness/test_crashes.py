@@ -20,13 +20,13 @@ import pytest
 import torch
 from nursery import CONFIG, PROBLEM, Nursery
 
-from qubolearn import training
-from qubolearn.adam import Adam
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
-from qubolearn.runs import LEFT_BEHIND, Run, write_atomic
-from qubolearn.storage import is_temporary, read_json
-from qubolearn.training import train
+from qubolearn.files import is_temporary, read_json, write_atomic
+from qubolearn.training import loop as training
+from qubolearn.training.fast.adam import Adam
+from qubolearn.training.loop import train
+from qubolearn.training.runs import LEFT_BEHIND, Run
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ from nursery import CONFIG, PROBLEM
 from quick_solvers import WEAK
 
 from qubolearn.benchmarks import threads
+from qubolearn.chips.topologies import topology
 from qubolearn.evaluation import evaluate
 from qubolearn.solvers import make_solver
-from qubolearn.topologies import topology
-from qubolearn.training import new_network, train
+from qubolearn.training.loop import new_network, train
 
 
 def qubos(batch: int, name: str) -> torch.Tensor:

@@ -12,20 +12,22 @@ import torch
 from nursery import CONFIG
 from quick_solvers import QUICK, WEAK
 
-from qubolearn import fused, objectives, training
-from qubolearn.adam import Adam
 from qubolearn.cli import main
-from qubolearn.errors import QubolearnError
-from qubolearn.faults import load_fault
+from qubolearn.errors import NonFiniteError, QubolearnError
+from qubolearn.files import read_tensors
+from qubolearn.losses import objectives
 from qubolearn.problems import Instances
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.qubo import NonFiniteError, energies
+from qubolearn.qubo import energies
 from qubolearn.randomness import derive_seed, stream
-from qubolearn.runs import Run
 from qubolearn.solvers import SOLVERS, make_solver
-from qubolearn.steps import batch_loss
-from qubolearn.storage import read_tensors
-from qubolearn.training import train
+from qubolearn.training import loop as training
+from qubolearn.training.fast import compiled as fused
+from qubolearn.training.fast.adam import Adam
+from qubolearn.training.faults import load_fault
+from qubolearn.training.loop import train
+from qubolearn.training.runs import Run
+from qubolearn.training.steps import batch_loss
 
 PROBLEM = RandGraph(k=3)
 PLAIN = replace(CONFIG, loss="pseudo", standardise=False)  # 40 steps of 20 instances, no solver that would look at A

@@ -15,9 +15,9 @@ import torch
 from nursery import CONFIG, PROBLEM
 from safetensors.torch import load_file
 
-from qubolearn.config import TrainConfig
-from qubolearn.runs import Run
-from qubolearn.training import train
+from qubolearn.training.loop import train
+from qubolearn.training.recipes import TrainConfig
+from qubolearn.training.runs import Run
 
 SHORT = replace(CONFIG, epochs=2)  # 8 steps
 CONFIGS = {

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from qubolearn.adam import Adam
-from qubolearn.runs import Run
-from qubolearn.training import train
+from qubolearn.training.fast.adam import Adam
+from qubolearn.training.loop import train
+from qubolearn.training.runs import Run
 
 LONG = "train randgraph --k 3 --topology dense --hidden 16 --epochs 100000 --instances 200 --batch-size 50 --out"
 HIDE_CURSOR, SHOW_CURSOR = b"\x1b[?25l", b"\x1b[?25h"

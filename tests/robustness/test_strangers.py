@@ -30,16 +30,16 @@ from safetensors.torch import save_file
 from scipy.io import savemat
 from strangers import CONFIG, PROBLEM, Kind
 
-from qubolearn.bqm_files import read_bqm
-from qubolearn.datasets import modelnet, shapes2d
-from qubolearn.datasets.files import load_npz
-from qubolearn.datasets.mat import read_matrix
-from qubolearn.datasets.willow_archive import unpack_archive
 from qubolearn.errors import QubolearnError
+from qubolearn.files import MAX_JSON
+from qubolearn.paper.datasets import modelnet, shapes2d
+from qubolearn.paper.datasets.mat import read_matrix
+from qubolearn.paper.datasets.willow_archive import unpack_archive
+from qubolearn.problems.data import load_npz
 from qubolearn.qubo import from_bqm
-from qubolearn.runs import MAX_WEIGHTS, Run
-from qubolearn.storage import MAX_JSON
-from qubolearn.training import train
+from qubolearn.qubo.files import read_bqm
+from qubolearn.training.loop import train
+from qubolearn.training.runs import MAX_WEIGHTS, Run
 
 KINDS = (
     *("coo", "bqm", "off", "run json", "metrics", "model", "checkpoint", "shape json", "willow json", "mat"),

@@ -17,14 +17,14 @@ from nursery import CONFIG, PROBLEM
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from qubolearn.adam import Adam
-from qubolearn.distributed import Peers, add_up
-from qubolearn.networks import QuboNetwork
+from qubolearn.networks.network import QuboNetwork
 from qubolearn.problems.contract import Instances
 from qubolearn.randomness import stream
-from qubolearn.runs import Run
-from qubolearn.steps import batch_loss
-from qubolearn.training import new_network, train
+from qubolearn.training.distributed import Peers, add_up
+from qubolearn.training.fast.adam import Adam
+from qubolearn.training.loop import new_network, train
+from qubolearn.training.runs import Run
+from qubolearn.training.steps import batch_loss
 
 TOGETHER = replace(CONFIG, epochs=3, instances=57, batch_size=19, loss="gap", solver="exhaustive")  # 9 steps, uneven
 DRAWING = replace(TOGETHER, loss="hinge", solver="annealing:reads=2,sweeps=2", topology="dense")

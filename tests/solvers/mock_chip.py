@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from qubolearn.chips.topologies import topology
 from qubolearn.qubo import all_states, energies
-from qubolearn.solvers.dwave import DWaveSolver
-from qubolearn.topologies import topology
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 SECRET = "DEV-0123456789abcdef0123456789abcdef01234567"
 

@@ -15,12 +15,13 @@ from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 from qubolearn.errors import QubolearnError
+from qubolearn.kernels import annealing_torch, lanes
+from qubolearn.kernels.harvest_numba import harvest
 from qubolearn.qubo import all_states, energies, to_bqm
-from qubolearn.solvers import annealing, annealing_torch, lanes
+from qubolearn.solvers import annealing
 from qubolearn.solvers.annealing import SimulatedAnnealing, default_beta_range
 from qubolearn.solvers.dimod_adapter import neal
 from qubolearn.solvers.exhaustive import ExhaustiveSearch
-from qubolearn.solvers.harvest_numba import harvest
 from qubolearn.solvers.seeds import instance_seeds
 
 
@@ -55,7 +56,7 @@ def test_finds_the_lowest_states(n: int, kind: str) -> None:
 
 
 def test_ends_where_states_are_tied() -> None:
-    """Max-cut of 57 edges on 32 nodes: roundings of tied energies once made two states improve on each other for ever."""
+    """Max-cut on 32 nodes: roundings of tied energies once made two states improve on each other for ever."""
     rng = np.random.default_rng(6)
     edges = {(min(u, v), max(u, v)) for u, v in zip(*rng.integers(0, 32, (2, 64)).tolist(), strict=True) if u != v}
     A = torch.zeros(1, 32, 32)

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mock_chip import Wrapped, exact, mock_sampler, qubos
 
-from qubolearn.embedding import Chip
+from qubolearn.chips.embedding import Chip
+from qubolearn.chips.packing import Packing, Ranges, pack, program, unpack
+from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import to_ising
 from qubolearn.solvers import make_solver
-from qubolearn.solvers.dwave import DWaveSolver
-from qubolearn.solvers.packing import Packing, Ranges, pack, program, unpack
-from qubolearn.solvers.qpu import QpuAccess
+from qubolearn.solvers.dwave.access import QpuAccess
+from qubolearn.solvers.dwave.solver import DWaveSolver
 from qubolearn.testing import check_solver
-from qubolearn.topologies import topology
 
 RANGES = Ranges((-4.0, 4.0), (-1.0, 1.0), (-2.0, 1.0), (-18.0, 15.0))
 

@@ -14,8 +14,8 @@ import pytest
 from mock_chip import SECRET, Wrapped, mock_sampler, qubos
 
 from qubolearn.errors import QubolearnError
-from qubolearn.solvers.dwave import DWaveSolver
-from qubolearn.solvers.qpu import QpuAccess
+from qubolearn.solvers.dwave.access import QpuAccess
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 
 def test_a_call_beyond_the_budget_is_refused_before_it_is_made() -> None:

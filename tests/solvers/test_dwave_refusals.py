@@ -12,9 +12,9 @@ import pytest
 from mock_chip import SECRET, qubos
 
 from qubolearn.errors import QubolearnError
-from qubolearn.solvers import qpu
-from qubolearn.solvers.dwave import DWaveSolver
-from qubolearn.solvers.qpu import QpuAccess
+from qubolearn.solvers.dwave import access as qpu
+from qubolearn.solvers.dwave.access import QpuAccess
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 
 @pytest.fixture

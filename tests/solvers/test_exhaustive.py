@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
+from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, parallel
+from qubolearn.kernels.exhaustive_torch import code_bits
 from qubolearn.qubo import energies, to_bqm
-from qubolearn.solvers import exhaustive_cpu, exhaustive_torch, parallel
 from qubolearn.solvers.exhaustive import ExhaustiveSearch
-from qubolearn.solvers.exhaustive_torch import code_bits
 
 SEARCHES = [exhaustive_cpu.lowest_codes, exhaustive_torch.lowest_codes]
 
@@ -251,7 +251,7 @@ def test_torch_bounds_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 INTERPRETED = """
 import torch
-from qubolearn.solvers.exhaustive_triton import SearchPlan, SumPlan
+from qubolearn.kernels.exhaustive_triton import SearchPlan, SumPlan
 from qubolearn.solvers.exhaustive_triton_check import instances, search_error, sum_error
 
 for n, plan in [(10, SearchPlan(3, 1, 1)), (11, SearchPlan(4, 2, 0)), (13, SearchPlan(4, 2, 2))]:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
+from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, parallel
 from qubolearn.qubo import all_states, energies
-from qubolearn.solvers import exhaustive_cpu, exhaustive_torch, parallel
 from qubolearn.solvers.partition import log_partition, pair_marginals
 
 METHODS = [exhaustive_cpu.log_partition_and_marginals, exhaustive_torch.log_partition_and_marginals]

@@ -4,10 +4,10 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
+from qubolearn.chips.chains import Embedding
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies, from_ising
 from qubolearn.solvers import quantum
-from qubolearn.solvers.chains import Embedding
 from qubolearn.solvers.exhaustive import ExhaustiveSearch
 from qubolearn.solvers.quantum import QuantumAnnealing
 

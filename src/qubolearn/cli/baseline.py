@@ -6,10 +6,10 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from qubolearn.baselines import BASELINES, evaluate_baseline
 from qubolearn.cli.options import add_problem, add_solver, problem_from
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.paper.baselines import BASELINES, evaluate_baseline
 from qubolearn.provenance import provenance
 from qubolearn.solvers import make_solver
 

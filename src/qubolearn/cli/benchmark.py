@@ -17,8 +17,8 @@ from typing import Any
 from qubolearn.benchmarks import BENCHMARKS, columns
 from qubolearn.cli.output import Output
 from qubolearn.cli.train import pick_device
+from qubolearn.files import write_json
 from qubolearn.provenance import provenance
-from qubolearn.runs import write_json
 
 EPILOG = """examples:
   qubolearn benchmark exact

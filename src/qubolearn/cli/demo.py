@@ -17,12 +17,13 @@ from qubolearn import plots
 from qubolearn.cli.output import Output, percent
 from qubolearn.cli.plot import draw
 from qubolearn.cli.train import pick_device, score, train_with_progress
-from qubolearn.config import preset
+from qubolearn.files import write_json
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.provenance import provenance
 from qubolearn.randomness import stream
-from qubolearn.runs import Run, write_json
 from qubolearn.solvers import ExhaustiveSearch
+from qubolearn.training.recipes import preset
+from qubolearn.training.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from qubolearn.chips.embedding import EmbedReport, embed_report
+from qubolearn.chips.topologies import FAMILIES, Topology, topology
 from qubolearn.cli.options import add_fields, chosen
 from qubolearn.cli.output import Output
-from qubolearn.embedding import EmbedReport, embed_report
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import problem_names, problem_type
-from qubolearn.runs import Run
-from qubolearn.topologies import FAMILIES, Topology, topology
+from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn embed randgraph --k 5 --topology pegasus        15 bits on 15 qubits, many per anneal

@@ -13,12 +13,12 @@ from qubolearn.cli.output import Output, metric_rows
 from qubolearn.cli.train import pick_device
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.evaluation import Evaluation, evaluate
+from qubolearn.paper.problems.rotation import Rotation
+from qubolearn.paper.staged import evaluate_stages
 from qubolearn.problems import Problem
-from qubolearn.problems.rotation import Rotation
 from qubolearn.provenance import provenance
-from qubolearn.runs import Run
 from qubolearn.solvers import make_solver
-from qubolearn.staged import evaluate_stages
+from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn evaluate runs/k4 --instances 5000 --seed 7

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.instances import read_inputs
+from qubolearn.files import write_atomic
+from qubolearn.problems.files import read_inputs
 from qubolearn.qubo import to_bqm, to_coo
-from qubolearn.runs import Run, write_atomic
+from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn export runs/k4 four.npz --format coo --out qubos

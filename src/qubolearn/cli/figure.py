@@ -20,10 +20,11 @@ from qubolearn.cli.evaluate import change_options
 from qubolearn.cli.options import SOLVER_HELP
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.experiments import figures, sampler_figures
-from qubolearn.experiments.figures import Drawn, Model
+from qubolearn.files import write_json
+from qubolearn.paper.grid import figures, sampler_figures
+from qubolearn.paper.grid.figures import Drawn, Model
 from qubolearn.provenance import provenance
-from qubolearn.runs import Run, write_json
+from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn figure failures runs/shapes --instances 1000

@@ -11,8 +11,8 @@ from rich.table import Column
 from rich.text import Text
 
 from qubolearn.cli.output import Output
-from qubolearn.experiments.jobs import Engine, Event, Job, Outcome, Started
-from qubolearn.experiments.pace import Pace, remaining
+from qubolearn.paper.grid.jobs import Engine, Event, Job, Outcome, Started
+from qubolearn.paper.grid.pace import Pace, remaining
 
 __all__ = ["GridProgress", "duration"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from qubolearn.cli.options import add_problem, problem_from
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.instances import write_instances
+from qubolearn.problems.files import write_instances
 from qubolearn.randomness import stream
 
 EPILOG = """examples:

@@ -13,10 +13,10 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from qubolearn.config import PROBLEM_OPTIONS
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import Problem, problem_names, problem_type
 from qubolearn.solvers import solver_names
+from qubolearn.training.recipes import PROBLEM_OPTIONS
 
 __all__ = ["add_fields", "add_problem", "add_solver", "chosen", "problem_from"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from qubolearn import plots
 from qubolearn.cli.output import Output
-from qubolearn.runs import Run
+from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn plot runs/k4

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.experiments.entries import SEEDS
-from qubolearn.report import write_report
+from qubolearn.paper.grid.entries import SEEDS
+from qubolearn.paper.report import write_report
 
 EPILOG = """examples:
   qubolearn report                                     results/ -> report.html

@@ -17,15 +17,15 @@ import torch
 from qubolearn.cli.grid_progress import GridProgress
 from qubolearn.cli.output import Output
 from qubolearn.cli.train import stop_on_signals
-from qubolearn.datasets.files import data_folder
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.experiments.engines import JOBS_PER_GPU, LocalEngine, RayEngine, cores, places_on_gpu
-from qubolearn.experiments.engines.worker import Device
-from qubolearn.experiments.entries import ENTRIES, SEEDS, Entry
-from qubolearn.experiments.jobs import Engine, Job, Outcome, Store, digest, run_jobs
-from qubolearn.experiments.summary import markdown
+from qubolearn.files import write_json
+from qubolearn.paper.grid.engines import JOBS_PER_GPU, LocalEngine, RayEngine, cores, places_on_gpu
+from qubolearn.paper.grid.engines.worker import Device
+from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
+from qubolearn.paper.grid.jobs import Engine, Job, Outcome, Store, digest, run_jobs
+from qubolearn.paper.grid.summary import markdown
+from qubolearn.problems.data import data_folder
 from qubolearn.provenance import provenance
-from qubolearn.runs import write_json
 
 EPILOG = """examples:
   qubolearn reproduce --list
@@ -190,7 +190,7 @@ def show(grid: Mapping[str, object], outcomes: Sequence[Outcome], output: Output
 
 def write_page(store: Store, quick: bool, seeds: int, output: Output) -> str:
     """The report of all results in the folder."""
-    from qubolearn.report import write_report
+    from qubolearn.paper.report import write_report
 
     page = store.folder / "report.html"
     write_report(store.folder, page, quick, seeds)

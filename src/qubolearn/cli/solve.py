@@ -16,9 +16,9 @@ import torch
 from qubolearn.cli.options import add_solver
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.instances import read_inputs, write_arrays
-from qubolearn.runs import Run
+from qubolearn.problems.files import read_inputs, write_arrays
 from qubolearn.solvers import make_solver
+from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn instances randgraph --k 4 --count 10 --out four.npz

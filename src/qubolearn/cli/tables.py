@@ -11,8 +11,8 @@ from pathlib import Path
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.report.tables import TABLES, fill
-from qubolearn.runs import write_atomic
+from qubolearn.files import write_atomic
+from qubolearn.paper.report.tables import TABLES, fill
 
 EPILOG = """examples:
   qubolearn tables README.md docs/results.md

@@ -18,14 +18,15 @@ import torch
 
 from qubolearn.cli.options import add_fields, add_problem, chosen, problem_from
 from qubolearn.cli.output import Output, metric_rows
-from qubolearn.config import PRESETS, TrainConfig, preset
-from qubolearn.distributed import ALONE, Peers, process_group
 from qubolearn.errors import QubolearnError, missing_extra
 from qubolearn.evaluation import Evaluation, evaluate
+from qubolearn.files import write_json
 from qubolearn.provenance import provenance
-from qubolearn.runs import Run, write_json
 from qubolearn.solvers import make_solver
-from qubolearn.training import Progress, new_network, train
+from qubolearn.training.distributed import ALONE, Peers, process_group
+from qubolearn.training.loop import Progress, new_network, train
+from qubolearn.training.recipes import PRESETS, TrainConfig, preset
+from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn train randgraph --k 4 --out runs/k4

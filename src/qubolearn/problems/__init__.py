@@ -17,9 +17,6 @@ __all__ = ["PROBLEMS", "Instances", "Problem", "Split", "make_problem", "problem
 
 PROBLEMS = {
     "randgraph": "qubolearn.problems.randgraph:RandGraph",
-    "willow": "qubolearn.problems.willow:Willow",
-    "pointset": "qubolearn.problems.pointset:PointSet",
-    "rotation": "qubolearn.problems.rotation:Rotation",
 }
 
 

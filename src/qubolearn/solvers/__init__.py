@@ -38,8 +38,8 @@ SOLVERS = {
     "tabu": "qubolearn.solvers.dimod_adapter:tabu",
     "path-integral": "qubolearn.solvers.dimod_adapter:path_integral",
     "dimod": "qubolearn.solvers.dimod_adapter:dimod_annealing",
-    "dwave": "qubolearn.solvers.dwave:DWaveSolver",
-    "dwave-mock": "qubolearn.solvers.dwave:DWaveSolver.mock",
+    "dwave": "qubolearn.solvers.dwave.solver:DWaveSolver",
+    "dwave-mock": "qubolearn.solvers.dwave.solver:DWaveSolver.mock",
 }
 
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
+from qubolearn.kernels.parallel import progress, run_tasks
 from qubolearn.qubo import check_qubo, energies
 from qubolearn.solvers.contract import Found, QuboSolver
-from qubolearn.solvers.parallel import progress, run_tasks
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
 
@@ -68,7 +68,7 @@ class SimulatedAnnealing(QuboSolver):
 
     def _read(self, S: Tensor, scale: Tensor) -> Tensor:
         """The final states of QUBOs in the form of :func:`_scaled`: int8 ``[batch, reads, n]``."""
-        from qubolearn.solvers.annealing_numba import anneal, thresholds
+        from qubolearn.kernels.annealing_numba import anneal, thresholds
 
         batch, n, _ = S.shape
         reads = np.zeros((batch, self.reads, n), np.int8)
@@ -86,7 +86,7 @@ class SimulatedAnnealing(QuboSolver):
         return torch.from_numpy(reads)
 
     def _read_in_torch(self, S: Tensor, scale: Tensor) -> Tensor:
-        from qubolearn.solvers.annealing_torch import anneal
+        from qubolearn.kernels.annealing_torch import anneal
 
         return anneal(S, self._schedules(S, scale), self.sweeps, instance_seeds(self.seed, len(S)), self.reads)
 
@@ -144,7 +144,7 @@ def _scaled(A: Tensor) -> tuple[Tensor, Tensor]:
 
 def _harvest(S: Tensor, reads: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The ``count`` lowest states ``[batch, count, n]`` in and around the reads, and the share of reads at the best."""
-    from qubolearn.solvers.harvest_numba import harvest
+    from qubolearn.kernels.harvest_numba import harvest
 
     batch, _, n = reads.shape
     states, success = np.zeros((batch, count, n), np.int8), np.zeros(batch)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
+from qubolearn.kernels.parallel import run_tasks
 from qubolearn.qubo import can_be_read, check_qubo, energies
-from qubolearn.solvers.parallel import run_tasks
 
 __all__ = ["Found", "QuboSolver", "Solution", "Solver", "best_distinct", "solve", "with_neighbours"]
 
@@ -109,7 +109,7 @@ def _ranked(A: Tensor, candidates: Tensor, count: int) -> tuple[Tensor, Tensor, 
 
     Not in torch: its own threads would wait for work on the cores that the kernels want next.
     """
-    from qubolearn.solvers.ranking_numba import rank
+    from qubolearn.kernels.ranking_numba import rank
 
     values = (A if A.dtype in (torch.float32, torch.float64) else A.float()).numpy()
     bits = _bits(candidates)

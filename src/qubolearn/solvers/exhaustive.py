@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
+from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, exhaustive_triton
+from qubolearn.kernels.exhaustive_torch import code_bits
 from qubolearn.qubo import can_be_read
-from qubolearn.solvers import exhaustive_cpu, exhaustive_torch, exhaustive_triton
 from qubolearn.solvers.contract import Found, QuboSolver
-from qubolearn.solvers.exhaustive_torch import code_bits
 
 __all__ = ["ExhaustiveSearch"]
 

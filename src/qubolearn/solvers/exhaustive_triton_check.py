@@ -1,4 +1,4 @@
-"""Check and measure the Triton kernels on a GPU: ``python -m qubolearn.solvers.exhaustive_triton``.
+"""Check and measure the Triton kernels on a GPU: ``python -m qubolearn.solvers.exhaustive_triton_check``.
 
 One failing configuration is reported and does not stop the others: time on such a machine is scarce.
 """
@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from qubolearn.kernels import exhaustive_torch, exhaustive_triton
+from qubolearn.kernels.exhaustive_torch import code_bits
+from qubolearn.kernels.exhaustive_triton import Scan, SearchPlan, SumPlan
 from qubolearn.qubo import energies
-from qubolearn.solvers import exhaustive_torch, exhaustive_triton
-from qubolearn.solvers.exhaustive_torch import code_bits
-from qubolearn.solvers.exhaustive_triton import Scan, SearchPlan, SumPlan
 
 SEARCH_PLANS = [
     SearchPlan(lane_bits, outer, inner, warps)
@@ -159,3 +159,7 @@ def measure_sum(plan: SumPlan) -> None:
             B = A.clone().requires_grad_()
             both = seconds(lambda B=B: log_partition(B).sum().backward())  # type: ignore[misc, no-untyped-call]
             print(f"log_partition n={n} batch={batch}: forward and backward {both * 1e3:.3f} ms", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
+from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, exhaustive_triton
 from qubolearn.qubo import can_be_read, check_qubo
-from qubolearn.solvers import exhaustive_cpu, exhaustive_torch, exhaustive_triton
 
 __all__ = ["log_partition", "log_partition_and_marginals", "pair_marginals"]
 

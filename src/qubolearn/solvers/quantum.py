@@ -10,12 +10,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from qubolearn.chips.chains import Embedding
+from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Programmed, scaled, with_control_errors
 from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.kernels.progress import Bar
 from qubolearn.qubo import check_qubo, energies, from_ising, to_ising
-from qubolearn.solvers.chains import Embedding
 from qubolearn.solvers.contract import Found, QuboSolver, with_neighbours
-from qubolearn.solvers.programming import EXTENDED_J_RANGE, J_RANGE, Programmed, scaled, with_control_errors
-from qubolearn.solvers.progress import Bar
 from qubolearn.solvers.schedules import SCHEDULES, pulses, steps_for
 from qubolearn.solvers.seeds import instance_seeds
 from qubolearn.solvers.state_vector import all_energies, final_probabilities

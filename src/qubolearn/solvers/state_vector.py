@@ -65,7 +65,7 @@ def _uniform_superposition(energies: Tensor) -> Tensor:
 
 
 def _apply_compiled(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
-    from qubolearn.solvers.state_vector_numba import evolve
+    from qubolearn.kernels.state_vector_numba import evolve
 
     re, im = state.numpy()
     theta, turns = (x.astype(np.float32) for x in pulses)

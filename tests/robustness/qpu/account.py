@@ -12,11 +12,11 @@ import torch
 from qpu_server import QpuServer
 from torch import Tensor
 
+from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies
-from qubolearn.solvers import qpu
-from qubolearn.solvers.dwave import DWaveSolver
-from qubolearn.topologies import topology
+from qubolearn.solvers.dwave import access as qpu
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 TOKEN = "DEV-0123456789abcdef0123456789abcdef01234567"
 FOREVER = None

@@ -22,8 +22,8 @@ from account import DEADLINE, TOKEN
 from qpu_server import QpuServer
 
 from qubolearn.errors import QubolearnError
-from qubolearn.solvers import qpu
-from qubolearn.solvers.dwave import DWaveSolver
+from qubolearn.solvers.dwave import access as qpu
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,7 +11,7 @@ from account import ESTIMATE, FOREVER, A, check_account, exact, refusal
 from qpu_http import Fault
 from qpu_server import QpuServer, decoded, encoded
 
-from qubolearn.solvers.dwave import DWaveSolver
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 
 def answer(**fields: Any) -> Callable[[Any], Any]:

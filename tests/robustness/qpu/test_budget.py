@@ -20,7 +20,7 @@ from qpu_http import Fault
 from qpu_server import QpuServer
 
 from qubolearn.errors import QubolearnError
-from qubolearn.solvers.dwave import DWaveSolver
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 
 def test_a_call_beyond_the_budget_is_not_sent(server: QpuServer, connect: Callable[..., DWaveSolver]) -> None:
@@ -84,8 +84,8 @@ def test_a_chip_that_is_slower_than_estimated_ends_the_batch(
 SCRIPT = """
 import os, sys, torch
 from qubolearn.errors import QubolearnError
-from qubolearn.solvers.dwave import DWaveSolver
-from qubolearn.topologies import topology
+from qubolearn.solvers.dwave.solver import DWaveSolver
+from qubolearn.chips.topologies import topology
 torch.set_num_threads(1)
 solver = DWaveSolver(endpoint=sys.argv[1], reads=20, deadline_seconds=30)
 A = torch.ones(1, 8, 8) * topology("chimera", 8).mask

@@ -10,7 +10,7 @@ from account import FOREVER, A, check_account, client_threads, refusal
 from qpu_http import Fault
 from qpu_server import QpuServer, chip
 
-from qubolearn.solvers.dwave import DWaveSolver
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 TIMING = chip("any")["properties"]["problem_timing_data"]
 WRONG_CHIPS = {

@@ -11,7 +11,7 @@ from account import DEADLINE, FOREVER, LATE, A, check_account, exact, in_time, q
 from qpu_http import Fault
 from qpu_server import QpuServer, chip
 
-from qubolearn.solvers.dwave import DWaveSolver
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 
 @pytest.mark.parametrize(("name", "n", "batch", "calls"), [("chimera", 8, 10, 3), ("dense", 5, 3, 1)])

@@ -11,8 +11,8 @@ from account import FOREVER, LATE, POLL_PAUSE, A, check_account, exact, in_time,
 from qpu_http import Fault
 from qpu_server import QpuServer
 
-from qubolearn.solvers import qpu
-from qubolearn.solvers.dwave import DWaveSolver
+from qubolearn.solvers.dwave import access as qpu
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 ASK_AGAIN = {
     "500": Fault(status=500),

@@ -10,7 +10,7 @@ from account import ESTIMATE, LATE, TOKEN, A, check_account, refusal, replaced
 from qpu_http import Fault
 from qpu_server import QpuServer
 
-from qubolearn.solvers.dwave import DWaveSolver
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 REFUSED = {
     "400": Fault(status=400, body=b'{"error_code": 400, "error_msg": "bad problem"}'),

@@ -16,7 +16,7 @@ from qpu_server import QpuServer
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
 from qubolearn.solvers import make_solver
-from qubolearn.solvers.dwave import DWaveSolver
+from qubolearn.solvers.dwave.solver import DWaveSolver
 
 ECHO = f'{{"error_code": 400, "error_msg": "wrong token: {TOKEN}"}}'.encode()
 

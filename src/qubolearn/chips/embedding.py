@@ -1,0 +1,336 @@
+"""Where the bits sit on a chip: as many disjoint copies of a QUBO's graph as one anneal holds.
+
+An embedding gives each bit a chain of qubits; a tile is one embedding of a graph, and tiles share no qubit. Patterns
+of :mod:`qubolearn.chips.topologies` are placed directly, with chains of one qubit. Any other graph is minor-embedded
+once, in the smallest corner of the family's chip that holds it, and this embedding is then copied over the chip.
+Copies are translations: chips are periodic. A copy that would use a broken qubit or coupler is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from qubolearn.chips.topologies import FAMILIES, Cell, Qubit, Topology, topology
+from qubolearn.errors import QubolearnError, missing_extra, unknown_name
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["Chip", "Coupler", "EmbedReport", "Tile", "Tiling", "embed_report", "find_tiles"]
+
+Coupler = tuple[int, int]
+Tile = tuple[tuple[int, ...], ...]  # bit -> its chain, as indices of qubits
+Spot = tuple[Cell, int]  # a cell and a slot in it: a qubit's place, such that a translation adds to the cell
+
+#: Above this many couplers only the polynomial clique embedding is tried: the heuristic takes minutes.
+MAX_HEURISTIC_COUPLERS = 500
+#: Up to here minorminer's clique embedding ends the process with std::bad_alloc (0.2.22: Chimera 3-4, Zephyr 5-8 bits).
+MAX_TINY_CLIQUE = 8
+#: How many seeds of minor embedding are tried; the shortest embedding is copied over the chip.
+ATTEMPTS = 4
+
+
+@dataclass(frozen=True)
+class Chip:
+    """The working graph of a chip; two chips are equal where their working graphs are."""
+
+    family: str
+    shape: tuple[int, ...]  # as D-Wave states it: [m, n, t] for Chimera, [m] for Pegasus, [m, t] for Zephyr
+    digest: str  # of qubits and couplers
+    graph: networkx.Graph = field(compare=False, repr=False)  # nodes are D-Wave's indices of qubits
+
+    @staticmethod
+    def ideal(family: str, size: int) -> Chip:
+        """A chip without defects, such as ``Chip.ideal("pegasus", 16)`` for Advantage."""
+        if family not in FAMILIES:
+            raise unknown_name("chip", family, FAMILIES)
+        if not 2 <= size <= 64:
+            raise QubolearnError(f"a {family} chip of size {size} asked for; want 2 ... 64")
+        shape = {"chimera": (size, size, 4), "pegasus": (size,), "zephyr": (size, 4)}[family]
+        graph = _ideal_graph(family, shape)
+        return Chip.of(family, shape, graph.nodes, graph.edges)
+
+    @staticmethod
+    def of(family: str, shape: Sequence[int], qubits: Iterable[int], couplers: Iterable[Coupler]) -> Chip:
+        """The chip with these working qubits and couplers."""
+        import networkx
+
+        if family not in FAMILIES or (family != "pegasus" and shape[-1] != 4):
+            raise QubolearnError(
+                f"chip {family} of shape {list(shape)} is unknown; want chimera, pegasus or zephyr, t=4"
+            )
+        nodes = sorted(qubits)
+        edges = sorted((min(edge), max(edge)) for edge in couplers)
+        graph = networkx.Graph()
+        graph.add_nodes_from(nodes)
+        graph.add_edges_from(edges)
+        digest = sha256(repr((family, tuple(shape), nodes, edges)).encode()).hexdigest()
+        return Chip(family, tuple(shape), digest, graph)
+
+    def __str__(self) -> str:
+        return f"{self.family} {self.family[0].upper()}{self.shape[0]} with {len(self.graph)} qubits"
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Disjoint embeddings of one graph on a chip."""
+
+    method: str  # "direct" (chains of one qubit) or "minor"
+    tiles: tuple[Tile, ...]
+
+
+def find_tiles(n: int, couplers: Iterable[Coupler], chip: Chip) -> Tiling:
+    """As many disjoint embeddings of the graph as we find; at least one, or an error. Cached by graph and chip."""
+    wanted = frozenset((min(pair), max(pair)) for pair in couplers)
+    if n > len(chip.graph):
+        raise _too_small(n, wanted, chip)
+    if not wanted:
+        return _single_qubits(n, chip)
+    for name in dict.fromkeys(["chimera", chip.family]):  # Chimera first: it needs the fewest couplers to be intact
+        if n <= FAMILIES[name].room and wanted <= set(topology(name, n).couplers):
+            # The whole pattern is placed, so that QUBOs with some zero couplers share one cached tiling.
+            tiling = _direct_tiles(name, n, chip)
+            if tiling.tiles:
+                return tiling
+    return _minor_tiles(n, wanted, chip)
+
+
+def _too_small(n: int, couplers: frozenset[Coupler], chip: Chip) -> QubolearnError:
+    return QubolearnError(
+        f"n={n} bits with {len(couplers)} couplers do not fit on the chip {chip}; "
+        "use a larger chip, fewer bits or a sparser topology"
+    )
+
+
+@dataclass(frozen=True)
+class EmbedReport:
+    """What a graph costs on a chip; for minor embeddings, averaged over as many seeds as stated."""
+
+    topology: str
+    logical_qubits: int
+    couplers: int
+    chip: str
+    size: int
+    method: str  # "direct" (one qubit per bit) or "minor"
+    seeds: int
+    physical_qubits: float
+    physical_qubits_best: int  # of the embedding that is copied over the chip
+    chain_mean: float
+    chain_max: float  # the longest chain, averaged over seeds
+    instances_per_anneal: int
+
+
+def embed_report(pattern: Topology, chip: str = "pegasus", size: int | None = None) -> EmbedReport:
+    """Logical and physical qubits, chain lengths and instances per anneal; by default on the largest chip built.
+
+    >>> report = embed_report(topology("chimera", 8), "pegasus", 16)
+    >>> report.physical_qubits, report.instances_per_anneal
+    (8.0, 675)
+    """
+    if chip not in FAMILIES:
+        raise unknown_name("chip", chip, FAMILIES)
+    ideal = _ideal_chip(chip, FAMILIES[chip].largest if size is None else size)
+    tiling = find_tiles(pattern.n, pattern.couplers, ideal)
+    lengths = [[len(chain) for chain in tiling.tiles[0]]]
+    if tiling.method == "minor":
+        couplers = frozenset(pattern.couplers)
+        found = [_minor_embedding(pattern.n, couplers, chip, ideal.shape[0], seed) for seed in _seeds(couplers)]
+        lengths = [[len(chain) for chain in chains] for chains in found if chains] or lengths
+    return EmbedReport(
+        topology=pattern.name,
+        logical_qubits=pattern.n,
+        couplers=len(pattern.couplers),
+        chip=chip,
+        size=ideal.shape[0],
+        method=tiling.method,
+        seeds=len(lengths),
+        physical_qubits=fmean(map(sum, lengths)),
+        physical_qubits_best=sum(map(len, tiling.tiles[0])),
+        chain_mean=fmean(map(fmean, lengths)),
+        chain_max=fmean(map(max, lengths)),
+        instances_per_anneal=len(tiling.tiles),
+    )
+
+
+@lru_cache(maxsize=8)
+def _ideal_chip(family: str, size: int) -> Chip:
+    return Chip.ideal(family, size)
+
+
+def _single_qubits(n: int, chip: Chip) -> Tiling:
+    qubits = list(chip.graph)
+    return Tiling("direct", tuple(tuple((q,) for q in qubits[i : i + n]) for i in range(0, len(qubits) - n + 1, n)))
+
+
+@lru_cache(maxsize=64)
+def _direct_tiles(name: str, n: int, chip: Chip) -> Tiling:
+    pattern = topology(name, n)
+    chains = [[_spot_on(chip.family, name, qubit)] for qubit in pattern.qubits or ()]
+    return Tiling("direct", _copies(chains, frozenset(pattern.couplers), chip))
+
+
+@lru_cache(maxsize=64)
+def _minor_tiles(n: int, couplers: frozenset[Coupler], chip: Chip) -> Tiling:
+    candidates = [_minor_embedding(n, couplers, chip.family, chip.shape[0], seed) for seed in _seeds(couplers)]
+    shortest = min((chains for chains in candidates if chains), key=lambda chains: sum(map(len, chains)), default=None)
+    tiles = _copies(shortest, couplers, chip) if shortest else ()
+    tiles = tiles or _on_the_whole_chip(n, couplers, chip)
+    if not tiles:
+        raise _too_small(n, couplers, chip)
+    return Tiling("minor", tiles)
+
+
+def _copies(chains: list[list[Spot]], couplers: frozenset[Coupler], chip: Chip) -> tuple[Tile, ...]:
+    """The translated and the mirrored embeddings that fit on the chip's working qubits, chosen disjoint."""
+    spots = _spots(chip)
+    cells = sorted({cell for cell, _ in spots})
+    mirrored = [[FAMILIES[chip.family].mirror(*spot) for spot in chain] for chain in chains]
+    found: dict[frozenset[int], Tile] = {}
+    for source in (chains, mirrored):
+        anchor = min(cell for chain in source for cell, _ in chain)
+        for target in cells:
+            shift = tuple(b - a for a, b in zip(anchor, target, strict=True))
+            tile = tuple(tuple(spots.get(_moved(spot, shift), -1) for spot in chain) for chain in source)
+            qubits = frozenset(q for chain in tile for q in chain)
+            if -1 not in qubits and qubits not in found and _is_embedding(tile, couplers, chip.graph):
+                found[qubits] = tile
+    return _disjoint(list(found.values()))
+
+
+def _moved(spot: Spot, shift: Cell) -> Spot:
+    cell, slot = spot
+    return tuple(a + b for a, b in zip(cell, shift, strict=True)), slot
+
+
+def _is_embedding(tile: Tile, couplers: frozenset[Coupler], graph: networkx.Graph) -> bool:
+    """Whether chains are connected and each coupler of the QUBO has one between its chains."""
+    bit_of = {qubit: bit for bit, chain in enumerate(tile) for qubit in chain}
+    near = {qubit: [other for other in graph.adj[qubit] if other in bit_of] for qubit in bit_of}
+    joined = {(bit, bit_of[other]) for qubit, bit in bit_of.items() for other in near[qubit]}
+    return couplers <= joined and all(len(chain) == 1 or _is_connected(chain, near) for chain in tile)
+
+
+def _is_connected(chain: tuple[int, ...], near: dict[int, list[int]]) -> bool:
+    reached, front = {chain[0]}, [chain[0]]
+    while front:
+        new = set(near[front.pop()]) & set(chain) - reached
+        reached |= new
+        front.extend(new)
+    return len(reached) == len(chain)
+
+
+def _disjoint(tiles: list[Tile]) -> tuple[Tile, ...]:
+    """Many disjoint tiles of these: always the one next that blocks the fewest others; ties in the given order."""
+    users: dict[int, set[int]] = {}
+    for index, tile in enumerate(tiles):
+        for chain in tile:
+            for qubit in chain:
+                users.setdefault(qubit, set()).add(index)
+    blocks = [set().union(*(users[q] for chain in tile for q in chain)) - {i} for i, tile in enumerate(tiles)]
+    left = set(range(len(tiles)))
+    chosen = []
+    while left:
+        index = min(left, key=lambda i: (len(blocks[i]), i))
+        chosen.append(index)
+        gone = blocks[index] | {index}
+        left -= gone
+        for blocked in gone:
+            for neighbour in blocks[blocked]:
+                blocks[neighbour] = blocks[neighbour] - gone if neighbour in left else blocks[neighbour]
+    return tuple(tiles[i] for i in sorted(chosen))
+
+
+def _spot_on(family: str, name: str, qubit: Qubit) -> Spot:
+    """The spot of a pattern's qubit on a chip: its own, or that of the same cell of a Chimera grid on the chip."""
+    cell, slot = FAMILIES[name].place(qubit)
+    if family == name:
+        return cell, slot
+    step = FAMILIES[family].chimera_step
+    return (*(step * axis for axis in cell), *([0] if family == "zephyr" else [])), slot
+
+
+@lru_cache(maxsize=16)
+def _spots(chip: Chip) -> dict[Spot, int]:
+    """Where each working qubit is; on Pegasus, only those that nice coordinates name."""
+    place = FAMILIES[chip.family].place
+    indices = _indices(chip.family, chip.shape)
+    return {place(qubit): index for qubit, index in indices.items() if index in chip.graph}
+
+
+def _indices(family: str, shape: tuple[int, ...]) -> dict[Qubit, int]:
+    """Coordinates -> D-Wave's index of every qubit of a chip without defects."""
+    import dwave.graphs as graphs
+
+    if family == "chimera":
+        chimera = graphs.chimera_graph(*shape, coordinates=True)
+        return {q: graphs.chimera_coordinates(*shape).chimera_to_linear(q) for q in chimera}
+    if family == "pegasus":
+        pegasus = graphs.pegasus_graph(*shape, nice_coordinates=True)
+        return {q: graphs.pegasus_coordinates(*shape).nice_to_linear(q) for q in pegasus}
+    zephyr = graphs.zephyr_graph(*shape, coordinates=True)
+    return {q: graphs.zephyr_coordinates(*shape).zephyr_to_linear(q) for q in zephyr}
+
+
+def _ideal_graph(family: str, shape: tuple[int, ...]) -> networkx.Graph:
+    import dwave.graphs as graphs
+
+    make = {"chimera": graphs.chimera_graph, "pegasus": graphs.pegasus_graph, "zephyr": graphs.zephyr_graph}[family]
+    return make(*shape)
+
+
+@lru_cache(maxsize=256)
+def _minor_embedding(
+    n: int, couplers: frozenset[Coupler], family: str, largest: int, seed: int
+) -> list[list[Spot]] | None:
+    """The shorter of the two embeddings that minorminer finds on the smallest chip of the family that has one.
+
+    That is the smallest chip which holds the complete graph of n bits; minorminer's heuristic, on the same chip, often
+    needs fewer qubits.
+    """
+    find_embedding, find_clique_embedding = _minorminer()
+    for size in range(2, largest + 1):
+        corner = FAMILIES[family].chip(size)
+        found: list[dict[int, Any]] = []
+        if n > MAX_TINY_CLIQUE:
+            found.append(find_clique_embedding(n, corner, use_cache=False, seed=seed))
+        if len(couplers) <= MAX_HEURISTIC_COUPLERS and (n <= MAX_TINY_CLIQUE or found[0]):
+            found.append(find_embedding(_graph(n, couplers), corner, random_seed=seed, timeout=60))
+        if any(found):
+            shortest = min(filter(None, found), key=lambda chains: sum(map(len, chains.values())))
+            return [[FAMILIES[family].place(qubit) for qubit in shortest[bit]] for bit in range(n)]
+    return None
+
+
+def _seeds(couplers: frozenset[Coupler]) -> range:
+    """One seed will do where only the clique embedding is tried: it hardly depends on it."""
+    return range(ATTEMPTS if len(couplers) <= MAX_HEURISTIC_COUPLERS else 1)
+
+
+def _on_the_whole_chip(n: int, couplers: frozenset[Coupler], chip: Chip) -> tuple[Tile, ...]:
+    """One embedding around the chip's defects, where no copy of the regular one fits."""
+    find_embedding, _ = _minorminer()
+    chains: dict[int, Any] = find_embedding(_graph(n, couplers), chip.graph, random_seed=0, tries=3, timeout=60)
+    return (tuple(tuple(chains[bit]) for bit in range(n)),) if chains else ()
+
+
+def _graph(n: int, couplers: frozenset[Coupler]) -> networkx.Graph:
+    import networkx
+
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from(sorted(couplers))
+    return graph
+
+
+def _minorminer() -> tuple[Any, Any]:
+    try:
+        from minorminer import find_embedding
+        from minorminer.busclique import find_clique_embedding
+    except ImportError:
+        raise missing_extra("minor embedding", "dwave") from None
+    return find_embedding, find_clique_embedding

@@ -1,0 +1,201 @@
+"""Many small QUBOs as one Ising problem on a chip, and the chip's reads as the bits of each QUBO again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from qubolearn.chips.embedding import Chip, Coupler, find_tiles
+from qubolearn.errors import QubolearnError
+
+__all__ = ["SCALINGS", "Packing", "Programmed", "Ranges", "pack", "program", "stated_range", "unpack"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: How h and J are brought into the chip's ranges; :class:`qubolearn.solvers.DWaveSolver` says which to take.
+SCALINGS = ("tile", "call", "none")
+
+
+class Ranges(NamedTuple):
+    """What a chip can be programmed with: (lowest, highest) h, J, J within chains, and sum of a qubit's J."""
+
+    h: tuple[float, float]
+    J: tuple[float, float]
+    chain: tuple[float, float]
+    qubit: tuple[float, float]
+
+    @staticmethod
+    def of(properties: Mapping[str, Any]) -> Ranges:
+        """From the properties of a D-Wave solver."""
+        J = _around_zero(properties, "j_range", (-1.0, 1.0))
+        return Ranges(
+            _around_zero(properties, "h_range", (-4.0, 4.0)),
+            J,
+            _around_zero(properties, "extended_j_range", J),
+            _around_zero(properties, "per_qubit_coupling_range", (-math.inf, math.inf)),
+        )
+
+
+def stated_range(properties: Mapping[str, Any], name: str, otherwise: tuple[float, float]) -> tuple[float, float]:
+    """(lowest, highest) as a chip states it, or what is usual where it states nothing."""
+    stated = properties.get(name, otherwise)
+    match stated:
+        case [int() | float() as low, int() | float() as high] if low < high:
+            return low, high
+    raise QubolearnError(f"this chip states {name}={str(stated)[:40]}; want [lowest, highest]. Take another chip")
+
+
+def _around_zero(properties: Mapping[str, Any], name: str, otherwise: tuple[float, float]) -> tuple[float, float]:
+    low, high = stated_range(properties, name, otherwise)
+    if not low < 0 < high:
+        raise QubolearnError(f"this chip states {name}={[low, high]}, which does not hold 0 inside. Take another chip")
+    return low, high
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The tiles of one graph on one chip as flat arrays; the first tiles' part of every array comes first.
+
+    A node is a bit of a tile: tile · n + bit.
+    """
+
+    n: int
+    tiles: int
+    method: str  # "direct" or "minor"
+    qubits: Ints  # [Q] D-Wave's index of each qubit, ordered by node
+    node: Ints  # [Q] the node that the qubit belongs to
+    ends: Ints  # [2, C] the qubits, as positions in ``qubits``, that each coupler joins
+    coupler_tile: Ints  # [C]
+    pair: Ints  # [2, C] the bits that these belong to; equal within a chain
+    share: Floats  # [C] the part of J_ij that this coupler carries: 1 / couplers between the two chains
+
+    def first(self, tiles: int) -> Packing:
+        """The packing of the first tiles only."""
+        q = int(np.searchsorted(self.node, tiles * self.n))
+        c = int(np.searchsorted(self.coupler_tile, tiles))
+        return Packing(
+            self.n,
+            tiles,
+            self.method,
+            self.qubits[:q],
+            self.node[:q],
+            self.ends[:, :c],
+            self.coupler_tile[:c],
+            self.pair[:, :c],
+            self.share[:c],
+        )
+
+
+@lru_cache(maxsize=64)
+def pack(n: int, couplers: frozenset[Coupler], chip: Chip) -> Packing:
+    """As many copies of the graph as fit on the chip's working qubits. Cached by graph and chip."""
+    tiling = find_tiles(n, couplers, chip)
+    qubits: list[int] = []
+    nodes, ends, tiles_of, pairs, shares = [], [], [], [], []
+    for index, tile in enumerate(tiling.tiles):
+        bit_of = {qubit: bit for bit, chain in enumerate(tile) for qubit in chain}
+        position = {qubit: len(qubits) + k for k, qubit in enumerate(bit_of)}
+        qubits += list(bit_of)
+        nodes += [index * n + bit for bit in bit_of.values()]
+        joining: dict[Coupler, list[Coupler]] = {}
+        for q, i in bit_of.items():
+            for r in chip.graph.adj[q]:
+                j = bit_of.get(r, -1)
+                if (i, j) in couplers or (i == j and position[q] < position[r]):
+                    joining.setdefault((i, j), []).append((position[q], position[r]))
+        for pair, found in joining.items():
+            ends += found
+            tiles_of += [index] * len(found)
+            pairs += [pair] * len(found)
+            shares += [1 / len(found)] * len(found)
+    return Packing(
+        n,
+        len(tiling.tiles),
+        tiling.method,
+        np.array(qubits, dtype=np.int64),
+        np.array(nodes, dtype=np.int64),
+        np.array(ends, dtype=np.int64).reshape(-1, 2).T,
+        np.array(tiles_of, dtype=np.int64),
+        np.array(pairs, dtype=np.int64).reshape(-1, 2).T,
+        np.array(shares, dtype=np.float64),
+    )
+
+
+class Programmed(NamedTuple):
+    """What the chip is told."""
+
+    h: Floats  # [Q]
+    J: Floats  # [C]
+    scale: Floats  # [tiles] what each QUBO's h and J were multiplied with
+
+
+def program(packing: Packing, J: Floats, h: Floats, ranges: Ranges, chain_strength: float, scaling: str) -> Programmed:
+    """Physical h and J of the Ising models J ``[tiles, n, n]`` (upper triangular), h ``[tiles, n]``, one per tile.
+
+    h_i is shared evenly by the qubits of a chain and J_ij by the couplers between two chains. Couplers within a
+    chain are -chain_strength · rms(J) · √(mean degree), D-Wave's "uniform torque compensation", for each tile.
+    """
+    length = np.bincount(packing.node, minlength=h.size)
+    physical_h = (h.reshape(-1) / length)[packing.node]
+    within = packing.pair[0] == packing.pair[1]
+    logical_J = J[packing.coupler_tile, packing.pair[0], packing.pair[1]]
+    strength = _chain_strength(J, h, chain_strength)
+    physical_J = np.where(within, -strength[packing.coupler_tile], logical_J * packing.share)
+    used = _used_range(packing, physical_h, physical_J, within, ranges)
+    if scaling == "none" and (used > 1).any():
+        worst = int(used.argmax())
+        raise QubolearnError(
+            f"QUBO {worst} of the call needs {used[worst]:.3g} times the chip's range of h {list(ranges.h)} and "
+            f"J {list(ranges.J)}; scale A down or take scaling='tile'"
+        )
+    used = {"tile": used, "call": np.full_like(used, used.max()), "none": np.ones_like(used)}[scaling]
+    scale = 1 / np.where(used > 0, used, 1.0)
+    scaled_h = physical_h * scale[packing.node // packing.n]
+    scaled_J = physical_J * scale[packing.coupler_tile]
+    # Rounding may leave the last bit outside, which a chip refuses.
+    clipped_J = np.where(within, np.clip(scaled_J, *ranges.chain), np.clip(scaled_J, *ranges.J))
+    return Programmed(np.clip(scaled_h, *ranges.h), clipped_J, scale)
+
+
+def _chain_strength(J: Floats, h: Floats, chain_strength: float) -> Floats:
+    count = (J != 0).sum((1, 2))
+    rms = np.sqrt((J**2).sum((1, 2)) / np.maximum(count, 1))
+    strength = chain_strength * rms * np.sqrt(2 * count / h.shape[1])
+    # Without any coupling there is no torque; the largest bias then sets the scale.
+    return np.asarray(np.where(strength > 0, strength, np.abs(h).max(1)))
+
+
+def _used_range(packing: Packing, h: Floats, J: Floats, within: npt.NDArray[np.bool_], ranges: Ranges) -> Floats:
+    """``[tiles]``: the largest part of any range that the tile needs; above 1 it does not fit."""
+    first, second = (np.bincount(end, J, minlength=len(packing.qubits)) for end in packing.ends)
+    total: Floats = (first + second).astype(np.float64)
+    used = np.zeros(packing.tiles)
+    np.maximum.at(used, packing.node // packing.n, np.maximum(_part(h, ranges.h), _part(total, ranges.qubit)))
+    np.maximum.at(used, packing.coupler_tile, np.where(within, _part(J, ranges.chain), _part(J, ranges.J)))
+    return used
+
+
+def _part(values: Floats, limits: tuple[float, float]) -> Floats:
+    low, high = limits
+    return np.maximum(values / low, values / high)
+
+
+def unpack(packing: Packing, spins: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], Floats]:
+    """Spins ``[reads, Q]`` -> bits ``[tiles, reads, n]`` by majority, and the share of broken chains ``[tiles]``.
+
+    A tie goes to the chain's first qubit.
+    """
+    reads = len(spins)
+    starts = np.flatnonzero(np.diff(packing.node, prepend=-1))
+    length = np.diff(starts, append=len(packing.node))
+    votes = np.add.reduceat(spins, starts, axis=1, dtype=np.int64)  # [reads, tiles * n]
+    bits = (2 * votes + spins[:, starts] > 0).astype(np.int8)
+    broken = (np.abs(votes) < length).mean(0).reshape(packing.tiles, packing.n).mean(1)
+    return bits.reshape(reads, packing.tiles, packing.n).swapaxes(0, 1), broken

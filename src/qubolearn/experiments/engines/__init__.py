@@ -1,8 +1,0 @@
-"""Where a grid of jobs runs: in processes of this machine, or on a Ray cluster. Results depend on the device alone."""
-
-from __future__ import annotations
-
-from qubolearn.experiments.engines.local import JOBS_PER_GPU, LocalEngine, cores, places_on_gpu
-from qubolearn.experiments.engines.ray import RayEngine
-
-__all__ = ["JOBS_PER_GPU", "LocalEngine", "RayEngine", "cores", "places_on_gpu"]

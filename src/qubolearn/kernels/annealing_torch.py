@@ -1,0 +1,67 @@
+"""Simulated annealing in torch: simple, on any device. On an NVIDIA GPU it hands over to the Triton kernel.
+
+Reads are independent, so are their random numbers: every read carries its own 32-bit xorshift generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+__all__ = ["anneal", "generators"]
+
+#: The largest n of the Triton kernel, which keeps a read in one 64-bit word.
+TRITON_BITS = 62
+
+
+def anneal(S: Tensor, schedules: Tensor, sweeps: int, seeds: npt.NDArray[np.uint32], reads: int) -> Tensor:
+    """The final states of all reads of S ``[batch, n, n]``: int8 ``[batch, reads, n]``.
+
+    S is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. ``schedules [batch, 2]`` holds the first β and
+    its growth from sweep to sweep.
+    """
+    state = generators(seeds, reads).to(S.device)
+    kernel: Callable[[Tensor, Tensor, int, Tensor], Tensor] = _anneal
+    if S.is_cuda and S.shape[-1] <= TRITON_BITS and find_spec("triton") is not None:
+        from qubolearn.kernels.annealing_triton import anneal as kernel
+    return kernel(S.to(torch.float32), schedules.to(S.device), sweeps, state)
+
+
+def _anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor) -> Tensor:
+    n = S.shape[-1]
+    linear = S.diagonal(dim1=1, dim2=2)
+    couplings = S - torch.diag_embed(linear)
+    x = S.new_zeros(*state.shape, n)  # [batch, reads, n]
+    for i in range(n):
+        state = _next(state)
+        x[:, :, i] = state >> 31
+    beta, growth = schedules[:, :1].clone(), schedules[:, 1:]
+    for _ in range(sweeps):
+        for i in range(n):
+            state = _next(state)
+            field = linear[:, i, None] + (x * couplings[:, None, i]).sum(-1)
+            cost = (1 - 2 * x[:, :, i]) * field
+            accepted = beta.to(cost.dtype) * cost < -torch.log((state + 0.5) / 2**32)
+            x[:, :, i] = torch.where(accepted, 1 - x[:, :, i], x[:, :, i])
+        beta = beta * growth
+    return x.to(torch.int8)
+
+
+def _next(state: Tensor) -> Tensor:
+    """xorshift32 in int64, which has room for the bits that a shift pushes out."""
+    state = state ^ (state << 13 & 0xFFFFFFFF)
+    state = state ^ (state >> 17)
+    return state ^ (state << 5 & 0xFFFFFFFF)
+
+
+def generators(seeds: npt.NDArray[np.uint32], reads: int) -> Tensor:
+    """int64 ``[batch, reads]``, each in 1 ... 2**32 - 1: a first state for every read's generator."""
+    z = torch.from_numpy(seeds.astype(np.int64))[:, None] * 0x1E3779B9 + torch.arange(1, reads + 1)
+    for _ in range(2):  # two rounds of multiplying and folding, modulo 2**32, leave no bit unmixed
+        z = (z ^ (z >> 16)) * 0x45D9F3B & 0xFFFFFFFF
+    return (z ^ (z >> 16)).clamp(min=1)

@@ -1,0 +1,214 @@
+"""From the reads of an annealer to the lowest distinct states: reads, their descents and their neighbours, compiled.
+
+Without ties the k-th lowest state is a local minimum or a neighbour of one of the k-1 lower ones: it has a neighbour
+that is lower, or none. So the reads and their descents offer local minima, and the neighbours of the lowest states
+found complete the list. Local minima that no read met are sought by flipping each bit of the best state and
+descending with that bit held: the second-best state differs from the best in some bit.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from qubolearn.kernels.annealing_numba import compiled, mixed
+
+__all__ = ["harvest"]
+
+# Ties make accumulated energies differ by roundings, so that two states can each look better than the other. No loop
+# here may depend on energies alone: each has a number of rounds that it cannot pass.
+ROUNDS = 64  # restarts of the clamped descents; generic QUBOs take one to three
+DESCENT = 8  # flips of a descent, as a multiple of n; a descent from a read takes a small share of n
+
+
+@compiled
+def harvest(
+    S: npt.NDArray[np.float64],
+    reads: npt.NDArray[np.int8],
+    states: npt.NDArray[np.int8],
+    success: npt.NDArray[np.float64],
+) -> None:
+    """Fill states ``[batch, count, n]``, lowest first, and success ``[batch]`` from reads ``[batch, r, n]``.
+
+    S ``[batch, n, n]`` is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. success is the share of
+    reads that reached the lowest energy of all reads.
+    """
+    batch, count, n = states.shape
+    bit_keys = keys_of_bits(n)
+    for instance in range(batch):
+        pool = (states[instance], np.zeros(count) + np.inf, np.zeros(count, np.uint64), np.zeros(count, np.bool_))
+        success[instance] = offer_reads(pool, S[instance], reads[instance], bit_keys)
+        offer_clamped_descents(pool, S[instance], bit_keys)
+        offer_neighbours(pool, S[instance], bit_keys)
+
+
+@compiled
+def keys_of_bits(n):
+    """A state's key is the exclusive or of its bits' keys: the state itself up to 64 bits, a hash of it beyond."""
+    keys = np.empty(n, np.uint64)
+    for i in range(n):
+        keys[i] = np.uint64(1) << np.uint64(i) if n <= 64 else mixed(np.uint64(i))
+    return keys
+
+
+@compiled
+def offer(pool, x, flipped, energy, key):
+    """Put x, with one bit flipped where flipped >= 0, into the pool if it is low enough and not there yet."""
+    states, energies, keys, expanded = pool
+    last = energies.size - 1
+    if energy >= energies[last]:
+        return
+    for rank in range(last + 1):
+        if keys[rank] == key and energies[rank] < np.inf:
+            return
+    rank = last
+    while rank > 0 and energies[rank - 1] > energy:
+        copy(states[rank - 1], states[rank])
+        energies[rank], keys[rank], expanded[rank] = energies[rank - 1], keys[rank - 1], expanded[rank - 1]
+        rank -= 1
+    copy(x, states[rank])
+    if flipped >= 0:
+        states[rank, flipped] = 1 - x[flipped]
+    energies[rank], keys[rank], expanded[rank] = energy, key, False
+
+
+@compiled
+def copy(source, target):
+    """target[:] = source, which takes numba ten times as long to compile."""
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@compiled
+def offer_reads(pool, S, reads, bit_keys):
+    """Offer each distinct read and its descent; the share of reads at their lowest energy."""
+    n = S.shape[0]
+    slots = 1
+    while slots < 2 * reads.shape[0]:
+        slots *= 2
+    seen, occupied, read_energies = np.zeros(slots, np.uint64), np.zeros(slots, np.int64), np.zeros(slots)
+    lowest, scale = np.inf, np.abs(S).sum()
+    x, fields = np.empty(n, np.int8), np.empty(n)
+    for read in range(reads.shape[0]):
+        key = key_of(reads[read], bit_keys)
+        slot = np.int64(mixed(key) & np.uint64(slots - 1))
+        while occupied[slot] > 0 and seen[slot] != key:
+            slot = (slot + 1) % slots
+        occupied[slot] += 1
+        if occupied[slot] == 1:
+            seen[slot] = key
+            copy(reads[read], x)
+            energy = fields_of(S, x, fields)
+            read_energies[slot] = energy
+            lowest = min(lowest, energy)
+            offer(pool, x, -1, energy, key)
+            energy, key = descend(S, x, fields, -1, energy, key, bit_keys)
+            offer(pool, x, -1, energy, key)
+    at_lowest = 0
+    for i in range(slots):
+        if read_energies[i] <= lowest + 1e-12 * scale:
+            at_lowest += occupied[i]
+    return at_lowest / reads.shape[0]
+
+
+@compiled
+def offer_clamped_descents(pool, S, bit_keys):
+    """From the best state flip each bit in turn and descend with it held, as long as that improves the best."""
+    states, energies, keys, _ = pool
+    n = S.shape[0]
+    start, x, start_fields, fields = np.empty(n, np.int8), np.empty(n, np.int8), np.empty(n), np.empty(n)
+    best = np.inf
+    for _ in range(ROUNDS):
+        if not energies[0] < best - 1e-13 * abs(best) and best < np.inf:
+            return
+        copy(states[0], start)
+        best, start_key = energies[0], keys[0]
+        fields_of(S, start, start_fields)
+        for i in range(n):
+            copy(start, x)
+            copy(start_fields, fields)
+            energy = best + flip_bit(S, x, fields, i)
+            energy, key = descend(S, x, fields, i, energy, start_key ^ bit_keys[i], bit_keys)
+            offer(pool, x, -1, energy, key)
+
+
+@compiled
+def offer_neighbours(pool, S, bit_keys):
+    """Offer the neighbours of the lowest states until all but the last in the pool have been expanded.
+
+    Each state that is offered while the list is completed can set the search back to the front, hence the bound.
+    """
+    states, energies, keys, expanded = pool
+    n, last = S.shape[0], energies.size - 1
+    x, fields = np.empty(n, np.int8), np.empty(n)
+    rank = 0
+    for _ in range(ROUNDS * (n + last + 1) * (last + 1)):
+        if rank >= last and (rank > 0 or expanded[0]):
+            return
+        if expanded[rank]:
+            rank += 1
+            continue
+        expanded[rank] = True
+        copy(states[rank], x)
+        fields_of(S, x, fields)
+        energy, key = energies[rank], keys[rank]
+        for i in range(n):
+            offer(pool, x, i, energy + (1 - 2 * x[i]) * fields[i], key ^ bit_keys[i])
+        rank = 0
+
+
+@compiled
+def descend(S, x, fields, held, energy, key, bit_keys):
+    """Steepest descent of x in place, never flipping the bit held; the energy and the key where it ends."""
+    n = S.shape[0]
+    for _ in range(DESCENT * n + ROUNDS):
+        lowest, best = -1e-13 * abs(energy), -1
+        for i in range(n):
+            change = (1 - 2 * x[i]) * fields[i]
+            if change < lowest and i != held:
+                lowest, best = change, i
+        if best < 0:
+            break
+        energy += flip_bit(S, x, fields, best)
+        key ^= bit_keys[best]
+    return energy, key
+
+
+@compiled
+def flip_bit(S, x, fields, i):
+    """Flip bit i of x and update the fields of the others; the change of energy."""
+    step = 1 - 2 * x[i]
+    change = step * fields[i]
+    own = fields[i]
+    for j in range(x.size):
+        fields[j] += step * S[i, j]
+    fields[i] = own
+    x[i] += step
+    return change
+
+
+@compiled
+def fields_of(S, x, fields):
+    """fields[i] = A_ii + Σ_{j ≠ i} S_ij x_j for x ``[n]``; the energy of x."""
+    n = x.size
+    for i in range(n):
+        fields[i] = S[i, i] * (1 - x[i])
+    for j in range(n):
+        if x[j]:
+            for i in range(n):
+                fields[i] += S[j, i]
+    energy = 0.0
+    for i in range(n):
+        energy += x[i] * 0.5 * (S[i, i] + fields[i])
+    return energy
+
+
+@compiled
+def key_of(x, bit_keys):
+    """The key of x."""
+    key = np.uint64(0)
+    for i in range(x.size):
+        key ^= np.uint64(x[i]) * bit_keys[i]
+    return key

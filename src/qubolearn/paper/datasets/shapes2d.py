@@ -1,0 +1,138 @@
+"""The 2D Shape Structure dataset (Carlier et al., 2016): 1256 closed outlines of 70 classes.
+
+Read from the compact ``shapes2d_outlines.npz``, from the original ``ShapesJSON.zip``, or from a folder of the
+original ``NAME.json`` files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qubolearn.errors import QubolearnError
+from qubolearn.problems.data import (
+    ZIP_ERRORS,
+    data_folder,
+    data_root,
+    download_file,
+    load_npz,
+    open_zip,
+    read_member,
+)
+
+__all__ = ["Outlines", "download", "load_outlines", "read_compact", "read_original"]
+
+URL = "https://2dshapesstructure.github.io/data/ShapesJSON.zip"
+REMEDY = 'fetch it: python -c "from qubolearn.paper.datasets.shapes2d import download; download()"'
+COMPACT, ARCHIVE = "shapes2d_outlines.npz", "ShapesJSON.zip"
+MAX_ARCHIVE = 50 * 2**20  # bytes; the archive has 1.8 MB
+MAX_JSON = 2**20  # bytes of one shape; they have about 10 kB
+MAX_COORDINATE = 1e6  # areas stay finite in float32
+#: Three shapes whose file names do not say their class.
+NAMED_OTHERWISE = {"image3a": "artificial", "image3b": "artificial", "image4": "artificial"}
+
+
+@dataclass(frozen=True)
+class Outlines:
+    """Closed polygons, clockwise where the y axis points up, without repeated points."""
+
+    points: tuple[np.ndarray[Any, Any], ...]  # [m_i, 2] float32 each
+    names: tuple[str, ...]
+    classes: tuple[str, ...]  # "unlabelled" where the dataset names no class
+
+
+def load_outlines() -> Outlines:
+    """The dataset below ``$QUBOLEARN_DATA/shapes2d``, in whichever form lies there."""
+    return _load(data_folder("shapes2d", REMEDY))
+
+
+@lru_cache(maxsize=2)
+def _load(folder: Path) -> Outlines:
+    if (folder / COMPACT).exists():
+        return read_compact(folder / COMPACT)
+    return read_original(folder / ARCHIVE if (folder / ARCHIVE).exists() else folder)
+
+
+def download(url: str = URL) -> Path:
+    """Fetch the original archive into ``$QUBOLEARN_DATA/shapes2d`` and check that all its shapes can be read.
+
+    Its checksum is not pinned, since the authors publish none; what counts is that :func:`read_original` accepts it.
+    """
+    target = download_file(url, data_root() / "shapes2d" / ARCHIVE, MAX_ARCHIVE)
+    try:
+        read_original(target)
+    except QubolearnError:
+        target.unlink()
+        raise
+    return target
+
+
+def read_compact(path: Path) -> Outlines:
+    """The compact form: all outlines in one array, cut at ``offsets``."""
+    wanted = {"points": ("f", 2), "offsets": ("iu", 1), "names": ("U", 1), "classes": ("U", 1)}
+    points, offsets, names, classes = load_npz(path, wanted).values()
+    cuts = offsets.astype(np.int64)
+    right = len(cuts) == len(names) + 1 == len(classes) + 1 and points.shape[1] == 2
+    if not (right and cuts[0] == 0 and cuts[-1] == len(points) and (np.diff(cuts) >= 3).all()):
+        raise QubolearnError(f"{path}: offsets do not cut points into {len(names)} outlines of at least 3 points")
+    outlines = np.split(points.astype(np.float32), cuts[1:-1])
+    return Outlines(tuple(outlines), tuple(names.tolist()), tuple(classes.tolist()))
+
+
+def read_original(path: Path) -> Outlines:
+    """The original files: ``ShapesJSON.zip`` or a folder with ``NAME.json``, in order of their names."""
+    shapes = {name: _outline(text, f"{path}: {name}.json") for name, text in _json_files(path)}
+    if not shapes:
+        raise QubolearnError(f"no shapes in {path}; want {COMPACT}, {ARCHIVE} or NAME.json files, or {REMEDY}")
+    names = sorted(shapes)
+    return Outlines(tuple(shapes[name] for name in names), tuple(names), tuple(map(_class_of, names)))
+
+
+def _json_files(path: Path) -> Iterator[tuple[str, bytes]]:
+    if path.is_dir():
+        for file in path.glob("*.json"):
+            if file.stat().st_size > MAX_JSON:
+                raise QubolearnError(f"{file} has {file.stat().st_size} bytes (limit {MAX_JSON}); is it a shape?")
+            yield file.stem, file.read_bytes()
+        return
+    try:
+        with open_zip(path) as archive:
+            for entry in archive.infolist():
+                member = Path(entry.filename)
+                if member.suffix != ".json" or member.name.startswith("."):
+                    continue
+                if entry.file_size > MAX_JSON:
+                    raise QubolearnError(f"{path}: {member.name} has {entry.file_size} bytes (limit {MAX_JSON})")
+                yield member.stem, read_member(archive, entry)
+    except ZIP_ERRORS as error:
+        raise QubolearnError(f"cannot read {path} as a zip archive: {error}") from error
+
+
+def _outline(text: bytes, what: str) -> np.ndarray[Any, Any]:
+    """``{"points": [{"x": ..., "y": ...}, ...], ...}`` -> ``[m, 2]``; triangulations are left unread."""
+    try:
+        points = np.array([[float(point["x"]), float(point["y"])] for point in json.loads(text)["points"]])
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+        raise QubolearnError(f'{what} is not {{"points": [{{"x": 0.1, "y": 0.2}}, ...]}}') from error
+    if len(points) < 3 or not (np.abs(points) < MAX_COORDINATE).all():
+        raise QubolearnError(f"{what} has {len(points)} points; want at least 3, coordinates below {MAX_COORDINATE:g}")
+    points = points[(points != np.roll(points, 1, axis=0)).any(1)]  # repeats, and the end that is the start again
+    if len(points) < 3:
+        raise QubolearnError(f"{what} has {len(points)} different points; want at least 3")
+    x, y = points.T
+    signed_area = x @ np.roll(y, -1) - y @ np.roll(x, -1)
+    clockwise: np.ndarray[Any, Any] = points[::-1] if signed_area > 0 else points
+    return clockwise.astype(np.float32)
+
+
+def _class_of(name: str) -> str:
+    """``cellular_phone-12`` -> ``cellular phone``."""
+    numbered = re.fullmatch(r"(.+)-\d+", name)
+    return numbered[1].replace("_", " ") if numbered else NAMED_OTHERWISE.get(name, "unlabelled")

@@ -1,0 +1,12 @@
+"""One declarative entry per table and figure of the paper, and ours beside it: which jobs fill it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qubolearn.paper.grid.entries import annealers, graphs, pointset, rotation
+from qubolearn.paper.grid.entries.contract import SEEDS, Entry
+
+__all__ = ["ENTRIES", "SEEDS", "Entry"]
+
+ENTRIES: Mapping[str, Entry] = {**graphs.ENTRIES, **annealers.ENTRIES, **pointset.ENTRIES, **rotation.ENTRIES}

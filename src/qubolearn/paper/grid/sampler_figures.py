@@ -1,0 +1,163 @@
+"""What samplers read, as it is: energy histograms of one QUBO, and second-best energies next to those of QA.
+
+x⁺ is taken from the reads alone here. Our solvers complete it otherwise, which would hide what these figures show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.grid.answers import Model, seeded, solver_label
+from qubolearn.paper.grid.figures import Drawn
+from qubolearn.plots import BLUE, RED, figure
+from qubolearn.qubo import energies as qubo_energies
+from qubolearn.randomness import stream
+from qubolearn.solvers import ExhaustiveSearch, Solver
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["all_reads", "energies", "energy_histograms", "second_best", "second_lowest"]
+
+#: Bits up to which exhaustive search says what the two lowest energies truly are.
+EXACT_BITS = 24
+BINS = 40
+#: Energies this close, relative to the lowest, are one up to rounding.
+SAME_ENERGY = 1e-6
+
+
+def all_reads(solver: Solver, A: Tensor) -> Tensor:
+    """The final states of all reads: A ``[batch, n, n]`` -> ``[batch, reads, n]``; of samplers only."""
+    if not hasattr(solver, "sample"):
+        raise QubolearnError(f"{type(solver).__name__} has no reads; give samplers such as annealing, neal or quantum")
+    reads: Tensor = solver.sample(A)
+    return reads
+
+
+def second_lowest(A: Tensor, reads: Tensor) -> float | None:
+    """The energy of the second-best state in reads ``[reads, n]`` of A ``[n, n]``; None where all are one state."""
+    states = torch.unique(reads, dim=0).double()
+    if len(states) < 2:
+        return None
+    return qubo_energies(A[None].double(), states[None])[0].sort().values[1].item()
+
+
+def energy_histograms(model: Model, solvers: Sequence[str], instances: int, seed: int) -> dict[str, Any]:
+    """Histograms of the energies that samplers read on one QUBO: that of the last of ``instances``."""
+    A = _qubos(model, instances, seed)[-1:]
+    reads = {spec: all_reads(seeded(spec, seed), A) for spec in solvers}
+    energy = {spec: qubo_energies(A.double(), states.double())[0] for spec, states in reads.items()}
+    exact = _two_lowest(A)
+    known = [*energy.values(), *([] if exact is None else [exact[0]])]
+    low = min(float(value.min()) for value in known)
+    edges = _edges(known)
+    rows = {
+        spec: {
+            "label": solver_label(spec),
+            "reads": len(value),
+            "share_at_lowest": (value <= low + SAME_ENERGY * abs(low)).double().mean().item(),
+            "distinct_states": len(torch.unique(reads[spec][0], dim=0)),
+            "second_best": second_lowest(A[0], reads[spec][0]),
+            "counts": torch.histogram(value.clamp(max=edges[-1].item()), edges).hist.int().tolist(),
+        }
+        for spec, value in energy.items()
+    }
+    two = None if exact is None else exact[0].tolist()
+    return {"instance": instances - 1, "two_lowest": two, "edges": edges.tolist(), "solvers": rows}
+
+
+def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
+    """The histograms, drawn."""
+    numbers = energy_histograms(model, solvers, instances, seed)
+    title = f"{model.problem.name}: energies read on one QUBO of {model.problem.bits} bits"
+    return Drawn(numbers, _draw_energies(numbers["solvers"], numbers["edges"], numbers["two_lowest"], title))
+
+
+def _edges(energy: Sequence[Tensor]) -> Tensor:
+    """Edges of bars, from the lowest energy to the second largest of the samplers' highest ones.
+
+    A single sampler that is far too hot would push all others into one bar; what is above lies in the last bar.
+    """
+    low = min(float(value.min()) for value in energy)
+    high = sorted(float(value.max()) for value in energy)[-2:][0]
+    margin = max((high - low) / BINS, 1e-6) / 2  # so that the lowest energy is the middle of its bar
+    return torch.linspace(low - margin, high + margin, BINS + 1, dtype=torch.float64)
+
+
+def _draw_energies(
+    rows: Mapping[str, Mapping[str, Any]], edges: Sequence[float], two: Sequence[float] | None, title: str
+) -> Figure:
+    columns = min(4, len(rows))
+    made, axes = figure(columns, -(-len(rows) // columns), width=2.4, height=2.2)
+    top = 8 * max(max(row["counts"]) for row in rows.values())  # room for words above the bars
+    for index, (axis, row) in enumerate(zip(axes, rows.values(), strict=False)):
+        axis.stairs(row["counts"], edges, fill=True, color=BLUE)
+        for energy, style in zip(two or (), ("-", "--"), strict=False):
+            axis.axvline(energy, color=RED, linestyle=style, linewidth=0.8)
+        axis.set_title(row["label"], fontsize=9)
+        states = f"{row['distinct_states']} state" + "s" * (row["distinct_states"] > 1)
+        words = f"{100 * row['share_at_lowest']:.1f} % lowest\n{states}"
+        axis.text(0.97, 0.93, words, transform=axis.transAxes, ha="right", va="top", fontsize=8)
+        axis.set(xlim=(edges[0] - 0.02 * (edges[-1] - edges[0]), edges[-1]), yscale="log", ylim=(0.5, top))
+        axis.tick_params(labelsize=7)
+        if index % columns == 0:
+            axis.set_ylabel(f"of {row['reads']} reads", fontsize=8)
+        axis.set_xlabel("energy, largest entry of A: 1", fontsize=8)
+    for axis in axes[len(rows) :]:
+        axis.axis("off")
+    lines = "" if two is None else "; red: the lowest energy, dashed: the second lowest (exhaustive search)"
+    made.suptitle(f"{title}\nthe last bar holds all that is above{lines}", fontsize=9)
+    return made
+
+
+def second_best(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
+    """Second-best energies of each sampler in % of the first one's, and of the true ones: mean and deviation.
+
+    Energies are negative, so higher is better. An instance counts where both have a second state, and the first one's
+    is below 0: how many do is beside each mean.
+    """
+    A = _qubos(model, instances, seed)
+    found = {spec: _second_energies(A, seeded(spec, seed)) for spec in solvers}
+    exact = _two_lowest(A)
+    rows = {}
+    for spec in solvers:
+        rows[spec] = {"label": solver_label(spec), **_relative(found[spec], found[solvers[0]])}
+        if exact is not None:
+            truth = _relative(found[spec], exact[:, 1])
+            rows[spec] |= {f"exact_{name}": value for name, value in truth.items()}
+    return Drawn({"relative_to": solver_label(solvers[0]), "solvers": rows})
+
+
+def _second_energies(A: Tensor, solver: Solver) -> Tensor:
+    """``[batch]``, float64, NaN where all reads are one state."""
+    values = [second_lowest(one, reads) for one, reads in zip(A, all_reads(solver, A), strict=True)]
+    return torch.tensor([float("nan") if value is None else value for value in values], dtype=torch.float64)
+
+
+def _relative(values: Tensor, reference: Tensor) -> dict[str, Any]:
+    """Mean and standard deviation of values ``[batch]`` in % of the reference, over the instances that have both."""
+    counted = torch.isfinite(values) & torch.isfinite(reference) & (reference < 0)
+    percent = 100 * values[counted] / reference[counted]
+    if not len(percent):
+        return {"mean": None, "std": None, "instances": 0}
+    return {"mean": percent.mean().item(), "std": percent.std(correction=0).item(), "instances": len(percent)}
+
+
+@torch.no_grad()
+def _qubos(model: Model, instances: int, seed: int) -> Tensor:
+    """A of test instances, ``[instances, n, n]``, each scaled so that its largest entry is 1, as a chip would have it.
+
+    Others scale by themselves; dimod's annealer is the hotter the smaller the entries are.
+    """
+    A: Tensor = model.network(model.problem.sample(instances, stream(seed, "test"), "test").p)
+    return A / A.abs().amax((1, 2), keepdim=True).clamp_min(torch.finfo(A.dtype).tiny)
+
+
+def _two_lowest(A: Tensor) -> Tensor | None:
+    """The two lowest energies of each QUBO ``[batch, 2]``, where exhaustive search can tell."""
+    return ExhaustiveSearch()(A, 2).energies if A.shape[-1] <= EXACT_BITS else None

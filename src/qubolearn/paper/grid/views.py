@@ -1,0 +1,131 @@
+"""Tables made of stored records: which number of which record stands in which row and column."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from qubolearn.paper.grid.jobs import Job, Outcome
+
+__all__ = ["Cell", "Place", "Places", "Unit", "View", "by_job", "chosen_columns", "conditions"]
+
+Unit = Literal["%", "degrees", "qubits"]
+DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0}
+
+
+class Place(NamedTuple):
+    """Where in a table the test of a record stands: that under ``metrics[label]``, each metric's name with a suffix."""
+
+    row: str
+    column: str
+    label: str
+    suffix: str = ""
+
+
+Places = Callable[[Job], Iterable[Place]]
+
+
+def by_job(*labels: str) -> Places:
+    """One cell per job, in its own row and column; of these tests, whichever it has."""
+    return lambda job: [Place(job.row, job.column, label) for label in labels]
+
+
+PLAIN = by_job("exhaustive")
+
+
+def conditions(row: str, shown: Mapping[str, str], always: Collection[str] = (), only: Collection[str] = ()) -> Places:
+    """One row per test condition, of the jobs of one row: shown name -> label of the test.
+
+    Columns in ``always`` belong to every row of jobs: methods that know no network. Where ``only`` is given, there are
+    no others.
+    """
+
+    def places(job: Job) -> Iterable[Place]:
+        if (job.row != row and job.column not in always) or (only and job.column not in only):
+            return []
+        return [Place(name, job.column, label) for name, label in shown.items()]
+
+    return places
+
+
+def chosen_columns(shown: Mapping[str, tuple[str, str]]) -> Places:
+    """Some columns of jobs under other names: column -> (shown name, label of the test)."""
+    return lambda job: [Place(job.row, *shown[job.column])] if job.column in shown else []
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in one place of a table: values over seeds, for one or more metrics."""
+
+    values: tuple[tuple[float, ...], ...]  # one tuple per metric
+    unit: Unit
+    records: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)  # behind the values, in their order
+
+    @property
+    def shown(self) -> tuple[tuple[float, ...], ...]:
+        """The values as a reader sees them: shares in percent."""
+        scale = 100.0 if self.unit == "%" else 1.0
+        return tuple(tuple(scale * value for value in values) for values in self.values)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training, mean over the seeds."""
+        times = [record["metrics"].get("training_seconds", 0.0) for record in self.records]
+        return statistics.mean(times) if times else 0.0
+
+    def text(self) -> str:
+        """Mean ± standard deviation over the seeds, metric by metric.
+
+        >>> Cell(((0.98, 1.0),), "%").text(), Cell(((2.0,), (1.5,)), "degrees").text()
+        ('99.00 ± 1.41', '2.00 / 1.50')
+        """
+        return " / ".join(_text(values, DIGITS[self.unit]) for values in self.shown)
+
+
+def _text(values: Sequence[float], digits: int) -> str:
+    spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.{digits}f}{spread}"
+
+
+@dataclass(frozen=True)
+class View:
+    """A table of an entry. Its name is that of ``<!-- table: NAME -->``, and of the paper's numbers beside it."""
+
+    name: str
+    title: str
+    metrics: tuple[str, ...]  # what one cell shows
+    unit: Unit = "%"
+    better: Literal["higher", "lower"] = "higher"
+    places: Places = PLAIN
+
+    def cells(self, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Cell]:
+        """(row, column) -> cell, over the outcomes that have a record with these metrics."""
+        found: dict[tuple[str, str], list[tuple[Mapping[str, Any], tuple[float, ...]]]] = {}
+        for outcome in outcomes:
+            if outcome.record is None:
+                continue
+            for place in self.places(outcome.job):
+                values = self._values(outcome.record["metrics"], place)
+                if values is not None:
+                    found.setdefault((place.row, place.column), []).append((outcome.record, values))
+        return {
+            place: Cell(tuple(zip(*(v for _, v in both), strict=True)), self.unit, tuple(r for r, _ in both))
+            for place, both in found.items()
+        }
+
+    def _values(self, metrics: Mapping[str, Any], place: Place) -> tuple[float, ...] | None:
+        test = metrics.get(place.label, {})
+        names = [name + place.suffix for name in self.metrics]
+        return tuple(float(test[name]) for name in names) if all(name in test for name in names) else None
+
+    def markdown(self, outcomes: Sequence[Outcome]) -> str:
+        """The table, with a dash where nothing is."""
+        found = self.cells(outcomes)
+        rows, columns = list(dict.fromkeys(row for row, _ in found)), list(dict.fromkeys(column for _, column in found))
+        lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+        for row in rows:
+            texts = [found[row, column].text() if (row, column) in found else "–" for column in columns]
+            lines.append(f"| {row} | " + " | ".join(texts) + " |")
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,279 @@
+"""Point sets: the rotation that aligns two planar point sets of any sizes, without correspondences."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.paper.datasets.shapes2d import load_outlines
+from qubolearn.paper.problems.angles import AngleBins, Encoding, geodesic_so2, rotation_2d
+from qubolearn.paper.problems.moments import aqm_matrix, check_clouds, pair_features, pair_moments
+from qubolearn.paper.problems.splits import split_by_class
+from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.randomness import stream
+
+__all__ = ["CloudPairs", "Form", "PointSet"]
+
+Form = Literal["matrix", "features"]
+
+VALIDATION_SHAPES = 100
+HELD_OUT_ROTATIONS = 100  # rotations of each validation and test shape, as in the paper
+CHUNK = 8192  # instances whose clouds are held at once
+
+
+class CloudPairs(NamedTuple):
+    """Point sets to align; of each row only the first ``counts`` points are real, the others are 0."""
+
+    template: Tensor  # [batch, m, 2], centred
+    reference: Tensor  # [batch, n, 2], centred: the template's shape, turned
+    template_counts: Tensor  # [batch] int64
+    reference_counts: Tensor  # [batch] int64
+    angle: Tensor  # [batch], radians, counter-clockwise from the template to the reference
+
+
+@dataclass(frozen=True)
+class PointSet(Problem):
+    """Find the rotation between two outlines of the 2D Shape Structure dataset, as one binned angle.
+
+    p is vec of AQM's 21 x 21 QUBO matrix of the pairs of each template point with its nearest reference points, both
+    clouds centred and divided by the template's largest radius. Outlines of training, validation and test are
+    different shapes, drawn evenly over the classes. Each shape is turned by ``rotations`` random angles once; sampling
+    draws from this set, which is built on first use (500,000 pairs: seconds) and kept in memory.
+    """
+
+    name: ClassVar[str] = "pointset"
+    metric: ClassVar[str] = "degrees"
+    higher_is_better: ClassVar[bool] = False
+
+    angle_bits: int = 9
+    """Bits of the angle."""
+    low_degrees: float = 0.0
+    """The smallest angle that the bits can say."""
+    high_degrees: float = 60.0
+    """The largest angle that the bits can say."""
+    encoding: Encoding = "binary"
+    """How bins are numbered: binary, or gray, where neighbouring bins differ in one bit."""
+    soft_width: float = 2.0
+    """Neighbouring bins count as nearly right, with a Gaussian of this many bins; 0 for the right bin alone."""
+    neighbours: int = 3
+    """Reference points that each template point is paired with."""
+    starts: int = 0
+    """Pair the template turned to the middle of each of so many parts of the range; 0 pairs it as it is (paper)."""
+    form: Form = "matrix"
+    """matrix: all 441 entries (paper); features: the 4 different numbers among them, well scaled. Once per start."""
+    noise: float = 0.0
+    """Uniform noise on the reference of validation and test: its range as a share of the largest extent."""
+    train_noise: float = 0.0
+    """The same in training, where each instance has a share between 0 and this."""
+    interval: str = "all"
+    """Angles of validation and test in degrees, as in 10-20; all for the whole range."""
+    template_points: int = 0
+    """Points of the template, drawn at random from the outline; 0 for all."""
+    reference_points: int = 0
+    """Points of the reference, drawn by themselves; 0 for all."""
+    train_shapes: int = 500
+    """Shapes to train on."""
+    test_shapes: int = 50
+    """Shapes to test on."""
+    rotations: int = 1000
+    """Angles by which each training shape is turned."""
+
+    def __post_init__(self) -> None:
+        _ = self._bins, self._interval()  # raise where bits, range and interval make no sense
+        if self.form not in ("matrix", "features"):
+            raise unknown_name("form", self.form, ("matrix", "features"))
+        for name in ("noise", "train_noise"):
+            share = getattr(self, name)
+            if not 0 <= share <= 1:
+                raise QubolearnError(f"{name}={share}; want a share of the extent between 0 and 1")
+        least = {"neighbours": 1, "train_shapes": 1, "test_shapes": 1, "rotations": 1}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, int) and value < least.get(field.name, 0):
+                raise QubolearnError(f"{field.name}={value}; want at least {least.get(field.name, 0)}")
+        if not 0 <= self.soft_width < math.inf:
+            raise QubolearnError(f"soft_width={self.soft_width}; want 0 or more bins")
+
+    @property
+    def input_size(self) -> int:
+        return max(1, self.starts) * (441 if self.form == "matrix" else 4)
+
+    @property
+    def bits(self) -> int:
+        return self.angle_bits
+
+    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
+        device = generator.device
+        numbers, angles = _pool(self, split, device)
+        size = len(angles)
+        if split == "train" or count > size:
+            rows = torch.randint(size, (count,), generator=generator, device=device)
+        else:  # held-out instances, each at most once
+            rows = torch.randperm(size, generator=generator, device=device)[:count]
+        return Instances(self._expand(numbers[rows]), self._bins.encode(angles[rows]), angles[rows])
+
+    def pairs(self, split: Split = "test", count: int | None = None) -> CloudPairs:
+        """The point sets themselves, for methods that do not start from p: the first ``count`` of a split, or all.
+
+        All of them are what :meth:`sample` draws from. Instances of one shape follow one another.
+        """
+        size = _pool_size(self, split)
+        wanted = size if count is None else min(count, size)
+        parts = [_clouds(self, split, start) for start in range(0, max(1, wanted), CHUNK)]
+        return CloudPairs(*(torch.cat(tensors)[:count] for tensors in zip(*parts, strict=True)))
+
+    def describe(self, template: Tensor, reference: Tensor) -> Tensor:
+        """p of any point sets ``[batch, m, 2]`` and ``[batch, n, 2]`` -> ``[batch, input_size]``; m and n may differ.
+
+        Both are centred first. Raises where all points of a template are equal, since no rotation can be seen then;
+        points on one line are fine, as long as the range of angles is below 180 degrees.
+        """
+        check_clouds(template, reference, 2)
+        template = template - template.mean(1, keepdim=True)
+        reference = reference - reference.mean(1, keepdim=True)
+        return self._expand(_pair_numbers(self, template, reference))
+
+    def decode(self, x: Tensor) -> Tensor:
+        return self._bins.decode(x)
+
+    def score(self, answer: Tensor, answer_true: Tensor) -> dict[str, Tensor]:
+        return {"degrees": geodesic_so2(answer, answer_true)}
+
+    def soft_targets(self, x_true: Tensor) -> tuple[Tensor, Tensor] | None:
+        return self._bins.soft_targets(x_true, self.soft_width) if self.soft_width else None
+
+    @property
+    def _bins(self) -> AngleBins:
+        low, high = math.radians(self.low_degrees), math.radians(self.high_degrees)
+        return AngleBins(low, high, self.angle_bits, self.encoding)
+
+    def _interval(self) -> tuple[float, float]:
+        """The angles of validation and test, in radians."""
+        if self.interval == "all":
+            return self._bins.low, self._bins.high
+        try:
+            low, high = (float(number) for number in self.interval.split("-"))
+        except ValueError:
+            raise QubolearnError(f"interval={self.interval!r}; want two numbers as in 10-20, or all") from None
+        if not self.low_degrees <= low < high <= self.high_degrees:
+            raise QubolearnError(
+                f"interval {self.interval} degrees is not within {self.low_degrees:g}-{self.high_degrees:g}, "
+                "which is what the bits can say"
+            )
+        return math.radians(low), math.radians(high)
+
+    def _starts(self) -> list[float]:
+        """How far the template is turned before its neighbours are looked for, in radians."""
+        span = (self._bins.high - self._bins.low) / max(1, self.starts)
+        return [self._bins.low + (part + 0.5) * span for part in range(self.starts)] or [0.0]
+
+    def _expand(self, numbers: Tensor) -> Tensor:
+        """The four numbers of each start ``[batch, starts, 4]`` -> p."""
+        if self.form == "features":
+            return pair_features(numbers).flatten(1)
+        return aqm_matrix(numbers).flatten(1)
+
+
+@lru_cache(maxsize=8)
+def _pool(problem: PointSet, split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
+    """All instances of a split: numbers ``[size, starts, 4]`` and angles ``[size]``."""
+    parts = []
+    for start in range(0, _pool_size(problem, split), CHUNK):
+        clouds = CloudPairs(*(tensor.to(device) for tensor in _clouds(problem, split, start)))
+        parts.append((_pair_numbers(problem, *clouds[:4]), clouds.angle))
+    return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+
+
+def _pair_numbers(
+    problem: PointSet,
+    template: Tensor,
+    reference: Tensor,
+    template_counts: Tensor | None = None,
+    reference_counts: Tensor | None = None,
+) -> Tensor:
+    """|x|², |y|², x·y, y×x of the neighbour pairs of centred clouds, for each start: ``[batch, starts, 4]``."""
+    radius = torch.linalg.vector_norm(template, dim=2).amax(1)[:, None, None]
+    if not bool((radius > 0).all()):
+        raise QubolearnError("all points of a template are equal: no rotation can be seen; drop that point set")
+    numbers = []
+    for start in problem._starts():
+        turned = template @ rotation_2d(torch.tensor(start)).to(template).mT
+        moments = pair_moments(
+            turned / radius, reference / radius, problem.neighbours, template_counts, reference_counts
+        )
+        numbers.append(torch.stack(moments[:4], 1))
+    return torch.stack(numbers, 1)
+
+
+def _pool_size(problem: PointSet, split: Split) -> int:
+    return len(_shapes(problem, split)[1]) * (problem.rotations if split == "train" else HELD_OUT_ROTATIONS)
+
+
+@lru_cache(maxsize=8)
+def _shapes(problem: PointSet, split: Split) -> tuple[Tensor, Tensor]:
+    """Outlines of a split ``[shapes, points, 2]``, filled up with 0, and their sizes ``[shapes]``."""
+    outlines = load_outlines()
+    labelled = [i for i, name in enumerate(outlines.classes) if name != "unlabelled"]  # the others: some are squares
+    sizes = {"test": problem.test_shapes, "validation": VALIDATION_SHAPES, "train": problem.train_shapes}
+    chosen = split_by_class([outlines.classes[i] for i in labelled], sizes, "pointset")[split]
+    points = [torch.from_numpy(outlines.points[labelled[i]]) for i in chosen]
+    counts = torch.tensor([len(outline) for outline in points])
+    for wanted in (problem.template_points, problem.reference_points):
+        if wanted > int(counts.min()):
+            raise QubolearnError(f"{wanted} points of an outline, but the smallest has {int(counts.min())}")
+    return torch.nn.utils.rnn.pad_sequence(points, batch_first=True), counts
+
+
+def _clouds(problem: PointSet, split: Split, start: int) -> CloudPairs:
+    """One chunk of a split's point sets, a pure function of its arguments."""
+    outlines, sizes = _shapes(problem, split)
+    generator = stream(0, "pointset", split, start)
+    rows = torch.arange(start, min(start + CHUNK, _pool_size(problem, split)))
+    shape = rows * len(sizes) // _pool_size(problem, split)
+    low, high = (problem._bins.low, problem._bins.high) if split == "train" else problem._interval()
+    angle = low + (high - low) * torch.rand(len(rows), generator=generator)
+    template, template_counts = _subset(outlines[shape], sizes[shape], problem.template_points, generator)
+    reference, reference_counts = _subset(outlines[shape], sizes[shape], problem.reference_points, generator)
+    reference = reference @ rotation_2d(angle).mT
+    level = torch.full((len(rows), 1, 1), problem.noise)
+    if split == "train":
+        level = problem.train_noise * torch.rand(len(rows), 1, 1, generator=generator)
+    if bool(level.any()):
+        inside = _inside(reference, reference_counts)
+        highest = reference.masked_fill(~inside, -math.inf).amax(1)
+        lowest = reference.masked_fill(~inside, math.inf).amin(1)
+        extent = (highest - lowest).amax(1)[:, None, None]
+        reference = reference + level * extent * (torch.rand(reference.shape, generator=generator) - 0.5)
+    return CloudPairs(
+        _centred(template, template_counts),
+        _centred(reference, reference_counts),
+        template_counts,
+        reference_counts,
+        angle,
+    )
+
+
+def _subset(points: Tensor, counts: Tensor, wanted: int, generator: Generator) -> tuple[Tensor, Tensor]:
+    """``wanted`` of the real points of each cloud, in their order; all where it is 0."""
+    if not wanted:
+        return points, counts
+    rank = torch.rand(points.shape[:2], generator=generator).masked_fill(~_inside(points, counts)[..., 0], 2)
+    kept = rank.topk(wanted, largest=False).indices.sort().values
+    return points.gather(1, kept[..., None].expand(-1, -1, 2)), torch.full_like(counts, wanted)
+
+
+def _inside(points: Tensor, counts: Tensor) -> Tensor:
+    """Which points are real, ``[batch, m, 1]``."""
+    return (torch.arange(points.shape[1]) < counts[:, None])[..., None]
+
+
+def _centred(points: Tensor, counts: Tensor) -> Tensor:
+    inside = _inside(points, counts)
+    centre = (points * inside).sum(1, keepdim=True) / counts[:, None, None]
+    return (points - centre) * inside

@@ -1,0 +1,19 @@
+"""The report: every table and figure of the paper beside ours, as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qubolearn.files import write_atomic
+from qubolearn.paper.report.page import page
+from qubolearn.paper.report.summary import Report, Summary, gather
+
+__all__ = ["Report", "Summary", "gather", "page", "write_report"]
+
+
+def write_report(results: Path, out: Path, quick: bool, seeds: int) -> Summary:
+    """Write the page of the result files in a folder, and return what stands on top of it."""
+    report = gather(results, quick, seeds)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(out, page(report).encode())
+    return report.summary

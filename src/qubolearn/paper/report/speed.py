@@ -1,0 +1,54 @@
+"""The paper's hours of training against our seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qubolearn.paper.grid.paper import Paper, Times
+from qubolearn.paper.report.collect import Measured
+from qubolearn.paper.report.compare import number
+
+__all__ = ["Speed", "speeds", "total"]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Trainings that fill the same cells: the paper's hours, and our seconds (mean over seeds), one run per cell."""
+
+    problem: str
+    where: str
+    trainings: int  # cells that both trained
+    paper_hours: float
+    seconds: float
+
+    @property
+    def ratio(self) -> float | None:
+        return 3600 * self.paper_hours / self.seconds if self.seconds else None
+
+
+def speeds(paper: Paper, found: Measured) -> list[Speed]:
+    """One per problem for which the paper gives hours."""
+    return [_speed(paper, found, times) for times in paper.times]
+
+
+def total(each: Sequence[Speed]) -> Speed:
+    """All of them together."""
+    return Speed(
+        "all",
+        "",
+        sum(speed.trainings for speed in each),
+        sum(speed.paper_hours for speed in each),
+        sum(speed.seconds for speed in each),
+    )
+
+
+def _speed(paper: Paper, found: Measured, times: Times) -> Speed:
+    cells = []
+    for table in map(paper.table, times.tables):
+        for cell in table.cells:
+            ours = number(found, table, cell.row, cell.column, table.metrics[0], "best")
+            if cell.column in times.hours and ours is not None and ours.seconds:
+                cells.append((float(times.hours[cell.column]), ours.seconds))
+    hours, seconds = sum(hours for hours, _ in cells), sum(seconds for _, seconds in cells)
+    return Speed(times.problem, times.paper, len(cells), hours, seconds)

@@ -1,0 +1,115 @@
+"""What stands on top of the page, as plain numbers; the page and the tables are made of the same comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qubolearn.files import read_json
+from qubolearn.paper.grid.jobs import digest
+from qubolearn.paper.grid.paper import Paper, paper
+from qubolearn.paper.report.claims import Checked, check_claims
+from qubolearn.paper.report.collect import Item, Measured, collect, measured
+from qubolearn.paper.report.compare import Compared, compare, counts
+from qubolearn.paper.report.speed import Speed, speeds, total
+
+__all__ = ["Grid", "Report", "Summary", "gather"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What all jobs took as one command."""
+
+    seconds: float
+    machine: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The result of a reproduction in a few numbers."""
+
+    quick: bool
+    seeds: int
+    cells: Mapping[str, int]  # verdict -> the paper's "Ours" numbers that got it
+    claims: Mapping[str, int]  # answer -> claims
+    split: int  # claims whose answer not every seed gives
+    trainings: int  # behind the times
+    paper_hours: float
+    seconds: float
+    faster: float | None  # paper_hours / seconds
+    qubits: Mapping[str, Mapping[str, Mapping[str, float]]]  # problem -> method -> physical qubits: paper, ours
+    machines: Sequence[str]
+    jobs: int
+    done: int
+    grid: Grid | None  # where the folder says that its jobs were run in one go
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page shows."""
+
+    paper: Paper
+    items: Sequence[Item]
+    found: Measured
+    compared: Sequence[Compared]
+    claims: Sequence[Checked]
+    speeds: Sequence[Speed]
+    quick: bool
+    seeds: int
+    grid: Grid | None
+
+    @property
+    def records(self) -> list[Mapping[str, Any]]:
+        """Those of all items."""
+        return [record for item in self.items for record in item.records]
+
+    @property
+    def summary(self) -> Summary:
+        answers = [checked.answer for checked in self.claims]
+        all_speeds = total(self.speeds)
+        return Summary(
+            quick=self.quick,
+            seeds=self.seeds,
+            cells={str(verdict): count for verdict, count in counts(self.compared).items()},
+            claims={answer: answers.count(answer) for answer in ("holds", "does not hold", "not measured")},
+            split=sum(seeds.agreeing < seeds.seeds for each in self.claims if (seeds := each.seeds)),
+            trainings=all_speeds.trainings,
+            paper_hours=all_speeds.paper_hours,
+            seconds=all_speeds.seconds,
+            faster=all_speeds.ratio,
+            qubits=_qubits(self.compared),
+            machines=sorted({machine for item in self.items for machine in item.machines}),
+            jobs=sum(len(item.outcomes) for item in self.items),
+            done=len(self.records),
+            grid=self.grid,
+        )
+
+
+def _qubits(compared: Sequence[Compared]) -> dict[str, dict[str, dict[str, float]]]:
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for each in compared:
+        if each.metric == "physical" and each.ours is not None:
+            both = {"paper": float(each.paper), "ours": each.ours.mean}
+            found.setdefault(each.row, {})[each.column] = both
+    return found
+
+
+def gather(results: Path, quick: bool, seeds: int) -> Report:
+    """Read the result files and compare them with the paper."""
+    items = collect(results, seeds, quick)
+    found, source = measured(items), paper()
+    fast = speeds(source, {} if quick else found)  # a quick run trains too short for its times to mean anything
+    compared, claims = compare(source, found), check_claims(source, found)
+    return Report(source, items, found, compared, claims, fast, quick, seeds, _grid(results, items))
+
+
+def _grid(results: Path, items: Sequence[Item]) -> Grid | None:
+    """What one command took, where it did what these items ask for."""
+    path, outcomes = results / "grid.json", [outcome for item in items for outcome in item.outcomes]
+    if not path.is_file() or not all(outcome.record for outcome in outcomes):
+        return None
+    made = read_json(path)
+    same = made.get("keys") == digest(outcome.job for outcome in outcomes)
+    return Grid(float(made["seconds"]), str(made["machine"])) if same else None

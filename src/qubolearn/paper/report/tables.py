@@ -1,0 +1,140 @@
+"""Tables of README and docs from result files, between ``<!-- table: NAME -->`` and ``<!-- end -->``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.files import read_json
+from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
+from qubolearn.paper.grid.jobs import Outcome, Store
+from qubolearn.paper.grid.views import View
+from qubolearn.paper.report.markdown import PAPER_TABLES
+from qubolearn.paper.report.soak import protections_table, soak_table
+from qubolearn.paper.report.wording import trained_on
+
+__all__ = ["TABLES", "fill"]
+
+MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def view_table(made: Entry, view: View) -> Callable[[Path], str]:
+    """A table of an entry from the records of its full run."""
+
+    def table(results: Path) -> str:
+        store = Store(results)
+        outcomes = [Outcome(job, store.get(job)) for job in made.jobs(SEEDS, False)]
+        cells = view.cells(outcomes).values()
+        if not cells:
+            item = outcomes[0].job.item
+            raise QubolearnError(f"no results of {item} in {results}; run: qubolearn reproduce {item} --out {results}")
+        return f"{view.markdown(outcomes)}\n{_note([record for cell in cells for record in cell.records])}\n"
+
+    return table
+
+
+def _note(records: Sequence[Mapping[str, Any]]) -> str:
+    machines = sorted({str(record["machine"]) for record in records})
+    versions = sorted({str(record["versions"]["qubolearn"]) for record in records})
+    seeds = sorted({record["job"]["seed"] for record in records})
+    return (
+        f"*Mean ± standard deviation over seeds {', '.join(map(str, seeds))}; {_took(records)}"
+        f"qubolearn {', '.join(versions)}; {'; '.join(machines)}. "
+        f"Made by `qubolearn reproduce {records[0]['job']['item']}`.*"
+    )
+
+
+def _took(records: Sequence[Mapping[str, Any]]) -> str:
+    trained = [record for record in records if "training_seconds" in record["metrics"]]
+    if not trained:
+        return ""
+    seconds = sorted(round(record["metrics"]["training_seconds"]) for record in trained)
+    span = " to ".join(map(str, dict.fromkeys((seconds[0], seconds[-1]))))
+    return f"trainings of {span} s on {trained_on(trained)}; "
+
+
+def benchmark_table(name: str, columns: Mapping[str, str]) -> Callable[[Path], str]:
+    """Records of a benchmark: key -> shown header."""
+
+    def table(results: Path) -> str:
+        path = results / "benchmarks" / f"{name}.json"
+        if not path.is_file():
+            raise QubolearnError(f"no {path}; run: qubolearn benchmark {name} --out {results}/benchmarks")
+        result = read_json(path)
+        lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---:|" * len(columns)]
+        for record in result["records"]:
+            lines.append("| " + " | ".join(_short(record.get(key, "–")) for key in columns) + " |")
+        versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
+        return "\n".join(lines) + f"\n\n*{result['machine']}; {versions}. Made by `qubolearn benchmark {name}`.*\n"
+
+    return table
+
+
+def _short(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+_TIMES = {"n": "n", "solver": "solver", "us": "µs per QUBO", "ground_state_probability": "P(ground state)"}
+_PROTOCOL = {"problem": "problem", "steps": "steps", "minutes": "minutes", "ms_per_step": "ms per step"}
+_FOUND = {"x_star_found": "x* found", "x_plus_found": "x⁺ found"}
+
+TABLES: Mapping[str, Callable[[Path], str]] = {
+    "soak": soak_table,
+    "protections": protections_table,
+    **PAPER_TABLES,
+    **{view.name: view_table(made, view) for made in ENTRIES.values() for view in made.views},
+    "benchmark-exact": benchmark_table(
+        "exact",
+        {
+            "n": "n",
+            "batch": "batch",
+            "us": "µs per QUBO",
+            "ns_per_state": "ns per state",
+            "dimod_us": "dimod.ExactSolver µs",
+            "ratio": "ratio",
+            "partition_over_search": "log Z / best two",
+            "two_threads": "two threads",
+        },
+    ),
+    "benchmark-exact-gpu": benchmark_table(
+        "exact-gpu", {"n": "n", "seconds": "seconds", "states_per_second": "states per second"}
+    ),
+    "benchmark-anneal": benchmark_table("anneal", {**_TIMES, **_FOUND}),
+    "benchmark-quantum": benchmark_table("quantum", {**_TIMES, "x_star_found": "x* found"}),
+    "benchmark-protocol": benchmark_table("protocol", _PROTOCOL),
+    "benchmark-protocol-gpu": benchmark_table("protocol-gpu", _PROTOCOL),
+    "benchmark-train-gpu": benchmark_table(
+        "train-gpu",
+        {
+            "k": "k",
+            "n": "n",
+            "loss": "loss",
+            "cpu_us": "CPU, µs",
+            "gpu_us": "GPU, kernel by kernel, µs",
+            "graph_us": "GPU, CUDA graph, µs",
+            "graph_over_gpu": "graph against kernels",
+            "graph_over_cpu": "graph against CPU",
+        },
+    ),
+    "benchmark-train": benchmark_table(
+        "train",
+        {"k": "k", "n": "n", "epoch_seconds": "epoch, s", "neal_epoch_seconds": "with neal, s", "ratio": "ratio"},
+    ),
+}
+
+
+def fill(text: str, results: Path) -> str:
+    """The text with every marked table made anew."""
+
+    def replace(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in TABLES:
+            raise unknown_name("table", name, TABLES)
+        return f"{match[1]}{TABLES[name](results)}{match[3]}"
+
+    return MARKER.sub(replace, text)

@@ -1,0 +1,124 @@
+"""Numbers and verdicts as words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from qubolearn.paper.report.claims import Seeds
+from qubolearn.paper.report.markup import Html, el
+
+__all__ = [
+    "VERDICT_MARKS",
+    "badge",
+    "duration",
+    "listed",
+    "many",
+    "seeds_said",
+    "signed",
+    "spread",
+    "times",
+    "trained_on",
+]
+
+VERDICT_MARKS = {
+    "better": "✓",
+    "holds": "✓",
+    "equal": "=",
+    "worse": "✗",
+    "does not hold": "✗",
+    "not measured": "·",
+}
+
+
+def badge(verdict: str) -> Html:
+    """A verdict with a mark, so that it can be read without its colour."""
+    style = verdict.replace(" ", "-")
+    return el("span", el("span", VERDICT_MARKS[verdict], aria_hidden="true"), f" {verdict}", class_=f"badge {style}")
+
+
+def spread(mean: float | Decimal, deviation: float | Decimal | None, digits: int | None = None) -> str:
+    """Mean ± deviation; the paper's numbers keep their own digits."""
+    first = str(mean) if digits is None else f"{mean:.{digits}f}"
+    if deviation is None:
+        return first
+    return f"{first} ± {deviation if digits is None else f'{deviation:.{digits}f}'}"
+
+
+def trained_on(records: Iterable[Mapping[str, Any]]) -> str:
+    """What the seconds of trainings are seconds of, as far as records say it.
+
+    >>> trained_on([{"metrics": {"device": "cpu"}}, {"metrics": {}}])
+    'one core'
+    """
+    devices = {record["metrics"].get("device") for record in records} - {None}
+    if devices == {"cuda"}:
+        return "a GPU that jobs share"
+    return "one core or a GPU that jobs share" if "cuda" in devices else "one core"
+
+
+def signed(value: float, digits: int) -> str:
+    """A difference with its sign.
+
+    >>> signed(-0.256, 2), signed(0.0, 1)
+    ('−0.26', '±0.0')
+    """
+    text = f"{abs(value):.{digits}f}"
+    if not float(text):
+        return f"±{text}"
+    return ("−" if value < 0 else "+") + text
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> [duration(seconds) for seconds in (0.42, 17.2, 260, 7300, 90 * 3600)]
+    ['0.4 s', '17 s', '4 min 20 s', '2 h 1 min', '90 h']
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    if whole < 10 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60} min" if whole % 3600 >= 60 else f"{whole // 3600} h"
+    return f"{seconds / 3600:,.0f} h"
+
+
+def times(ratio: float) -> str:
+    """A factor without false digits.
+
+    >>> times(1234.5), times(86.4), times(3.14)
+    ('1,200', '86', '3.1')
+    """
+    if ratio < 10:
+        return f"{ratio:.1f}"
+    digits = max(0, len(f"{ratio:.0f}") - 2)
+    return f"{round(ratio, -digits):,.0f}"
+
+
+def many(count: int, one: str, more: str | None = None) -> str:
+    """
+    >>> many(1, "cell"), many(3, "cell"), many(2, "entry", "entries")
+    ('1 cell', '3 cells', '2 entries')
+    """
+    return f"{count} {one if count == 1 else more or one + 's'}"
+
+
+def seeds_said(seeds: Seeds | None) -> str:
+    """A word of caution where seeds disagree.
+
+    >>> seeds_said(Seeds(2, 3)), seeds_said(Seeds(3, 3)), seeds_said(None)
+    (' (2 of 3 seeds)', '', '')
+    """
+    return f" ({seeds.agreeing} of {seeds.seeds} seeds)" if seeds and seeds.agreeing < seeds.seeds else ""
+
+
+def listed(words: Sequence[str]) -> str:
+    """
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

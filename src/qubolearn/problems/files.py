@@ -1,0 +1,40 @@
+"""Instances in files: an .npz with p, and where known x_true and answer. No pickles, checked on reading."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.files import write_atomic
+from qubolearn.problems.contract import Instances, Problem
+from qubolearn.problems.data import load_npz
+
+__all__ = ["read_inputs", "write_arrays", "write_instances"]
+
+
+def write_instances(path: Path, instances: Instances) -> None:
+    """Write p, x_true and answer."""
+    write_arrays(path, p=instances.p, x_true=instances.x_true.to(torch.uint8), answer=instances.answer)
+
+
+def write_arrays(path: Path, **arrays: Tensor) -> None:
+    """Write tensors as a compressed .npz, whole or not at all."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **{name: tensor.cpu().numpy() for name, tensor in arrays.items()})  # type: ignore[arg-type]
+    write_atomic(path, buffer.getvalue())
+
+
+def read_inputs(path: Path, problem: Problem) -> Tensor:
+    """p ``[count, input_size]``, float32, of a file; wrong shapes and non-finite numbers are refused."""
+    p = load_npz(path, {"p": ("f", 2)})["p"]
+    if p.shape[0] == 0 or p.shape[1] != problem.input_size:
+        raise QubolearnError(
+            f"{path}: p has shape {list(p.shape)}, but {problem} takes [count >= 1, {problem.input_size}]; "
+            "is it a file of another problem?"
+        )
+    return torch.from_numpy(p.astype(np.float32))

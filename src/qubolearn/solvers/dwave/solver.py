@@ -1,0 +1,261 @@
+"""D-Wave's quantum annealers: as many QUBOs per anneal as the chip holds, within a budget of QPU time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from qubolearn.chips.embedding import Chip, Coupler
+from qubolearn.chips.packing import SCALINGS, Packing, Ranges, pack, program, stated_range, unpack
+from qubolearn.errors import QubolearnError, missing_extra, unknown_name
+from qubolearn.qubo import energies, to_ising, upper_triangular
+from qubolearn.solvers.contract import Found, QuboSolver, best_distinct
+from qubolearn.solvers.dwave.access import MARGIN, Opened, QpuAccess, estimated_seconds
+from qubolearn.solvers.dwave.call import run
+from qubolearn.solvers.second_best import with_second_best
+from qubolearn.solvers.seeds import instance_seeds
+
+if TYPE_CHECKING:
+    from dimod import BinaryQuadraticModel
+
+__all__ = ["DWaveSolver"]
+
+#: Beyond this, sums over a row of A may be infinite, and infinities must not reach a machine.
+MAX_ENTRY = 1e300
+
+#: Inverse temperatures of the mock's annealing, in units of the programmed h and J: about a chip's own at the end.
+MOCK_BETA_RANGE = (0.1, 10.0)
+
+
+@dataclass(frozen=True)
+class DWaveSolver(QuboSolver):
+    """Packs the batch onto one chip, anneals it ``reads`` times per call, and completes x⁺ near x*.
+
+    QUBOs on a pattern of :func:`qubolearn.chips.topologies.topology` use one qubit per bit, all others are minor-
+    embedded; either way one call anneals as many QUBOs side by side as there are disjoint tiles, and a larger batch
+    takes more calls. Tiles are found once per graph of the batch (all couplers that any QUBO uses) and chip.
+
+    ``scaling`` brings h and J into the chip's ranges, usually h in [-4, 4] and J in [-1, 1] (chains: [-2, 1]); the
+    chip itself is told not to rescale:
+
+    * ``"tile"``: each QUBO fills the ranges by itself. Its answer does not depend on its neighbours in the call.
+    * ``"call"``: one factor for all QUBOs of a call, so that they are annealed at one temperature.
+    * ``"none"``: as given; what does not fit is an error.
+
+    Every call is estimated before and refused where it would exceed ``budget_seconds`` of QPU access time, which
+    count over the life of the solver and its copies. No call is repeated, and one of unknown outcome counts as paid;
+    only its answer is asked for again, which is free. Calls that miss their deadline or are interrupted are
+    cancelled. The token comes from D-Wave's own places (``DWAVE_API_TOKEN`` or its configuration file) and is never
+    held here.
+
+    ``info`` says where the answers come from (``source``: ``"qpu"``, ``"mock"`` or ``"simulated"``), how many calls
+    they took and what these cost, and for each QUBO the share of reads at the lowest energy read
+    (``success_probability``), the share of broken chains and the scale of its h and J.
+    """
+
+    reads: int = 100
+    anneal_time: float | None = None  # µs; None for the chip's default, mostly 20
+    scaling: str = "tile"
+    chain_strength: float = 1.414  # times rms(J) √(mean degree), as is D-Wave's default
+    budget_seconds: float = 10.0
+    deadline_seconds: float = 300.0  # for each call
+    qpu: str | None = None  # name of the chip; None for the largest one that is online
+    profile: str | None = None  # of D-Wave's configuration file
+    region: str | None = None
+    endpoint: str | None = None
+    access: QpuAccess = field(default_factory=QpuAccess)  # the connection and the account, shared by copies
+
+    def __post_init__(self) -> None:
+        if self.scaling not in SCALINGS:
+            raise unknown_name("scaling", self.scaling, SCALINGS)
+        _check_whole("reads", self.reads)
+        for name in ("chain_strength", "deadline_seconds", "anneal_time"):
+            if not ((value := getattr(self, name)) is None or (_is_number(value) and value > 0)):
+                raise QubolearnError(f"{name}={value!r} must be a finite number above 0")
+        if not (_is_number(self.budget_seconds) and self.budget_seconds >= 0):
+            raise QubolearnError(f"budget_seconds={self.budget_seconds!r} must be a finite number, at least 0")
+
+    @classmethod
+    def mock(
+        cls,
+        topology: str = "pegasus",
+        size: int = 16,
+        sweeps: int = 100,
+        seed: int | None = None,
+        broken_qubits: Iterable[int] = (),
+        broken_couplers: Iterable[Coupler] = (),
+        reads: int = 100,
+        anneal_time: float | None = None,
+        scaling: str = "tile",
+        chain_strength: float = 1.414,
+        budget_seconds: float = 10.0,
+        deadline_seconds: float = 300.0,
+    ) -> DWaveSolver:
+        """The same solver without a token or a network, on D-Wave's stand-in for a chip.
+
+        Reads are honest: simulated annealing of the programmed problem at a fixed range of temperatures, where
+        D-Wave's stand-in would plant the exact ground state. QPU times are D-Wave's estimates for Advantage, and
+        only these depend on ``anneal_time``; what changes the reads is ``sweeps``.
+        """
+        sampler = _mock_sampler(topology, size, sweeps, seed, list(broken_qubits), list(broken_couplers))
+        return cls(
+            reads=reads,
+            anneal_time=anneal_time,
+            scaling=scaling,
+            chain_strength=chain_strength,
+            budget_seconds=budget_seconds,
+            deadline_seconds=deadline_seconds,
+            access=QpuAccess(sampler),
+        )
+
+    def search(self, A: Tensor, count: int) -> Found:
+        """The ``count`` best states of each QUBO, in as few calls as possible: A ``[batch, n, n]``."""
+        A = A.to("cpu", torch.float64)
+        if (largest := A.abs().max().item()) > MAX_ENTRY:
+            raise QubolearnError(f"|A_ij| up to {largest:.1e} overflow as h and J (limit {MAX_ENTRY:g}); divide A")
+        settings = {"solver": self.qpu, "profile": self.profile, "region": self.region, "endpoint": self.endpoint}
+        opened = self.access.open({k: v for k, v in settings.items() if v is not None}, self.deadline_seconds)
+        parameters = self._parameters(opened.sampler.properties)
+        packing = pack(A.shape[2], _couplers(A), opened.chip)
+        parts = [A[start : start + packing.tiles] for start in range(0, len(A), packing.tiles)]
+        needed = [estimated_seconds(opened, len(packing.first(len(part)).qubits), parameters) for part in parts]
+        calls = []
+        with self.access.account(self.budget_seconds) as account:
+            for index, part in enumerate(parts):
+                account.hold(MARGIN * sum(needed[index:]))  # a call may have taken longer than was estimated
+                call = self._call(part, packing.first(len(part)), opened, parameters, count, account.spent)
+                calls.append(call)
+        info = {
+            "source": opened.source,
+            "chip": opened.sampler.properties.get("chip_id"),
+            "embedding": packing.method,
+            "calls": len(calls),
+            "tiles": packing.tiles,
+            "reads": self.reads,
+            "scaling": self.scaling,
+            "qpu_access_seconds": sum(account.spent),
+            "qpu_spent_seconds": self.access.spent_seconds,
+        }
+        measured = {key: torch.cat([call.info[key] for call in calls]) for key in calls[0].info}
+        return Found(torch.cat([call.states for call in calls]), {**info, **measured})
+
+    def close(self) -> None:
+        """End the connection; the next call opens a new one."""
+        self.access.close()
+
+    def _parameters(self, properties: Mapping[str, Any]) -> dict[str, Any]:
+        low, high = stated_range(properties, "num_reads_range", (1, 10000))
+        if not low <= self.reads <= high:
+            raise QubolearnError(f"reads={self.reads}, but this chip takes {low} ... {high}")
+        wanted: dict[str, Any] = {"answer_mode": "raw", "auto_scale": False}
+        known = properties.get("parameters") or wanted
+        parameters = {"num_reads": self.reads, **{key: value for key, value in wanted.items() if key in known}}
+        if self.anneal_time is not None:
+            low, high = stated_range(properties, "annealing_time_range", (0.0, math.inf))
+            if not low <= self.anneal_time <= high:
+                raise QubolearnError(f"anneal_time={self.anneal_time} µs, but this chip takes {low} ... {high}")
+            parameters["annealing_time"] = self.anneal_time
+        return parameters
+
+    def _call(
+        self, A: Tensor, packing: Packing, opened: Opened, parameters: dict[str, Any], count: int, spent: list[float]
+    ) -> Found:
+        """One anneal call: as many QUBOs as the packing has tiles."""
+        from dimod import SPIN, BinaryQuadraticModel
+
+        J, h, _ = to_ising(A)
+        ranges = Ranges.of(opened.sampler.properties)
+        told = program(packing, J.numpy(), h.numpy(), ranges, self.chain_strength, self.scaling)
+        bqm = BinaryQuadraticModel.from_numpy_vectors(
+            told.h, (*packing.ends, told.J), 0.0, SPIN, variable_order=packing.qubits.tolist()
+        )
+        sampleset = run(opened, bqm, parameters, self.deadline_seconds, spent)
+        size = float(np.abs(told.h).sum() + np.abs(told.J).sum())
+        spins = _spins(sampleset, bqm, packing.qubits.tolist(), self.reads, size)
+        bits, broken = unpack(packing, spins)
+        states = torch.from_numpy(np.ascontiguousarray(bits))  # [tiles, reads, n]
+        energy = energies(A, states)
+        lowest = energy.amin(1, keepdim=True)
+        best = states[torch.arange(len(A)), energy.argmin(1)]
+        candidates = with_second_best(A, torch.cat([best[:, None], states], 1), count)
+        info = {
+            "success_probability": (energy <= lowest + 1e-9 * lowest.abs()).double().mean(1),
+            "chain_break_fraction": torch.from_numpy(broken),
+            "scale": torch.from_numpy(told.scale),
+        }
+        return Found(best_distinct(A, candidates, count).states, info)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _check_whole(name: str, value: object) -> None:
+    if not isinstance(value, int) or value < 1:
+        raise QubolearnError(f"{name}={value!r} must be a whole number, at least 1")
+
+
+def _couplers(A: Tensor) -> frozenset[Coupler]:
+    """The pairs that any QUBO of the batch couples."""
+    rows, columns = (upper_triangular(A) != 0).any(0).triu(1).nonzero(as_tuple=True)
+    return frozenset(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
+def _spins(
+    sampleset: Any, bqm: BinaryQuadraticModel, qubits: list[int], reads: int, size: float
+) -> npt.NDArray[np.int8]:
+    """The spins ``[reads, Q]`` of an answer, in the order of ``qubits``.
+
+    Raises where any is missing or where the energies that came with them are not theirs: then they are garbled.
+    ``size`` is the scale of the energies.
+    """
+    record = sampleset.record
+    if missing := set(qubits) - set(sampleset.variables):
+        raise QubolearnError(f"the answer lacks {len(missing)} of {len(qubits)} qubits, such as {min(missing)}")
+    samples = record.sample[:, [sampleset.variables.index(qubit) for qubit in qubits]]
+    counts = record.num_occurrences
+    if counts.sum() != reads or (counts < 0).any():  # before anything of that size is made
+        raise QubolearnError(f"the answer holds {counts.sum()} of {reads} reads; try again or ask for fewer")
+    if not np.isin(samples, (-1, 1)).all():
+        raise QubolearnError(f"the answer holds the spin {samples[~np.isin(samples, (-1, 1))][0]}; want -1 or 1")
+    error = np.abs(bqm.energies((samples, qubits)) - record.energy).max()
+    if not error <= 1e-5 * size:
+        raise QubolearnError(f"the answer is garbled: its reads miss the energies it states by {error:.3g}; try again")
+    return np.repeat(samples, counts, axis=0).astype(np.int8)
+
+
+def _mock_sampler(
+    family: str, size: int, sweeps: int, seed: int | None, broken_qubits: list[int], broken_couplers: list[Coupler]
+) -> Any:
+    try:
+        from dwave.cloud.testing.mocks import qpu_problem_timing_data
+        from dwave.samplers import SimulatedAnnealingSampler
+        from dwave.system.testing import MockDWaveSampler
+    except ImportError:
+        raise missing_extra("the D-Wave solver", "dwave") from None
+    _check_whole("sweeps", sweeps)
+    _check_whole("size", size)
+    ideal = Chip.ideal(family, size)
+    for broken in [*broken_qubits, *broken_couplers]:
+        if not (ideal.graph.has_edge(*broken) if isinstance(broken, tuple) else broken in ideal.graph):
+            raise QubolearnError(f"broken_qubits or broken_couplers name {broken}, which is not on the chip {ideal}")
+    annealing: dict[str, Any] = {"num_sweeps": sweeps, "beta_range": MOCK_BETA_RANGE}
+    if seed is not None:
+        annealing["seed"] = int(instance_seeds(seed, 1)[0]) >> 1  # neal takes 31 bits
+    return MockDWaveSampler(
+        topology_type=family,
+        topology_shape=list(ideal.shape),
+        broken_nodes=broken_qubits,
+        broken_edges=broken_couplers,
+        substitute_sampler=SimulatedAnnealingSampler(),  # type: ignore[no-untyped-call]
+        substitute_kwargs=annealing,
+        parameter_warnings=False,
+        properties={"problem_timing_data": qpu_problem_timing_data("advantage")},
+    )

@@ -1,0 +1,154 @@
+"""Tiles are disjoint, intact and as many as stated; reports say what the tiles cost."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from dataclasses import asdict
+
+import networkx
+import pytest
+
+from qubolearn.chips.embedding import Chip, Tile, embed_report, find_tiles
+from qubolearn.chips.topologies import topology
+from qubolearn.errors import QubolearnError
+
+CHIPS = {"chimera": 16, "pegasus": 16, "zephyr": 15}
+
+
+@pytest.fixture(scope="module")
+def chips() -> dict[str, Chip]:
+    return {name: Chip.ideal(name, size // 2) for name, size in CHIPS.items()}
+
+
+def assert_valid(tiles: tuple[Tile, ...], couplers: tuple[tuple[int, int], ...], graph: networkx.Graph) -> None:
+    """Every qubit works and is used once, every chain is connected, every coupler exists: checked with networkx."""
+    used = [qubit for tile in tiles for chain in tile for qubit in chain]
+    assert len(used) == len(set(used))
+    assert set(used) <= set(graph)
+    for tile in tiles:
+        for chain in tile:
+            assert networkx.is_connected(graph.subgraph(chain))
+        for i, j in couplers:
+            assert any(graph.has_edge(q, r) for q, r in itertools.product(tile[i], tile[j]))
+
+
+def working(chip: Chip, broken_qubits: set[int], broken_couplers: set[frozenset[int]]) -> Chip:
+    qubits = set(chip.graph) - broken_qubits
+    couplers = [e for e in chip.graph.edges if set(e) <= qubits and frozenset(e) not in broken_couplers]
+    return Chip.of(chip.family, chip.shape, qubits, couplers)
+
+
+@pytest.mark.parametrize("name", CHIPS)
+@pytest.mark.parametrize("n", [8, 15, 32])
+def test_patterns_tile_their_chip_without_chains(chips: dict[str, Chip], name: str, n: int) -> None:
+    pattern = topology(name, n)
+    tiling = find_tiles(n, pattern.couplers, chips[name])
+    assert tiling.method == "direct"
+    assert all(len(chain) == 1 for tile in tiling.tiles for chain in tile)
+    assert_valid(tiling.tiles, pattern.couplers, chips[name].graph)
+    assert len(tiling.tiles) * n > 0.6 * len(chips[name].graph)
+
+
+@pytest.mark.parametrize(("name", "cells"), [("chimera", 256), ("pegasus", 675), ("zephyr", 842)])
+def test_bipartite_cells_fill_the_largest_chips(name: str, cells: int) -> None:
+    chip = Chip.ideal(name, CHIPS[name])
+    pattern = topology("chimera", 8)
+    tiling = find_tiles(8, pattern.couplers, chip)
+    assert len(tiling.tiles) == cells
+    assert_valid(tiling.tiles, pattern.couplers, chip.graph)
+
+
+@pytest.mark.parametrize("name", ["pegasus", "zephyr"])
+def test_chimera_patterns_of_many_cells_sit_on_newer_chips_directly(chips: dict[str, Chip], name: str) -> None:
+    pattern = topology("chimera", 32)
+    tiling = find_tiles(32, pattern.couplers, chips[name])
+    assert tiling.method == "direct"
+    assert_valid(tiling.tiles, pattern.couplers, chips[name].graph)
+
+
+@pytest.mark.parametrize("n", [3, 5, 9, 12])
+@pytest.mark.parametrize("name", CHIPS)
+def test_dense_graphs_are_minor_embedded_many_times(name: str, n: int) -> None:
+    chip = Chip.ideal(name, 6)
+    couplers = topology("dense", n).couplers
+    tiling = find_tiles(n, couplers, chip)
+    assert_valid(tiling.tiles, couplers, chip.graph)
+    assert len(tiling.tiles) >= 2
+
+
+def test_a_qubo_without_couplers_takes_any_qubits(chips: dict[str, Chip]) -> None:
+    tiling = find_tiles(9, (), chips["chimera"])
+    assert len(tiling.tiles) == 512 // 9
+    assert_valid(tiling.tiles, (), chips["chimera"].graph)
+
+
+def test_tiles_avoid_broken_qubits_and_couplers() -> None:
+    ideal = Chip.ideal("pegasus", 6)
+    rng = random.Random(0)
+    broken_qubits = set(rng.sample(sorted(ideal.graph), 30))
+    broken_couplers = {frozenset(edge) for edge in rng.sample(sorted(ideal.graph.edges), 60)}
+    chip = working(ideal, broken_qubits, broken_couplers)
+    assert chip != ideal
+    for name, n in (("pegasus", 15), ("dense", 9)):
+        couplers = topology(name, n).couplers
+        tiles = find_tiles(n, couplers, chip).tiles
+        assert_valid(tiles, couplers, chip.graph)
+        assert 3 < len(tiles) < len(find_tiles(n, couplers, ideal).tiles)
+
+
+def test_defects_everywhere_leave_one_embedding_around_them() -> None:
+    ideal = Chip.ideal("chimera", 6)
+    # One broken coupler in every cell: no whole K4,4 is left.
+    broken = {frozenset((8 * cell, 8 * cell + 4)) for cell in range(36)}
+    chip = working(ideal, set(), broken)
+    couplers = topology("chimera", 8).couplers
+    tiling = find_tiles(8, couplers, chip)
+    assert tiling.method == "minor"
+    assert_valid(tiling.tiles, couplers, chip.graph)
+
+
+def test_the_same_working_graph_gives_the_same_cached_tiles() -> None:
+    couplers = topology("dense", 6).couplers
+    first, again = (find_tiles(6, couplers, Chip.ideal("pegasus", 3)) for _ in range(2))
+    assert first is again
+
+
+def test_a_chip_that_is_too_small_is_refused() -> None:
+    with pytest.raises(QubolearnError, match=r"n=100 bits with 0 couplers .*pegasus P2 with 40 qubits"):
+        find_tiles(100, (), Chip.ideal("pegasus", 2))
+    with pytest.raises(QubolearnError, match=r"n=60 bits with 1770 couplers .*pegasus P2 with .* qubits; use a larger"):
+        find_tiles(60, topology("dense", 60).couplers, Chip.ideal("pegasus", 2))
+
+
+@pytest.mark.parametrize(("family", "shape"), [("pegasos", (4,)), ("chimera", (4, 4, 6)), ("zephyr", (4, 2))])
+def test_a_chip_of_an_unknown_kind_is_refused(family: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(QubolearnError, match="unknown"):
+        Chip.of(family, shape, [0, 1], [(0, 1)])
+
+
+def test_a_size_or_name_of_no_chip_is_refused() -> None:
+    with pytest.raises(QubolearnError, match="size 0"):
+        Chip.ideal("pegasus", 0)
+    with pytest.raises(QubolearnError, match="did you mean zephyr"):
+        embed_report(topology("dense", 4), "zefyr")
+
+
+def test_a_report_counts_a_direct_pattern_once_per_bit() -> None:
+    report = embed_report(topology("pegasus", 15), "pegasus", 6)
+    assert (report.physical_qubits, report.chain_mean, report.chain_max, report.method) == (15, 1, 1, "direct")
+    assert report.instances_per_anneal == len(
+        find_tiles(15, topology("pegasus", 15).couplers, Chip.ideal("pegasus", 6)).tiles
+    )
+
+
+def test_a_report_of_a_dense_qubo_counts_chains_over_seeds() -> None:
+    report = embed_report(topology("dense", 9), "pegasus", 6)
+    assert report.method == "minor"
+    assert report.seeds > 1
+    # The paper embeds nine dense bits into 14 qubits; a clique of 9 cannot do with 9.
+    assert 9 < report.physical_qubits_best <= report.physical_qubits <= 20
+    assert report.chain_mean == pytest.approx(report.physical_qubits / 9)
+    assert report.chain_max >= 2
+    assert json.loads(json.dumps(asdict(report))) == asdict(report)

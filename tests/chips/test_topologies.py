@@ -1,0 +1,141 @@
+"""Patterns are induced subgraphs of the chips, and no search finds more couplers in as many whole cells."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import sys
+
+import dwave.graphs
+import pytest
+import torch
+
+from qubolearn.chips.topologies import FAMILIES, cells, topology
+from qubolearn.errors import QubolearnError
+
+CHIPS = {
+    "chimera": dwave.graphs.chimera_graph(16, coordinates=True),
+    "pegasus": dwave.graphs.pegasus_graph(16, nice_coordinates=True),
+    "zephyr": dwave.graphs.zephyr_graph(15, coordinates=True),
+}
+SIZES = (1, 2, 5, 8, 9, 15, 16, 21, 32, 40, 65)
+
+
+def pegasus_cells(size: int) -> tuple[dict[tuple[int, ...], list[tuple[int, ...]]], object]:
+    chip = dwave.graphs.pegasus_graph(size, nice_coordinates=True)
+    cells: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    for qubit in chip:
+        cells.setdefault(qubit[:3], []).append(qubit)
+    return cells, chip
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", CHIPS)
+def test_a_pattern_is_the_induced_subgraph_of_its_qubits(name: str, n: int) -> None:
+    pattern = topology(name, n)
+    assert pattern.qubits is not None
+    assert pattern.n == len(pattern.qubits) == len(set(pattern.qubits)) == n
+    edges = {frozenset(edge) for edge in CHIPS[name].subgraph(pattern.qubits).edges}
+    assert all(i < j for i, j in pattern.couplers)
+    assert {frozenset((pattern.qubits[i], pattern.qubits[j])) for i, j in pattern.couplers} == edges
+    assert len(pattern.couplers) == len(edges)
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_eight_bits_hold_the_complete_bipartite_graph(name: str) -> None:
+    pattern = topology(name, 8)
+    assert {(i, j) for i in range(4) for j in range(4, 8)} <= set(pattern.couplers)
+    assert len(pattern.couplers) == {"chimera": 16, "pegasus": 20, "zephyr": 20}[name]
+
+
+def test_two_and_four_pegasus_cells_keep_the_most_couplers_there_are() -> None:
+    cells, chip = pegasus_cells(4)
+    two = max(chip.subgraph(cells[a] + cells[b]).number_of_edges() for a, b in itertools.combinations(cells, 2))
+    assert len(topology("pegasus", 16).couplers) == two == 56
+    four = 0
+    links = {(a, b): chip.subgraph(cells[a] + cells[b]).number_of_edges() - 40 for a in cells for b in cells if a != b}
+    for chosen in itertools.combinations(cells, 4):
+        four = max(four, 80 + sum(links[pair] for pair in itertools.combinations(chosen, 2)))
+    assert len(topology("pegasus", 32).couplers) == four == 140
+
+
+def test_fifteen_pegasus_qubits_keep_the_most_couplers_of_two_cells() -> None:
+    cells, chip = pegasus_cells(3)
+    best = 0
+    for a, b in itertools.combinations(cells, 2):
+        pair = chip.subgraph(cells[a] + cells[b])
+        best = max(best, pair.number_of_edges() - min(degree for _, degree in pair.degree))
+    assert len(topology("pegasus", 15).couplers) == best
+
+
+@pytest.mark.parametrize("name", CHIPS)
+@pytest.mark.parametrize("n", [18, 21])
+def test_no_random_choice_within_whole_cells_keeps_more_couplers(name: str, n: int) -> None:
+    """An independent search: random drops from the best three cells, improved by any exchange that helps."""
+    pattern = topology(name, n)
+    whole = topology(name, 24)
+    assert whole.qubits is not None
+    rng = random.Random(n)
+    chip = CHIPS[name].subgraph(whole.qubits)
+    for _ in range(20):
+        kept = set(rng.sample(whole.qubits, n))
+        moved = True
+        while moved:
+            moved = False
+            for old, new in itertools.product(sorted(kept), sorted(set(whole.qubits) - kept)):
+                gain = sum(r in kept for r in chip[new]) - chip.has_edge(old, new) - sum(r in kept for r in chip[old])
+                if gain > 0:
+                    kept, moved = kept - {old} | {new}, True
+                    break
+        assert chip.subgraph(kept).number_of_edges() <= len(pattern.couplers)
+
+
+@pytest.mark.parametrize("name", ["dense", "diagonal", *CHIPS])
+def test_mask_and_entries_say_the_same(name: str) -> None:
+    pattern = topology(name, 11)
+    assert torch.equal(pattern.mask, pattern.mask.T)
+    assert pattern.entries.shape == (2, 11 + len(pattern.couplers))
+    rows, columns = pattern.entries
+    assert bool((rows <= columns).all())
+    assert torch.equal(rows[:11], torch.arange(11))
+    listed = {(i, j) for i, j in pattern.entries.T.tolist()}
+    assert listed == {(i, j) for i, j in pattern.mask.triu().nonzero().tolist()}
+    assert len(listed) == pattern.entries.shape[1]
+
+
+def test_dense_has_all_pairs_and_diagonal_none() -> None:
+    assert bool(topology("dense", 6).mask.all())
+    assert torch.equal(topology("diagonal", 6).mask, torch.eye(6, dtype=torch.bool))
+    assert topology("diagonal", 1).entries.tolist() == [[0], [0]]
+    assert topology("dense", 1).couplers == ()
+    assert topology("dense", 3).qubits is None
+
+
+def test_dense_and_diagonal_need_no_graph_library() -> None:
+    code = (
+        "import sys; from qubolearn.chips.topologies import topology; topology('dense', 9); topology('diagonal', 9); "
+        "sys.exit(any(m in sys.modules for m in ('networkx', 'dwave.graphs', 'minorminer')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("n", [0, -3])
+def test_too_few_bits_are_refused(n: int) -> None:
+    with pytest.raises(QubolearnError, match=f"n={n} bits"):
+        topology("dense", n)
+
+
+def test_more_bits_than_the_largest_chip_are_refused() -> None:
+    with pytest.raises(QubolearnError, match=r"n=2049 bits .*2048 .*dense"):
+        topology("chimera", 2049)
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(QubolearnError, match="did you mean pegasus"):
+        topology("pegasos", 8)
+
+
+@pytest.mark.parametrize(("name", "room"), [("chimera", 2048), ("pegasus", 5400), ("zephyr", 6736)])
+def test_the_largest_chip_has_the_stated_room(name: str, room: int) -> None:
+    assert FAMILIES[name].room == room == 8 * len(cells(name, CHIPS[name]))

@@ -1,0 +1,55 @@
+"""The permutation-aware network: renaming nodes renames its scores, and it learns what the MLP cannot in that time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from qubolearn.chips.topologies import topology
+from qubolearn.errors import QubolearnError
+from qubolearn.evaluation import evaluate
+from qubolearn.networks.matching import MatchingBody
+from qubolearn.networks.network import build_network
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.randomness import stream
+from qubolearn.solvers import ExhaustiveSearch
+from qubolearn.training.loop import train
+from qubolearn.training.recipes import preset
+
+
+def test_renaming_the_nodes_of_the_first_graph_moves_its_couplings_along() -> None:
+    k, b = 4, 2
+    problem = RandGraph(k=k)
+    body = MatchingBody(problem, topology("dense", 8), hidden=16)
+    network = build_network("matching", problem, topology("dense", 8), "quant", 0, 16)
+    network.body = body
+    p = problem.sample(3, stream(0, "test")).p
+    renamed = torch.tensor([2, 0, 3, 1])
+    W = p.reshape(3, k, k, k, k)[:, renamed][:, :, :, renamed]
+    A = network(p).reshape(3, k, b, k, b)
+    moved = network(W.reshape(3, -1)).reshape(3, k, b, k, b)
+    upper = torch.ones(8, 8).triu().bool().reshape(k, b, k, b)
+    stays_upper = upper[renamed][:, :, renamed] & upper  # entries that are read from the same triangle before and after
+    want = A[:, renamed][:, :, :, renamed]
+    torch.testing.assert_close(moved[:, stays_upper], want[:, stays_upper])
+
+
+def test_best_partners_equal_the_maximum_over_all_partners() -> None:
+    body = MatchingBody(RandGraph(k=3), topology("dense", 6), hidden=8)
+    W = torch.randn(2, 3, 3, 3, 3, 1)
+    torch.testing.assert_close(body.best_partners(W), torch.relu(body.edge(W)).amax(4))
+
+
+def test_it_learns_k5_within_seconds() -> None:
+    problem = RandGraph(k=5)
+    shared = {"network": "matching", "hidden": 32, "loss": "pseudo", "epochs": 15, "instances": 2000, "validation": 10}
+    network = train(problem, preset("best", problem, **shared))
+    assert evaluate(network, problem, ExhaustiveSearch(), 300, seed=3).metrics["accuracy"] > 0.9
+
+
+def test_other_problems_are_refused() -> None:
+    class Short(RandGraph):
+        input_size = 7
+
+    with pytest.raises(QubolearnError, match="--network mlp"):
+        MatchingBody(Short(), topology("dense", 8), 8)

@@ -1,0 +1,49 @@
+"""Baselines by name, on the instances that a trained run would be scored on."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from qubolearn.cli import main
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.baselines import BASELINES, _euler_angles, evaluate_baseline
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.solvers import ExhaustiveSearch
+
+needs_data = pytest.mark.skipif(not os.environ.get("QUBOLEARN_DATA"), reason="QUBOLEARN_DATA names no data folder")
+
+
+@pytest.mark.parametrize("name", [name for name, (problems, _) in BASELINES.items() if "randgraph" in problems])
+def test_graph_baselines_are_always_right_on_randgraph(name: str) -> None:
+    assert evaluate_baseline(name, RandGraph(k=3), ExhaustiveSearch(), 50).metrics["accuracy"] == 1.0
+
+
+def test_euler_angles_invert_the_matrix() -> None:
+    from qubolearn.paper.problems.rotation import euler_matrix
+
+    angles = (torch.rand(100, 3, generator=torch.Generator().manual_seed(0)) - 0.5).double()
+    torch.testing.assert_close(_euler_angles(euler_matrix(angles)), angles)
+
+
+@needs_data
+def test_procrustes_is_exact_without_noise_and_icp_beats_one_shot_aqm(capsys: pytest.CaptureFixture[str]) -> None:
+    from qubolearn.problems import make_problem
+
+    found = evaluate_baseline("procrustes", make_problem("rotation"), ExhaustiveSearch(), 100)
+    assert found.metrics["degrees"] < 1e-3
+    pointset = make_problem("pointset", test_shapes=5)
+    errors = {
+        name: evaluate_baseline(name, pointset, ExhaustiveSearch(), 100).metrics["degrees"] for name in ("icp", "aqm")
+    }
+    assert errors["icp"] < errors["aqm"]
+    assert main(["baseline", "direct", "willow", "--instances", "200", "--json"]) == 0
+
+
+def test_a_baseline_of_another_problem_is_refused() -> None:
+    with pytest.raises(QubolearnError, match="solves pointset"):
+        evaluate_baseline("icp", RandGraph(k=3), ExhaustiveSearch())
+    with pytest.raises(QubolearnError, match="did you mean icp"):
+        evaluate_baseline("icpp", RandGraph(k=3), ExhaustiveSearch())

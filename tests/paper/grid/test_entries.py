@@ -1,0 +1,115 @@
+"""Entries: each job has a task and a file of its own, earlier results are still theirs, quick runs fill tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.grid.entries import ENTRIES
+from qubolearn.paper.grid.jobs import Job, Outcome, Store, run_job
+from qubolearn.paper.grid.tasks import TASKS
+from qubolearn.problems import make_problem
+from qubolearn.problems.data import data_folder
+from qubolearn.training.recipes import TrainConfig, preset
+
+RESULTS = Path(__file__).parents[3] / "results"
+#: What the paper's numbers are compared with.
+VIEWS = """randgraph randgraph-scale willow pointset pointset-noise pointset-noise-small pointset-intervals
+pointset-solvers rotation rotation-noise rotation-noise-small rotation-noise-trained rotation-solvers
+ablation-randgraph ablation-pointset ablation-rotation training-solver success qubits second-best"""
+
+
+def jobs(quick: bool) -> list[Job]:
+    return [job for made in ENTRIES.values() for job in made.jobs(1 if quick else 3, quick)]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_job_has_a_task_a_file_of_its_own_and_options_that_make_sense(quick: bool) -> None:
+    made = jobs(quick)
+    assert {job.task for job in made} <= set(TASKS)
+    assert len({(job.item, job.filename) for job in made}) == len(made)
+    for job in made:
+        if "protocol" in job.options:  # raises where an option is unknown or wrong
+            problem = make_problem(**job.options["problem"])
+            config = preset(job.options["protocol"], problem, **job.options["overrides"])
+            assert isinstance(config, TrainConfig)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_an_entry_shows_something_of_its_own_jobs(name: str) -> None:
+    made = ENTRIES[name]
+    assert made.title
+    assert made.views or made.figures
+    assert {job.item for job in made.jobs(1, True)} == {job.item for job in made.jobs(3, False)} == {name}
+    assert len(made.jobs(1, True)) <= len(made.jobs(3, False))
+
+
+def test_tables_have_the_names_that_the_papers_numbers_go_by() -> None:
+    names = [view.name for made in ENTRIES.values() for view in made.views]
+    assert len(set(names)) == len(names)
+    assert set(VIEWS.split()) <= set(names)
+
+
+def test_a_quick_training_never_passes_for_a_full_one() -> None:
+    full = {(job.item, job.filename): job.key for job in jobs(False)}
+    same = {job.task for job in jobs(True) if full.get((job.item, job.filename)) == job.key}
+    assert same <= {"qubits", "connectivity", "baseline"}
+
+
+def test_every_stored_record_belongs_to_a_job() -> None:
+    store = Store(RESULTS)
+    claimed = {store.path(job) for job in jobs(False) if store.get(job) is not None}
+    stored = {path for path in RESULTS.glob("*/*.json") if path.parent.name in ENTRIES}
+    assert stored
+    assert stored - claimed == set()
+
+
+@pytest.mark.parametrize("item", [name for name in ENTRIES if not ENTRIES[name].data and ENTRIES[name].views])
+def test_every_table_has_a_place_for_quick_jobs(item: str) -> None:
+    """Records that hold what the options ask for fill each table of the entry."""
+    outcomes = [Outcome(job, {"metrics": _imagined(job)}) for job in ENTRIES[item].jobs(1, True)]
+    for view in ENTRIES[item].views:
+        assert view.cells(outcomes), view.name
+
+
+def _imagined(job: Job) -> dict[str, Any]:
+    """Metrics under every label that a job of these options will have."""
+    metrics = dict.fromkeys(("accuracy", "accuracy_projected", "success_probability", "relative", "deviation"), 0.5)
+    counts = {"logical": 1, "physical": 1, "chain": 1}
+    labels = [test["label"] for test in job.options.get("tests", [{"label": "exhaustive"}])]
+    if job.task in ("second-best", "qubits", "qgm"):
+        labels = [*job.options.get("solvers", ()), "embedding", "quantum"]
+    return {label: {**metrics, **counts} for label in labels}
+
+
+def test_quick_jobs_run_for_real_and_fill_their_tables() -> None:
+    pytest.importorskip("minorminer")
+    picked = {"qubits": "QGM inserted", "training-solver": "SA", "randgraph": "without unique", "rotation": "quant"}
+    for item, column in picked.items():
+        if ENTRIES[item].data and not _has(ENTRIES[item].data):
+            continue
+        job = next(job for job in ENTRIES[item].jobs(1, True) if job.column == column)
+        outcome = run_job(job)
+        assert outcome.error is None, outcome.log
+        tables = [view.cells([outcome]) for view in ENTRIES[item].views]
+        assert any(tables), item
+
+
+def _has(dataset: str) -> bool:
+    try:
+        data_folder(dataset)
+    except QubolearnError:
+        return False
+    return True
+
+
+def test_qubits_of_dense_and_of_native_qubos() -> None:
+    pytest.importorskip("minorminer")
+    native = TASKS["qubits"](0, bits=15, pattern="pegasus", chip="pegasus", size=16)["embedding"]
+    assert (native["logical"], native["physical"], native["chain"]) == (15, 15, 1)
+    dense = TASKS["qubits"](0, bits=9, pattern="dense", chip="pegasus", size=16)["embedding"]
+    assert dense["physical"] > dense["logical"] == 9
+    assert dense["physical"] <= dense["report"]["physical_qubits"]

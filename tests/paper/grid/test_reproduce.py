@@ -1,0 +1,229 @@
+"""The command that reproduces everything: what it says, and that it goes on after any end."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import grids
+import pytest
+from grids import processes, wait_until
+
+from qubolearn.cli import grid_progress, main, reproduce
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.grid import jobs as jobs_module
+from qubolearn.paper.grid.entries import Entry
+from qubolearn.paper.grid.jobs import InThisProcess, Job, Outcome, Store, run_jobs
+from qubolearn.paper.grid.views import View
+
+SEEDS, WORKERS = 8, 2
+OPTIONS = ["reproduce", "tiny", "--seeds", str(SEEDS), "--processes", str(WORKERS), "--out"]
+COMMAND = [sys.executable, grids.__file__, *OPTIONS]
+
+
+def holding(seed: int) -> dict[str, str]:
+    """The environment of a grid in which this seed and those after it never end."""
+    return {**os.environ, "HOLD": str(seed)}
+
+
+def records(folder: Path) -> dict[Path, int]:
+    """The finished jobs of the tiny grid, and when each was written."""
+    return {path: path.stat().st_mtime_ns for path in folder.glob("tiny/*.json")}
+
+
+def unchanged(kept: dict[Path, int], folder: Path) -> bool:
+    return {path: stamp for path, stamp in records(folder).items() if path in kept} == kept
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """What the tiny grid finds in this process when nothing happens to it."""
+    folder = tmp_path_factory.mktemp("whole")
+    run_jobs(grids.trainings(SEEDS, False), Store(folder))
+    return grids.metrics(folder)
+
+
+def test_killed_twice_the_same_command_finishes(tmp_path: Path, uninterrupted: Mapping[str, Any]) -> None:
+    kept: dict[Path, int] = {}
+    for kill, first_held in ((os.killpg, 2), (os.kill, 4)):  # the second time the parent only
+        command = [*COMMAND, str(tmp_path)]
+        with subprocess.Popen(command, env=holding(first_held), start_new_session=True) as process:
+            wait_until(lambda: len(records(tmp_path)) >= len(kept) + 1)  # noqa: B023
+            kill(process.pid, signal.SIGKILL)
+            process.wait()
+            wait_until(lambda: not processes(process.pid), seconds=10.0)  # no worker outlives its parent
+        assert unchanged(kept, tmp_path)
+        kept = records(tmp_path)
+    again = subprocess.run([*COMMAND, str(tmp_path), "--json"], capture_output=True, check=True, timeout=120)
+    result = json.loads(again.stdout)
+    assert (result["jobs"], result["done"], result["failed"]) == (SEEDS, SEEDS, [])
+    assert unchanged(kept, tmp_path)
+    assert grids.metrics(tmp_path) == uninterrupted
+    assert Path(result["report"]).is_file()
+
+
+def test_sigterm_ends_the_jobs_and_says_how_to_go_on(tmp_path: Path) -> None:
+    command, pipe = [*COMMAND, str(tmp_path)], subprocess.PIPE
+    with subprocess.Popen(command, env=holding(1), start_new_session=True, stderr=pipe) as process:
+        wait_until(lambda: len(records(tmp_path)) == 1)
+        process.terminate()
+        said = process.communicate(timeout=20)[1].decode()
+    assert process.returncode == 143
+    began, stopped = said.splitlines()
+    assert began.startswith(f"jobs: 0 done, 1 running, {SEEDS - 1} left, about ")
+    kept = f"stopped; 1 of {SEEDS} jobs are done and kept in {tmp_path}"
+    assert stopped == f"{kept}; to go on, run the same command again"
+    wait_until(lambda: not processes(process.pid), seconds=10.0)
+
+
+def test_control_c_in_a_terminal_shows_progress_before_and_the_cursor_after(tmp_path: Path) -> None:
+    child, terminal = pty.fork()
+    if child == 0:
+        terms = {"TERM": "xterm", "COLUMNS": "120"}
+        os.execve(sys.executable, [*COMMAND, str(tmp_path)], holding(1) | terms)
+    shown = bytearray()
+    while b" 1 done" not in shown:
+        shown += os.read(terminal, 65536)
+    os.write(terminal, b"\x03")  # what the key sends
+    with suppress(OSError):  # when the other side has closed
+        while got := os.read(terminal, 65536):
+            shown += got
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(terminal)
+    assert code == 130
+    text = shown.decode()
+    assert re.search(
+        rf"0 done, {WORKERS} running, {SEEDS - WORKERS} left, about \d+ (s|min): tiny L5 H16, quant, seed \d", text
+    )
+    assert "run the same command again" in text
+    assert "Traceback" not in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+
+
+@pytest.fixture
+def items(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three items in place of the paper's, which run in this process: well, lucky but for seed 1, and without data."""
+
+    def task(seed: int, **options: Any) -> dict[str, Any]:
+        if options.get("unlucky") and seed:
+            raise QubolearnError("bad\nluck")
+        return {"exhaustive": {"accuracy": 0.5}}
+
+    def entry(name: str, data: str = "", **options: Any) -> Entry:
+        def jobs(seeds: int, quick: bool) -> list[Job]:
+            return [Job(name, "row", "column", seed, "note", options) for seed in range(seeds)]
+
+        return Entry(f"About {name}", "Table 1", jobs, (View(name, "", ("accuracy",)),), data=data)
+
+    made = {"well": entry("well"), "unlucky": entry("unlucky", unlucky=True), "far": entry("far", "nowhere")}
+    monkeypatch.setitem(jobs_module.TASKS, "note", task)
+    monkeypatch.setattr(reproduce, "ENTRIES", made)
+    monkeypatch.setattr(reproduce, "engine_of", lambda args, jobs: InThisProcess())
+    monkeypatch.setenv("QUBOLEARN_DATA", "/dev/null")
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, the object on stdout and what was said on stderr."""
+    capsys.readouterr()
+    code = main(["reproduce", *words, "--json"])
+    said = capsys.readouterr()
+    return code, json.loads(said.out or "{}"), said.err
+
+
+@pytest.mark.usefixtures("items")
+def test_a_failed_job_is_said_once_and_the_others_are_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, result, said = call(capsys, "unlucky", "well", "--out", str(tmp_path))
+    assert code == 1
+    assert (result["jobs"], result["done"]) == (6, 4)
+    log = tmp_path / "unlucky" / "row--column--seed1.log"
+    assert said.count(r"bad\nluck") == 1
+    assert rf"failed: unlucky row, column, seed 1 and 1 more: bad\nluck (log: {log})" in said
+    assert r"QubolearnError: bad\nluck" in log.read_text()
+    assert [failed["job"] for failed in result["failed"]] == [f"unlucky row, column, seed {seed}" for seed in (1, 2)]
+    assert result["results"]["well"] == {"row | column": [[0.5, 0.5, 0.5]]}
+
+
+@pytest.mark.usefixtures("items")
+def test_all_leaves_out_what_lacks_its_data_and_a_named_item_must_have_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, said = call(capsys, "well", "far", "--out", str(tmp_path))
+    assert code == 2
+    assert said.startswith("qubolearn: error: far: no dataset at /dev/null/nowhere; set QUBOLEARN_DATA")
+    assert not list(tmp_path.rglob("*.json"))
+    monkeypatch.delitem(reproduce.ENTRIES, "unlucky")
+    code, result, said = call(capsys, "all", "--seeds", "1", "--out", str(tmp_path))
+    assert code == 0
+    assert (result["jobs"], result["done"]) == (1, 1)
+    assert said.count("far is left out: no dataset at /dev/null/nowhere") == 1
+    assert result["missing_data"]["far"] in said
+    done = Job("far", "row", "column", 0, "note", {})
+    Store(tmp_path).put(Outcome(done, {"key": done.key, "metrics": {}, "seconds": 1.0}))
+    code, result, _ = call(capsys, "far", "--seeds", "1", "--out", str(tmp_path))
+    assert (code, result["done"]) == (0, 1)  # what is done already needs no data
+
+
+@pytest.mark.usefixtures("items")
+def test_the_time_of_the_whole_is_kept_where_one_command_did_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "grid.json"
+    for name in ("far", "unlucky"):
+        monkeypatch.delitem(reproduce.ENTRIES, name)
+    call(capsys, "well", "--out", str(tmp_path / "named"))
+    assert not (tmp_path / "named" / "grid.json").exists()
+    _, result, _ = call(capsys, "all", "--seeds", "2", "--out", str(tmp_path))
+    made = json.loads(kept.read_text())
+    assert (made["jobs"], made["seeds"], made["seconds"]) == (2, 2, result["seconds"])
+    assert made["machine"]
+    before = kept.read_bytes()
+    call(capsys, "all", "--seeds", "2", "--out", str(tmp_path))  # which had nothing to do
+    call(capsys, "all", "--seeds", "3", "--out", str(tmp_path))  # and little
+    assert kept.read_bytes() == before
+
+
+@pytest.mark.usefixtures("items")
+def test_the_list_says_where_what_is_done_and_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "well", "--seeds", "2", "--out", str(tmp_path))
+    _, result, said = call(capsys, "--list", "--seeds", "3", "--out", str(tmp_path))
+    assert (result["items"]["well"]["done"], result["items"]["well"]["jobs"]) == (2, 3)
+    assert re.search(r"well +Table 1 +2 of 3 +About well", said)
+    assert "About far [needs the dataset nowhere: missing]" in said
+
+
+@pytest.mark.usefixtures("items")
+def test_where_there_is_no_terminal_progress_is_a_line_now_and_then(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = call(capsys, "well", "--out", str(tmp_path / "quiet"))[2]
+    assert re.findall("jobs: (.*), about", quiet) == ["0 done, 1 running, 2 left"]
+    monkeypatch.setattr(grid_progress, "SECONDS_BETWEEN_LINES", 0.0)
+    said = call(capsys, "unlucky", "--out", str(tmp_path))[2].splitlines()
+    assert said[1] == "jobs: 1 done, 0 running, 2 left, about 0 s"
+    assert said[4] == "jobs: 1 done, 1 failed, 1 running, 0 left, about 0 s"
+
+
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for words, wrong in {
+        "randgrph": "unknown item 'randgrph'; did you mean randgraph?",
+        "randgraph --seeds 0": "--seeds 0; want at least 1",
+        "randgraph --processes 0": "--processes 0; want at least 1",
+        "randgraph --address 10.0.0.1:6379": "use it with --engine ray",
+        "randgraph --device cuda": "--device cuda, but torch finds no GPU here; use cpu",
+    }.items():
+        code, _, said = call(capsys, *words.split())
+        assert code == 2
+        assert wrong in said
+        assert said.count("\n") == 1
+    with pytest.raises(SystemExit):
+        main(["reproduce", "randgraph", "--quick", "--full"])

@@ -1,0 +1,253 @@
+"""Point sets from outlines that the tests draw themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.problems import pointset
+from qubolearn.paper.problems.angles import rotation_2d
+from qubolearn.paper.problems.pointset import CloudPairs, PointSet
+from qubolearn.problems.data import data_root
+from qubolearn.randomness import stream
+
+SMALL = {"train_shapes": 12, "test_shapes": 5, "rotations": 6}
+
+
+@pytest.fixture(autouse=True)
+def outlines(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """130 wobbly circles of 20 to 30 points in 6 classes, and squares without a class."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "shapes2d").mkdir()
+    rng = np.random.default_rng(0)
+    shapes = []
+    for _ in range(130):
+        around = np.arange(rng.integers(20, 31))
+        around = around * 2 * np.pi / len(around)
+        radius = 1 + sum(rng.normal(scale=0.3 / k) * np.cos(k * around + rng.uniform(0, 6)) for k in range(1, 5))
+        shapes.append(np.stack([radius * np.cos(around), -radius * np.sin(around)], 1) + 5)
+    shapes += [np.array([(0, 0), (0, 1), (1, 1), (1, 0)], float)] * 3
+    np.savez(
+        folder / "shapes2d" / "shapes2d_outlines.npz",
+        points=np.concatenate(shapes).astype(np.float32),
+        offsets=np.cumsum([0, *map(len, shapes)]),
+        names=np.array([f"shape-{i}" for i in range(133)]),
+        classes=np.array([f"class {i % 6}" for i in range(130)] + ["unlabelled"] * 3),
+    )
+    monkeypatch.setenv("QUBOLEARN_DATA", str(folder))
+    for cached in (pointset._shapes, pointset._pool):
+        cached.cache_clear()
+    yield
+    for cached in (pointset._shapes, pointset._pool):
+        cached.cache_clear()
+
+
+def real_points(clouds: CloudPairs, row: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return clouds.template[row, : clouds.template_counts[row]], clouds.reference[row, : clouds.reference_counts[row]]
+
+
+@pytest.mark.parametrize("options", [{}, {"starts": 3}, {"form": "features"}, {"starts": 2, "form": "features"}])
+def test_samples_keep_the_contract(options: dict) -> None:
+    problem = PointSet(**SMALL, **options)
+    data = problem.sample(50, stream(0, "a"))
+    assert data.p.shape == (50, problem.input_size)
+    assert data.p.dtype == torch.float32
+    assert torch.isfinite(data.p).all()
+    assert data.x_true.shape == (50, problem.bits)
+    error = problem.score(problem.decode(data.x_true), data.answer)["degrees"]
+    assert error.max() <= 60 / 2**9 / 2 + 1e-4
+    same, other = problem.sample(50, stream(0, "a")), problem.sample(50, stream(1, "a"))
+    assert all(torch.equal(a, b) for a, b in zip(data, same, strict=True))
+    assert not torch.equal(data.p, other.p)
+    assert problem.sample(0, stream(0, "a")).p.shape == (0, problem.input_size)
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_samples_describe_the_pairs(split: str) -> None:
+    """What sample() draws is p of the clouds that pairs() shows, by way of describe(), which knows no padding."""
+    problem = PointSet(**SMALL, starts=2, noise=0.1, train_noise=0.1)
+    clouds = problem.pairs(split)
+    data = problem.sample(40, stream(0, "a"), split)
+    for row in range(0, 40, 7):
+        match = (clouds.angle == data.answer[row]).nonzero()
+        assert len(match) == 1
+        template, reference = real_points(clouds, int(match))
+        p = problem.describe(template[None], reference[None])
+        torch.testing.assert_close(p[0], data.p[row], rtol=1e-4, atol=1e-5)
+
+
+def test_held_out_instances_come_at_most_once() -> None:
+    problem = PointSet(**SMALL)
+    clouds = problem.pairs("test")
+    assert len(clouds.angle) == 5 * 100
+    drawn = problem.sample(500, stream(0, "a"), "test").answer
+    assert torch.equal(drawn.sort().values, clouds.angle.sort().values)
+    assert problem.sample(700, stream(0, "a"), "test").p.shape[0] == 700
+
+
+def test_reference_is_the_template_turned() -> None:
+    clouds = PointSet(**SMALL).pairs("test", 20)
+    assert len(clouds.angle) == 20
+    turned = clouds.template @ rotation_2d(clouds.angle).mT
+    torch.testing.assert_close(turned, clouds.reference, rtol=0, atol=1e-5)
+    assert (clouds.angle >= 0).all()
+    assert (clouds.angle <= math.pi / 3).all()
+
+
+def test_noise_stays_within_its_range_and_fills_it() -> None:
+    problem = PointSet(**SMALL, noise=0.2)
+    clouds = problem.pairs("test", 200)
+    template, reference = zip(*(real_points(clouds, row) for row in range(200)), strict=True)
+    shares = []
+    for y, x, angle in zip(template, reference, clouds.angle, strict=True):
+        turned = y @ rotation_2d(angle).mT
+        extent = (turned.amax(0) - turned.amin(0)).max()
+        spread = (x - turned).amax(0) - (x - turned).amin(0)  # along each axis, whatever centring shifted
+        shares.append(spread.max() / extent)
+    assert min(shares) > 0.15
+    assert max(shares) <= 0.2 + 1e-5
+
+
+def test_training_noise_has_all_levels_and_test_noise_leaves_training_alone() -> None:
+    clean, noisy = PointSet(**SMALL, noise=0.2), PointSet(**SMALL, train_noise=0.2)
+    assert torch.equal(clean.pairs("train").reference, PointSet(**SMALL).pairs("train").reference)
+    assert torch.equal(noisy.pairs("test").reference, PointSet(**SMALL).pairs("test").reference)
+    clouds = noisy.pairs("train")
+    turned = clouds.template @ rotation_2d(clouds.angle).mT
+    spread = (clouds.reference - turned).abs().amax((1, 2))
+    assert spread.min() < 0.05 * spread.max()
+
+
+def test_splits_share_no_shape_and_no_square() -> None:
+    problem = PointSet(**SMALL)
+    seen: set[tuple] = set()
+    for split, size in (("train", 12), ("validation", 100), ("test", 5)):
+        points, counts = pointset._shapes(problem, split)
+        keys = {tuple(shape.flatten().tolist()) for shape in points[:, :20]}
+        assert len(keys) == size
+        assert not keys & seen
+        assert counts.min() >= 20  # squares are unlabelled
+        seen |= keys
+
+
+def test_intervals_are_for_held_out_shapes() -> None:
+    problem = PointSet(**SMALL, interval="10-20")
+    angles = torch.rad2deg(problem.pairs("test").angle)
+    assert 10 <= angles.min() < 11
+    assert 19 < angles.max() <= 20
+    assert torch.rad2deg(problem.pairs("train").angle).max() > 40
+
+
+def test_sizes_may_differ() -> None:
+    problem = PointSet(**SMALL, template_points=15, reference_points=11)
+    clouds = problem.pairs("test", 10)
+    assert clouds.template.shape == (10, 15, 2)
+    assert clouds.reference.shape == (10, 11, 2)
+    full = PointSet(**SMALL).pairs("test", 10).template
+    for few, outline in zip(clouds.template, full, strict=True):  # each kept point is one of the outline, less a shift
+        steps = few.diff(dim=0)[:, None] - (outline[:, None] - outline[None]).flatten(0, 1)
+        assert (steps.abs().amax(2).amin(1) < 1e-5).all()
+    assert torch.isfinite(problem.sample(20, stream(0, "a"), "test").p).all()
+
+
+def test_starts_turn_the_template_first() -> None:
+    problem = PointSet(starts=3, form="features")
+    generator = torch.Generator().manual_seed(0)
+    template, reference = torch.randn(4, 9, 2, generator=generator), torch.randn(4, 7, 2, generator=generator)
+    p = problem.describe(template, reference).reshape(4, 3, 4)
+    for part, degrees in enumerate((10.0, 30.0, 50.0)):
+        turned = template @ rotation_2d(torch.tensor(math.radians(degrees))).mT
+        torch.testing.assert_close(
+            p[:, part], replace(problem, starts=0).describe(turned, reference), rtol=1e-4, atol=1e-4
+        )
+
+
+def test_descriptions_ignore_place_size_and_common_turns() -> None:
+    problem = PointSet()
+    generator = torch.Generator().manual_seed(0)
+    template, reference = torch.randn(4, 9, 2, generator=generator), torch.randn(4, 7, 2, generator=generator)
+    turn = rotation_2d(torch.tensor(2.0)).mT
+    other = problem.describe(3 * template @ turn + 5, 3 * reference @ turn - 7)
+    torch.testing.assert_close(other, problem.describe(template, reference), rtol=1e-3, atol=1e-4)
+
+
+def test_points_on_one_line_are_fine() -> None:
+    line = torch.linspace(-1, 1, 9)[None, :, None] * torch.tensor([1.0, 0.5])
+    assert torch.isfinite(PointSet(form="features").describe(line, line @ rotation_2d(torch.tensor(0.3)).mT)).all()
+
+
+def test_soft_targets() -> None:
+    x = PointSet(**SMALL).sample(3, stream(0, "a")).x_true
+    states, weights = PointSet(soft_width=1.0).soft_targets(x)
+    assert torch.equal(states[torch.arange(3), weights.argmax(1)], x)
+    assert PointSet(soft_width=0.0).soft_targets(x) is None
+
+
+@pytest.mark.parametrize(
+    ("template", "reference", "message"),
+    [
+        (torch.ones(1, 5, 2), torch.rand(1, 5, 2), "all points of a template are equal"),
+        (torch.zeros(1, 0, 2), torch.rand(1, 5, 2), "template is empty"),
+        (torch.rand(1, 5, 2), torch.full((1, 5, 2), math.inf), "not finite"),
+        (torch.rand(1, 5, 2), torch.rand(1, 2, 2), "neighbours=3, but a reference has 2 points"),
+    ],
+)
+def test_bad_clouds_are_refused(template: torch.Tensor, reference: torch.Tensor, message: str) -> None:
+    with pytest.raises(QubolearnError, match=message):
+        PointSet().describe(template, reference)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"angle_bits": 0},
+        {"low_degrees": 60.0},
+        {"encoding": "grey"},
+        {"form": "vector"},
+        {"noise": 1.5},
+        {"train_noise": -0.1},
+        {"noise": math.nan},
+        {"neighbours": 0},
+        {"starts": -1},
+        {"rotations": 0},
+        {"soft_width": -1.0},
+        {"interval": "10"},
+        {"interval": "20-10"},
+        {"interval": "50-70"},
+    ],
+)
+def test_bad_options_are_refused(options: dict) -> None:
+    with pytest.raises(QubolearnError):
+        PointSet(**options)
+
+
+def test_more_than_there_is_is_refused() -> None:
+    with pytest.raises(QubolearnError, match="but there are only 130"):
+        PointSet(train_shapes=500).sample(1, stream(0, "a"))
+    with pytest.raises(QubolearnError, match="25 points of an outline, but the smallest has 2"):
+        PointSet(**SMALL, template_points=25).sample(1, stream(0, "a"))
+
+
+def test_missing_data_says_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
+    with pytest.raises(QubolearnError, match=r"set QUBOLEARN_DATA .*download"):
+        PointSet().sample(1, stream(0, "a"))
+
+
+DATA = data_root()
+
+
+@pytest.mark.skipif(not (DATA / "shapes2d").is_dir(), reason="needs $QUBOLEARN_DATA/shapes2d")
+def test_real_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUBOLEARN_DATA", str(DATA))
+    problem = PointSet(rotations=2)
+    assert [len(pointset._shapes(problem, split)[1]) for split in ("train", "validation", "test")] == [500, 100, 50]
+    data = problem.sample(64, stream(0, "a"))
+    assert torch.isfinite(data.p).all()

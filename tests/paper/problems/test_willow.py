@@ -1,0 +1,207 @@
+"""Willow on a small dataset made here (so that it always runs), and Direct's accuracy on the real one."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.baselines.direct import direct
+from qubolearn.paper.datasets.willow import read_willow
+from qubolearn.paper.problems.willow import Willow, split_images
+from qubolearn.paper.problems.willow_weights import choose_weights
+from qubolearn.problems.contract import Split
+from qubolearn.problems.data import data_folder
+from qubolearn.problems.encodings import decode_permutation
+
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two classes of ten images: distorted copies of one constellation each, with one feature per keypoint."""
+    random = np.random.default_rng(0)
+    entries, features = [], []
+    for class_name in ("car", "duck"):
+        constellation = random.uniform(20, 80, size=(10, 2))
+        for number in range(10):
+            keypoints = constellation + random.normal(scale=1.0, size=(10, 2))
+            name = f"{class_name}{number}"
+            usual = {"class": class_name, "image": name, "file": f"{name}.jpg", "width": 100, "height": 100}
+            entries.append(usual | {"keypoints_orig": keypoints.tolist()})
+            features.append(np.eye(10) + random.normal(scale=0.1, size=(10, 10)))
+    folder = tmp_path / "willow"
+    folder.mkdir()
+    (folder / "willow_keypoints.json").write_text(json.dumps(entries))
+    names = np.array([entry["image"] for entry in entries])
+    layers = {f"relu{i}": np.array(features, dtype="float16") for i in range(1, 6)}
+    np.savez(folder / "willow_alexnet_features.npz", images=names, **layers)
+    monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
+    return folder
+
+
+def naive_weights(similarity: np.ndarray, x: np.ndarray, y: np.ndarray, tau: float, eta: float) -> np.ndarray:
+    """W entry by entry, as the documentation says it."""
+    k = len(x)
+    edges = [(i, j) for i in range(k) for j in range(k) if i != j]
+
+    def mean_length(points: np.ndarray) -> float:
+        return sum(math.dist(points[i], points[j]) for i, j in edges) / len(edges)
+
+    def difference(i: int, a: int, j: int, b: int) -> tuple[float, float]:
+        angle = math.atan2(*(x[j] - x[i])[::-1]) - math.atan2(*(y[b] - y[a])[::-1])
+        length = math.dist(x[i], x[j]) / mean_length(x) - math.dist(y[a], y[b]) / mean_length(y)
+        return min(abs(angle), 2 * math.pi - abs(angle)), length
+
+    pairs = [(i, a, j, b) for i, j in edges for a, b in edges]
+    differences = {pair: difference(*pair) for pair in pairs}
+    variances = [sum(d[part] ** 2 for d in differences.values()) / len(pairs) for part in (0, 1)]
+    W = np.zeros((k * k, k * k))
+    for (i, a, j, b), d in differences.items():
+        direction, length = (math.exp(-(d[part] ** 2) / (2 * variances[part])) for part in (0, 1))
+        W[k * i + a, k * j + b] = -(1 - tau) * (eta * direction + (1 - eta) * length) / k
+    for i in range(k):
+        for a in range(k):
+            W[k * i + a, k * i + a] = -tau * similarity[i, a]
+    return W
+
+
+def test_weights_against_loops(small: Path) -> None:
+    problem = Willow(k=3, tau=0.4, eta=0.7)
+    pairs = problem.sample_pairs(4, torch.Generator().manual_seed(0))
+    W = problem.weights(pairs)
+    images = read_willow(small)
+    with np.load(small / "willow_alexnet_features.npz") as arrays:
+        features = arrays["relu4"].astype("float64")
+    for index in range(4):
+        source, target = int(pairs.source[index]), int(pairs.target[index])
+        i, a = pairs.source_keypoints[index].numpy(), pairs.target_keypoints[index].numpy()
+        f, g = features[source][i], features[target][a]
+        similarity = (f @ g.T) / np.outer(np.linalg.norm(f, axis=1), np.linalg.norm(g, axis=1))
+        x, y = images.keypoints[source][i].double().numpy(), images.keypoints[target][a].double().numpy()
+        assert W[index].numpy() == pytest.approx(naive_weights(similarity, x, y, 0.4, 0.7), abs=1e-5)
+
+
+@pytest.mark.parametrize("k", [2, 4, 10])
+def test_instances_are_pairs_of_one_class_with_uniform_labels(small: Path, k: int) -> None:
+    problem = Willow(k=k)
+    images = problem.images()
+    pairs = problem.sample_pairs(600, torch.Generator().manual_seed(0))
+    assert bool((pairs.source != pairs.target).all())
+    assert all(images.classes[i] == images.classes[j] for i, j in zip(pairs.source, pairs.target, strict=True))
+    # node i of the first image is node P(i) of the second: the same keypoint
+    assert torch.equal(pairs.target_keypoints.gather(1, pairs.P), pairs.source_keypoints)
+    assert all(len(set(row)) == k for row in pairs.source_keypoints.tolist())
+    shares = torch.bincount(pairs.P[:, 0], minlength=k) / 600
+    assert float((shares - 1 / k).abs().max()) < 5 * math.sqrt(1 / k / 600)
+
+    instances = problem.sample(600, torch.Generator().manual_seed(0))
+    assert instances.p.shape == (600, problem.input_size)
+    assert instances.x_true.shape == (600, problem.bits)
+    assert torch.equal(instances.answer, pairs.P)
+    assert torch.equal(problem.decode(instances.x_true), pairs.P)
+    assert torch.equal(problem.project(instances.x_true), instances.x_true)
+    assert torch.equal(instances.p, problem.weights(pairs).flatten(1))
+
+
+def test_splits_share_no_image(small: Path) -> None:
+    problem = Willow()
+    seen = {}
+    for split in SPLITS:
+        pairs = problem.sample_pairs(500, torch.Generator().manual_seed(1), split)
+        seen[split] = set(pairs.source.tolist()) | set(pairs.target.tolist())
+        chosen = split_images(problem.images(), split)
+        assert seen[split] == {index for group in chosen.values() for index in group}
+    assert sum(map(len, seen.values())) == len(set.union(*seen.values())) == 20
+    assert [len(seen[split]) for split in SPLITS] == [12, 4, 4]
+
+
+def test_noise_is_for_training_only(small: Path) -> None:
+    for split in SPLITS:
+        clean = Willow().sample(50, torch.Generator().manual_seed(2), split)
+        for noisy in (Willow(jitter=0.1), Willow(rotate=0.3)):
+            instances = noisy.sample(50, torch.Generator().manual_seed(2), split)
+            assert torch.equal(instances.answer, clean.answer)
+            assert torch.equal(instances.p, clean.p) == (split != "train")
+
+
+def test_noise_touches_geometry_alone(small: Path) -> None:
+    pairs = Willow().sample_pairs(20, torch.Generator().manual_seed(3))
+    clean = Willow().weights(pairs)
+    for noisy in (Willow(rotate=0.3), Willow(jitter=0.1)):
+        difference = noisy.weights(pairs, torch.Generator().manual_seed(4)) - clean
+        assert torch.equal(difference.diagonal(dim1=1, dim2=2), torch.zeros(20, 16))
+        assert float(difference.abs().amax((1, 2)).min()) > 0
+
+
+def test_turning_keeps_lengths_and_turns_directions(small: Path) -> None:
+    pairs = Willow().sample_pairs(20, torch.Generator().manual_seed(3))
+    _, x, y = Willow().observations(pairs)
+    _, x_turned, y_turned = Willow(rotate=0.3).observations(pairs, torch.Generator().manual_seed(4))
+    assert torch.equal(y, y_turned)
+    assert torch.allclose(torch.cdist(x, x), torch.cdist(x_turned, x_turned), atol=1e-4)
+    edge, turned = (points[:, 1:] - points[:, :1] for points in (x, x_turned))
+    angles = torch.atan2(turned[..., 1], turned[..., 0]) - torch.atan2(edge[..., 1], edge[..., 0])
+    angles = torch.atan2(angles.sin(), angles.cos())
+    assert torch.allclose(angles, angles[:, :1].expand_as(angles), atol=1e-3)  # one angle per pair
+    assert 0.15 < float(angles[:, 0].std()) < 0.5
+
+
+def test_score_counts_whole_permutations(small: Path) -> None:
+    problem = Willow()
+    right = torch.tensor([[0, 1, 2, 3], [0, 1, 2, 3]])
+    found = decode_permutation(torch.tensor([[0, 0, 0, 1, 1, 0, 1, 1], [0, 1, 0, 1, 1, 0, 1, 1.0]]), 4)
+    assert problem.score(found, right)["accuracy"].tolist() == [1.0, 0.0]
+
+
+def test_choose_weights_is_directs_accuracy(small: Path) -> None:
+    choices = choose_weights([Willow(layer="relu2")], taus=(0.0, 0.5), etas=(0.0, 1.0), count=200, seed=5)
+    assert [choice.accuracy for choice in choices] == sorted((choice.accuracy for choice in choices), reverse=True)
+    for choice in choices:
+        problem = Willow(layer=choice.layer, tau=choice.tau, eta=choice.eta)
+        pairs = problem.sample_pairs(200, torch.Generator().manual_seed(5))
+        right = (direct(problem.weights(pairs)) == pairs.P).all(-1)
+        assert choice.accuracy == pytest.approx(float(right.float().mean()), abs=0.011)  # two ties at most
+
+
+def test_direct_matches_real_images() -> None:
+    try:
+        data_folder("willow")
+    except QubolearnError as error:
+        pytest.skip(str(error))
+    problem = Willow()
+    for split in SPLITS:
+        instances = problem.sample(846, torch.Generator().manual_seed(0), split)
+        found = direct(instances.p.reshape(-1, 16, 16))
+        assert float(problem.score(found, instances.answer)["accuracy"].mean()) > 0.97
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 11}, "k=11 keypoints; a Willow image has 10"),
+        ({"k": 1}, "want 2 to 10"),
+        ({"layer": "relu6"}, "unknown AlexNet layer 'relu6'"),
+        ({"tau": 1.5}, r"tau=1\.5"),
+        ({"eta": float("nan")}, "eta=nan"),
+        ({"jitter": -1.0}, "jitter=-1"),
+    ],
+)
+def test_bad_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(QubolearnError, match=message):
+        Willow(**options)  # type: ignore[arg-type]
+
+
+def test_missing_data_and_small_classes(tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = json.loads((small / "willow_keypoints.json").read_text())
+    (small / "willow_keypoints.json").write_text(json.dumps(entries[:13]))
+    with pytest.raises(QubolearnError, match="'duck' has 3 images, too few to pair within validation"):
+        split_images(read_willow(small), "validation")
+    monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(QubolearnError, match="QUBOLEARN_DATA"):
+        Willow().sample(1, torch.Generator())

@@ -1,0 +1,40 @@
+"""No number in README or docs is typed by hand: every table is what the result files say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qubolearn.cli import main
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.report.tables import fill
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_tables_are_up_to_date(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    pages = ["README.md", *(str(page) for page in sorted(Path("docs").glob("*.md")))]
+    assert main(["tables", *pages, "--check"]) == 0, capsys.readouterr().err
+
+
+def test_a_table_without_results_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(QubolearnError, match="no results of randgraph"):
+        fill("<!-- table: randgraph -->\n<!-- end -->", tmp_path)
+    with pytest.raises(QubolearnError, match="did you mean randgraph"):
+        fill("<!-- table: randgrap -->\n<!-- end -->", tmp_path)
+
+
+def test_a_stale_table_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from qubolearn.paper.report import tables
+
+    monkeypatch.setattr(tables, "TABLES", {"x": lambda results: "| 1 |\n"})
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- table: x -->\n| 2 |\n<!-- end -->\nafter\n")
+    assert main(["tables", str(page), "--check"]) == 2
+    assert "| 2 |" in page.read_text()
+    assert main(["tables", str(page)]) == 0
+    assert page.read_text() == "before\n<!-- table: x -->\n| 1 |\n<!-- end -->\nafter\n"

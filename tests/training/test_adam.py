@@ -1,0 +1,50 @@
+"""Adam on one vector against torch's."""
+
+import torch
+from torch import nn
+
+from qubolearn.training.fast.adam import Adam
+
+
+def network() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(7, 5), nn.ReLU(), nn.Linear(5, 3))
+
+
+def loss(net: nn.Module, step: int) -> torch.Tensor:
+    torch.manual_seed(100 + step)
+    return (net(torch.randn(9, 7)) - torch.randn(9, 3)).square().mean()
+
+
+def test_takes_the_steps_of_torch() -> None:
+    ours, theirs = network(), network()
+    mine, right = Adam(ours), torch.optim.Adam(theirs.parameters())
+    for step in range(50):
+        rate = 0.01 / (1 + step)
+        right.param_groups[0]["lr"] = rate
+        mine.gradient.zero_()
+        right.zero_grad()
+        loss(ours, step).backward()
+        loss(theirs, step).backward()
+        mine.step(step + 1, rate)
+        right.step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_goes_on_from_its_state_to_the_bit() -> None:
+    whole, stopped = network(), network()
+    one, two = Adam(whole), Adam(stopped)
+    for step in range(6):
+        if step == 3:
+            fresh = network()
+            fresh.load_state_dict(stopped.state_dict())
+            again = Adam(fresh)
+            again.load({name: tensor.clone() for name, tensor in two.state().items()})
+            stopped, two = fresh, again
+        for net, adam in ((whole, one), (stopped, two)):
+            adam.gradient.zero_()
+            loss(net, step).backward()
+            adam.step(step + 1, 0.01)
+    assert torch.equal(one.values, two.values)
+    assert torch.equal(nn.utils.parameters_to_vector(stopped.parameters()), two.values)

@@ -1,0 +1,262 @@
+"""Steps as a CUDA graph: here its work is done without one, and on a GPU, where there is one, captured for real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from qubolearn.errors import NonFiniteError
+from qubolearn.networks.network import QuboNetwork
+from qubolearn.problems import Instances, Problem, make_problem
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.qubo import algebra as qubo
+from qubolearn.randomness import derive_seed
+from qubolearn.solvers import ExhaustiveSearch, contract, log_partition, partition
+from qubolearn.training import loop as training
+from qubolearn.training.distributed import ALONE, Peers
+from qubolearn.training.fast import captured
+from qubolearn.training.fast.adam import Adam
+from qubolearn.training.fast.captured import CapturedSteps, can_capture
+from qubolearn.training.loop import Progress, new_network, train
+from qubolearn.training.recipes import TrainConfig
+from qubolearn.training.runs import Run
+from qubolearn.training.steps import Batches, Steps
+
+
+class Soft(RandGraph):
+    """Soft targets, as the problems with clouds have them, of which the weights come from the host."""
+
+    def soft_targets(self, x_true: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        weights = torch.tensor([0.75, 0.25]).to(x_true.device)
+        return torch.stack([x_true, 1 - x_true], 1), weights.expand(len(x_true), 2)
+
+
+GRAPHS = make_problem("randgraph", k=4)
+PROBLEMS = {"soft": Soft(k=4), "soft, fresh": Soft(k=4)}
+PLAIN = TrainConfig(
+    hidden=16, layers=3, topology="dense", epochs=3, instances=230, batch_size=40, validation=20, schedule="cosine"
+)
+CONFIGS = {
+    "nll": PLAIN,
+    "fresh": replace(PLAIN, fresh=True),
+    "gap": replace(PLAIN, loss="gap", weight_mlp=0.01, weight_unique=0.1),
+    "hinge": replace(PLAIN, loss="hinge", layers=5),
+    "hamming": replace(PLAIN, loss="hamming"),
+    "pseudo": replace(PLAIN, loss="pseudo", network="matching", topology="pegasus"),
+    "pure": replace(PLAIN, loss="l1", method="pure", topology="diagonal"),
+    "few": replace(PLAIN, instances=17, batch_size=40),
+    "soft": PLAIN,
+    "soft, fresh": replace(PLAIN, fresh=True),
+}
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+
+
+@pytest.fixture
+def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU: the warm-up, and then the work itself at every call, in which no number can be looked at either."""
+    hidden: list[None] = []
+
+    def called(work: Callable[[], None]) -> Callable[[], None]:
+        def replay() -> None:
+            hidden.append(None)
+            work()
+            hidden.clear()
+
+        for _ in range(captured.WARM_UP):
+            work()
+        return replay
+
+    monkeypatch.setattr(captured, "captured", called)
+    monkeypatch.setattr(training, "can_capture", lambda network, data, peers: True)
+    for module in (qubo, contract, partition):
+        monkeypatch.setattr(module, "can_be_read", lambda A: not hidden)
+
+
+def made(
+    kind: type[Steps], config: TrainConfig, problem: Problem = GRAPHS, device: str = "cpu"
+) -> tuple[QuboNetwork, Steps]:
+    network, data = new_network(problem, config).to(device), Batches(problem, config, device)
+    if config.standardise:
+        network.standardise.fit(data.epoch(0).p)
+    return network, kind(network, Adam(network), data)
+
+
+def weights(network: QuboNetwork) -> torch.Tensor:
+    return torch.nn.utils.parameters_to_vector(network.parameters()).detach().cpu()
+
+
+def assert_same_steps(name: str, device: str = "cpu") -> None:
+    config, problem = replace(CONFIGS[name], epochs=8 if name == "few" else 3), PROBLEMS.get(name, GRAPHS)
+    (plain, one), (graph, many) = (made(kind, config, problem, device) for kind in (Steps, CapturedSteps))
+    before = weights(plain)
+    assert torch.equal(weights(graph), before), "the warm-up moved the network"
+    for first, end in ((0, 4), (4, 5), (5, config.steps)):
+        losses = [one.advance(step, step + 1) for step in range(first, end)]
+        assert many.advance(first, end) == pytest.approx(losses[-1], rel=1e-3, abs=1e-4)
+    assert (weights(plain) - before).abs().max() > 1e-3
+    torch.testing.assert_close(weights(graph), weights(plain), rtol=1e-3, atol=2e-4)
+
+
+@pytest.mark.usefixtures("without_gpu")
+@pytest.mark.parametrize("name", CONFIGS)
+def test_takes_the_same_steps(name: str) -> None:
+    assert_same_steps(name)
+
+
+@gpu
+@pytest.mark.parametrize("name", CONFIGS)
+def test_takes_the_same_steps_as_a_graph(name: str) -> None:
+    assert_same_steps(name, "cuda")
+
+
+class NoHost(TorchDispatchMode):
+    """Lets nothing pass that brings numbers from the host to the device; the way back has no numbers on ``meta``."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        given = [value for value in args if isinstance(value, torch.Tensor)]
+        if isinstance(out, torch.Tensor) and out.is_meta:
+            small = () if "_to_copy" in str(func) else (0,)  # numbers are arguments of kernels
+            assert all(tensor.is_meta or tensor.ndim in small for tensor in given), f"{func} needs a tensor of the host"
+        return out
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_step_needs_nothing_of_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph cannot wait for the host; tensors on ``meta`` have no numbers that the host could read."""
+    config, problem = CONFIGS[name], PROBLEMS.get(name, GRAPHS)
+    monkeypatch.setattr(captured, "captured", lambda work: work)
+    for module in (contract, partition):
+        monkeypatch.setattr(module, "can_be_read", lambda A: False)
+        monkeypatch.setattr(module, "check_qubo", lambda A: None)  # which refuses tensors without numbers
+    network, data = new_network(problem, config).to("meta"), Batches(problem, config, "cpu")
+    data._kept = (0, Instances(*(tensor.to("meta") for tensor in data.epoch(0))))
+    steps = CapturedSteps(network, Adam(network), data)
+    steps._replay()  # makes the tables that are made once
+    with NoHost():
+        steps._replay()
+
+
+@pytest.mark.usefixtures("without_gpu")
+def test_the_loop_reports_in_spans_and_watches_the_same_steps() -> None:
+    told: list[Progress] = []
+    config = replace(PLAIN, epochs=100)
+    train(GRAPHS, config, report=told.append)
+    assert [progress.step for progress in told if progress.scores] == training.evaluation_steps(config)
+    assert 10 < max(b.step - a.step for a, b in pairwise(told)) <= captured.MOST
+    assert told[-1].step == config.steps
+
+
+@pytest.mark.usefixtures("without_gpu")
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_run_that_was_stopped_goes_on_with_the_same_steps(fresh: bool, tmp_path: Path) -> None:
+    config = replace(PLAIN, fresh=fresh, epochs=40)
+    whole = train(GRAPHS, config)
+    run = Run.create(tmp_path, GRAPHS, config)
+    for _ in range(2):
+        asked = iter(range(config.steps))
+        train(GRAPHS, config, run, stop=lambda: next(asked) == 5)  # noqa: B023
+    assert run.metrics()[-1]["step"] < config.steps
+    assert torch.equal(weights(train(GRAPHS, config, run)), weights(whole))
+
+
+@dataclass(frozen=True)
+class Poisoned(RandGraph):
+    """NaN in instance 95 of an epoch, which is in the third step of five."""
+
+    epoch: int = 2
+
+    def sample(self, count: int, generator: torch.Generator, split: str = "train") -> Instances:
+        found = super().sample(count, generator, split)  # type: ignore[arg-type]
+        if generator.initial_seed() == derive_seed(0, "train", self.epoch):
+            found.p[95, 3] = float("nan")
+        return found
+
+
+@pytest.mark.usefixtures("without_gpu")
+@pytest.mark.parametrize("epoch", [0, 2])  # the steps of the first one are also those of the warm-up
+def test_a_step_along_nan_is_found_and_named(epoch: int, tmp_path: Path) -> None:
+    problem, bad = Poisoned(k=4, epoch=epoch), 5 * epoch + 2
+    config = replace(PLAIN, fresh=True, epochs=9, standardise=False)
+    with pytest.raises(NonFiniteError, match=rf"at step {bad} \(seed 0, epoch {epoch}"):
+        train(problem, config, Run(tmp_path, problem, config))
+    assert (tmp_path / "fault" / "batch.npz").is_file()
+    # and the network is that of before
+    network, steps = made(CapturedSteps, config, problem)
+    healthy, plain = made(Steps, config)
+    plain.advance(0, bad)
+    with pytest.raises(NonFiniteError):
+        steps.advance(0, 40)
+    torch.testing.assert_close(weights(network), weights(healthy), rtol=1e-3, atol=2e-4)
+
+
+@gpu
+def test_on_a_gpu_a_step_along_nan_is_kept_and_a_stopped_run_goes_on(tmp_path: Path) -> None:
+    config = replace(PLAIN, fresh=True, epochs=40)
+    with pytest.raises(NonFiniteError, match=r"at step 12 \(seed 0, epoch 2"):
+        train(Poisoned(k=4), config, Run(tmp_path, Poisoned(k=4), config), "cuda")
+    assert (tmp_path / "fault" / "batch.npz").is_file()
+    run = Run.create(tmp_path / "run", GRAPHS, config)
+    told: list[Progress] = []
+    asked = iter(range(config.steps))
+    train(GRAPHS, config, run, "cuda", told.append, stop=lambda: next(asked) == 5)
+    assert max(b.step - a.step for a, b in pairwise(told)) > 1
+    assert not run.finished
+    resumed, whole = train(GRAPHS, config, run, "cuda"), train(GRAPHS, config, device="cuda")
+    torch.testing.assert_close(weights(resumed), weights(whole), rtol=1e-2, atol=2e-3)
+
+
+def test_what_needs_the_host_or_much_memory_is_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = new_network(GRAPHS, PLAIN)
+
+    def can(problem: Problem = GRAPHS, peers: Peers = ALONE, **changed: Any) -> bool:
+        return can_capture(network, Batches(problem, replace(PLAIN, **changed), "cpu"), peers)
+
+    assert not can()  # on a CPU
+    network.register_buffer("column", _OnGPU(), persistent=False)
+    assert can()
+    assert can(loss="gap")
+    assert not can(loss="gap", solver="annealing")
+    assert not can(loss="contrastive", solver="annealing")
+    assert not can(peers=Peers(0, 2))
+    monkeypatch.setattr(captured, "MOST_BYTES", 4 * (2 * 8 + 2) * PLAIN.instances)
+    assert can(Soft(k=4))
+    assert not can(Soft(k=4), instances=PLAIN.instances + 1)
+
+
+@pytest.mark.usefixtures("without_gpu")
+def test_spans_are_so_short_that_they_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, steps = made(CapturedSteps, PLAIN)
+    assert steps.longest == 1
+    steps.advance(0, 1)
+    assert steps.longest > 1
+    monkeypatch.setattr(captured, "SECONDS", 1e-9)
+    steps.advance(1, 3)
+    assert steps.longest == 1
+
+
+class _OnGPU(torch.Tensor):
+    is_cuda = True  # type: ignore[assignment]
+
+
+@gpu
+@pytest.mark.parametrize("n", [5, 9, 12, 16])
+def test_search_and_sums_can_be_captured_by_anyone(n: int) -> None:
+    draws = torch.Generator("cuda").manual_seed(n)
+    A = torch.zeros(7, n, n, device="cuda")
+    found: list[torch.Tensor] = []
+    replay = captured.captured(lambda: found.extend([*ExhaustiveSearch()(A), log_partition(A)]))
+    A.copy_(torch.randn(7, n, n, generator=draws, device="cuda"))
+    A.add_(A.mT.clone())
+    replay()
+    right = ExhaustiveSearch()(A.cpu())
+    torch.testing.assert_close(found[-2].cpu(), right.energies)
+    assert torch.equal(found[-3].cpu(), right.states)
+    torch.testing.assert_close(found[-1].cpu(), log_partition(A.cpu()), rtol=1e-4, atol=1e-4)

@@ -1,0 +1,143 @@
+"""Run folders: nothing half-written, nothing foreign loaded."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+from qubolearn.errors import QubolearnError
+from qubolearn.files import write_atomic, write_json
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.training.loop import train
+from qubolearn.training.recipes import preset
+from qubolearn.training.runs import Run
+
+PROBLEM = RandGraph(k=3)
+CONFIG = preset("best", PROBLEM, topology="dense", hidden=8, epochs=1, instances=50, batch_size=50, validation=10)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    made = Run.create(tmp_path / "run", PROBLEM, CONFIG)
+    train(PROBLEM, CONFIG, made)
+    return made
+
+
+def test_a_run_opens_as_it_was_written(run: Run) -> None:
+    again = Run.open(run.folder)
+    assert (again.problem, again.config) == (PROBLEM, CONFIG)
+    p = PROBLEM.sample(4, torch.Generator()).p
+    torch.testing.assert_close(again.network()(p), run.network()(p))
+    header = json.loads((run.folder / "config.json").read_text())
+    assert header["versions"]["torch"] == torch.__version__
+    assert {path.name for path in run.folder.iterdir()} == {
+        "config.json",
+        "metrics.jsonl",
+        "checkpoint.safetensors",
+        "model.safetensors",
+    }
+
+
+def test_standardisation_is_stored_with_the_model(run: Run) -> None:
+    assert run.network().standardise.mean.abs().sum() > 0
+
+
+def test_half_a_line_of_metrics_is_skipped(run: Run) -> None:
+    before = run.metrics()
+    with (run.folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 99, "lo')
+    assert run.metrics() == before
+
+
+def test_another_configuration_or_foreign_folder_is_refused(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(QubolearnError, match="another configuration"):
+        Run.create(run.folder, PROBLEM, replace(CONFIG, seed=7))
+    with pytest.raises(QubolearnError, match="another configuration"):
+        Run.create(run.folder, RandGraph(k=4), CONFIG)
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "thesis.tex").write_text("precious")
+    with pytest.raises(QubolearnError, match="not empty"):
+        Run.create(tmp_path / "foreign", PROBLEM, CONFIG)
+    with pytest.raises(QubolearnError, match="holds no run"):
+        Run.open(tmp_path / "foreign")
+    with pytest.raises(QubolearnError, match="holds no run"):
+        Run.open(tmp_path / "nowhere")
+
+
+def tampered(run: Run, **changes: object) -> None:
+    path = run.folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"format": "other"}, "format 'other'"),
+        ({"format_version": 99}, "format version 99"),
+        ({"problem": 3}, "lacks 'problem'"),
+        ({"problem": {"name": "no-such"}}, "unknown problem"),
+        ({"problem": {"name": "randgraph", "k": 99}}, "k=99"),
+        ({"training": {}}, "another set of options"),
+    ],
+)
+def test_tampered_headers_are_refused(run: Run, changes: dict[str, object], says: str) -> None:
+    tampered(run, **changes)
+    with pytest.raises(QubolearnError, match=says):
+        Run.open(run.folder)
+
+
+def test_wrong_types_in_the_configuration_are_refused(run: Run) -> None:
+    training = json.loads((run.folder / "config.json").read_text())["training"]
+    tampered(run, training={**training, "layers": "5; rm -rf /"})
+    with pytest.raises(QubolearnError, match="is no int"):
+        Run.open(run.folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04\x95", b"{" * 100, b"\xff" * 4096])
+def test_damaged_models_are_refused(run: Run, content: bytes) -> None:
+    (run.folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(QubolearnError, match=r"model\.safetensors"):
+        run.network()
+
+
+def test_a_model_of_another_problem_is_refused(run: Run) -> None:
+    save_file({"other": torch.zeros(3)}, run.folder / "model.safetensors")
+    with pytest.raises(QubolearnError, match="does not fit"):
+        run.network()
+
+
+def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(QubolearnError, match="No space left"):
+        write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_json_with_numbers_on_one_line_is_the_same_json(value: object) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "x.json"
+        write_json(path, {"value": value, "numbers": [1, -2.5, 1e-30]})
+        assert json.loads(path.read_text()) == {"value": value, "numbers": [1, -2.5, 1e-30]}
+        assert '"numbers": [1, -2.5, 1e-30]' in path.read_text()
