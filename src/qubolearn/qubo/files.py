@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo.algebra import MAX_FILE_BITS, check_offset, check_qubo, from_ising, upper_triangular
+from qubolearn.qubo.algebra import check_qubo, from_ising, upper_triangular
+from qubolearn.qubo.interchange import MAX_FILE_BITS, check_offset
 
 __all__ = ["read_bqm"]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels.parallel import progress, run_tasks
-from qubolearn.qubo import check_qubo, energies
+from qubolearn.qubo import Qubo, as_dense, check_qubo, energies
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
@@ -49,9 +49,10 @@ class SimulatedAnnealing(QuboSolver):
             raise QubolearnError(f"beta_range={self.beta_range}; want two finite numbers, 0 < first <= last")
         instance_seeds(self.seed, 0)
 
-    def sample(self, A: Tensor) -> Tensor:
+    def sample(self, A: Qubo) -> Tensor:
         """The final states of all reads, as they are: A ``[batch, n, n]`` -> ``[batch, reads, n]`` in A's dtype."""
         check_qubo(A)
+        A = as_dense(A)
         S, scale = _scaled(A.detach())
         read = self._read if S.is_cpu else self._read_in_torch
         return read(S, scale).to(A.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels.parallel import run_tasks
-from qubolearn.qubo import can_be_read, check_qubo, energies
+from qubolearn.qubo import Qubo, as_dense, can_be_read, check_qubo, energies
 
 __all__ = ["Found", "QuboSolver", "Solution", "Solver", "best_distinct", "solve", "with_neighbours"]
 
@@ -37,7 +37,7 @@ class Solution:
 class Solver(Protocol):
     """Any callable of this form is a solver; :class:`QuboSolver` saves writing the checks."""
 
-    def __call__(self, A: Tensor, count: int = 2) -> Solution: ...
+    def __call__(self, A: Qubo, count: int = 2) -> Solution: ...
 
 
 class Found(NamedTuple):
@@ -52,10 +52,12 @@ class QuboSolver(ABC):
     """A solver as a value: subclasses are frozen dataclasses that implement :meth:`search`.
 
     The call checks A, and recomputes and ranks every energy in float64, so that no search can return a
-    non-finite, mis-ranked or duplicate answer.
+    non-finite, mis-ranked or duplicate answer. Sparse QUBOs become dense ones where ``takes_sparse`` is not set.
     """
 
-    def __call__(self, A: Tensor, count: int = 2) -> Solution:
+    takes_sparse: ClassVar[bool] = False  # whether search takes a SparseQubo as it is
+
+    def __call__(self, A: Qubo, count: int = 2) -> Solution:
         check_qubo(A)
         batch, n = A.shape[0], A.shape[2]
         if count < 1:
@@ -63,9 +65,12 @@ class QuboSolver(ABC):
         if n < 32 and count > 2**n:
             raise QubolearnError(f"count={count} distinct states asked for, but n={n} bits have only {2**n}")
         A = A.detach()
+        if not self.takes_sparse:
+            A = as_dense(A)
         if batch == 0:
-            return Solution(A.new_zeros(0, count, n), A.new_zeros(0, count, dtype=torch.float64))
-        found = self.search(A, count)
+            energy = torch.zeros(0, count, dtype=torch.float64, device=A.device)
+            return Solution(torch.zeros(0, count, n, dtype=A.dtype, device=A.device), energy)
+        found = self.search(A, count)  # type: ignore[arg-type]  # those that take sparse ones say so
         return best_distinct(A, found.states, count, found.info, found.distinct)
 
     @abstractmethod
@@ -73,8 +78,8 @@ class QuboSolver(ABC):
         """Candidates for the ``count`` lowest states of A ``[batch, n, n]``: finite, detached, batch >= 1."""
 
 
-def solve(A: Tensor, solver: Solver, count: int = 2) -> Solution:
-    """The ``count`` lowest states of each QUBO in A ``[batch, n, n]`` that the solver finds, best first.
+def solve(A: Qubo, solver: Solver, count: int = 2) -> Solution:
+    """The ``count`` lowest states of each QUBO in A, ``[batch, n, n]`` or sparse, that the solver finds, best first.
 
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
@@ -86,13 +91,13 @@ def solve(A: Tensor, solver: Solver, count: int = 2) -> Solution:
 
 
 def best_distinct(
-    A: Tensor, candidates: Tensor, count: int, info: Mapping[str, Any] | None = None, distinct: bool = False
+    A: Qubo, candidates: Tensor, count: int, info: Mapping[str, Any] | None = None, distinct: bool = False
 ) -> Solution:
     """Rank candidates ``[batch, c, n]`` by their float64 energy and keep the ``count`` best distinct ones.
 
     ``distinct`` says that they are, which saves a GPU looking for repeats.
     """
-    if A.is_cpu:
+    if isinstance(A, Tensor) and A.is_cpu:
         states, energy, found = _ranked(A.detach(), candidates, count)
     else:
         states, energy, found = _ranked_in_torch(A.detach(), candidates, count, distinct)
@@ -134,20 +139,29 @@ def _bits(candidates: Tensor) -> npt.NDArray[np.uint8]:
     return bits
 
 
-def _ranked_in_torch(A: Tensor, candidates: Tensor, count: int, distinct: bool) -> tuple[Tensor, Tensor, int]:
+def _ranked_in_torch(A: Qubo, candidates: Tensor, count: int, distinct: bool) -> tuple[Tensor, Tensor, int]:
     """:func:`_ranked` on any device."""
     batch, c, n = candidates.shape
     bits = candidates.to(A.device, torch.float64)
-    energy = energies(A.to(torch.float64), bits)  # [batch, c]
+    energy = _exact_energies(A, bits)
     order = energy.argsort(dim=1, stable=True)
     bits = bits.gather(1, order[:, :, None].expand(batch, c, n))
     energy = energy.gather(1, order)
     if c > 1 and not distinct:
         bits, energy = _drop_repeats(bits, energy)
-    if not can_be_read(A):
+    if not can_be_read(energy):
         return bits[:, :count], energy[:, :count], min(c, count)
     found = int(torch.isfinite(energy[:, :count]).sum(1).min()) if c else 0
     return bits[:, :count], energy[:, :count], found
+
+
+def _exact_energies(A: Qubo, bits: Tensor) -> Tensor:
+    """Energies ``[batch, c]`` in float64; of sparse QUBOs a few at a time, for the memory of one entry per edge."""
+    A = A.to(torch.float64)
+    if isinstance(A, Tensor):
+        return energies(A, bits)
+    some = max(1, 2**22 // max(1, bits.shape[1] * A.edges.shape[1]))
+    return torch.cat([energies(A[k : k + some], bits[k : k + some]) for k in range(0, len(A), some)])
 
 
 def _drop_repeats(bits: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.qubo import check_qubo, to_bqm, upper_triangular
+from qubolearn.qubo import Qubo, as_dense, check_qubo, to_bqm, upper_triangular
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
@@ -98,9 +98,10 @@ class DimodSolver(QuboSolver):
         states = torch.from_numpy(np.stack([one.states for one in best]))
         return Found(with_second_best(A.cpu(), states, count), info)
 
-    def sample(self, A: Tensor) -> Tensor:
+    def sample(self, A: Qubo) -> Tensor:
         """All reads, as they come from the sampler: A ``[batch, n, n]`` -> states ``[batch, reads, n]``."""
         check_qubo(A)
+        A = as_dense(A)
         reads = self._for_each(A.detach(), lambda U, reads: np.repeat(reads.bits, reads.occurrences, axis=0))
         if len({len(bits) for bits in reads}) > 1:
             raise QubolearnError(f"{self.name} returned more reads of some QUBOs than of others; set num_reads")

@@ -75,4 +75,4 @@ def _lowest_codes(A: Tensor, count: int) -> Tensor:
 def _hours(A: Tensor) -> float:
     device = A.device.type
     speed = SPEED.get(device, OTHER_SPEED) * (torch.get_num_threads() if device == "cpu" else 1)
-    return float(A.shape[0] * 2.0 ** A.shape[2] / speed / 3600)
+    return float(A.shape[0] * 2.0 ** min(A.shape[2], 900) / speed / 3600)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, exhaustive_triton
-from qubolearn.qubo import can_be_read, check_qubo
+from qubolearn.qubo import Qubo, as_dense, can_be_read, check_qubo
 
 __all__ = ["log_partition", "log_partition_and_marginals", "pair_marginals"]
 
@@ -21,8 +21,8 @@ TRITON_BITS = 15
 MAX_BITS = 30
 
 
-def log_partition(A: Tensor, beta: float = 1.0) -> Tensor:
-    """log Σ_x exp(-β xᵀAx) over all x in {0, 1}ⁿ, ``[batch]`` for A ``[batch, n, n]``, differentiable in A.
+def log_partition(A: Qubo, beta: float = 1.0) -> Tensor:
+    """log Σ_x exp(-β xᵀAx) over all x in {0, 1}ⁿ, ``[batch]`` for A ``[batch, n, n]`` or sparse, differentiable in A.
 
     ∂/∂A_ij = -β E[x_i x_j] under p(x) ∝ exp(-β xᵀAx), for every entry of A by itself. The marginals come out
     of the same pass over all states, so the backward pass costs next to nothing; it cannot be differentiated again.
@@ -34,18 +34,18 @@ def log_partition(A: Tensor, beta: float = 1.0) -> Tensor:
     >>> round(log_partition(A).exp().item(), 3)
     8.0
     """
-    result: Tensor = _LogPartition.apply(A, beta)  # type: ignore[no-untyped-call]
+    result: Tensor = _LogPartition.apply(as_dense(A), beta)  # type: ignore[no-untyped-call]
     return result
 
 
-def pair_marginals(A: Tensor, beta: float = 1.0) -> Tensor:
+def pair_marginals(A: Qubo, beta: float = 1.0) -> Tensor:
     """E[x_i x_j] under p(x) ∝ exp(-β xᵀAx), ``[batch, n, n]``, symmetric; E[x_i] on the diagonal.
 
     >>> pair_marginals(torch.zeros(1, 2, 2))
     tensor([[[0.5000, 0.2500],
              [0.2500, 0.5000]]])
     """
-    return log_partition_and_marginals(A.detach(), beta)[1]
+    return log_partition_and_marginals(as_dense(A).detach(), beta)[1]
 
 
 class _LogPartition(torch.autograd.Function):

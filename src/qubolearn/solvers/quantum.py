@@ -14,7 +14,7 @@ from qubolearn.chips.chains import Embedding
 from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Programmed, scaled, with_control_errors
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.kernels.progress import Bar
-from qubolearn.qubo import check_qubo, energies, from_ising, to_ising
+from qubolearn.qubo import Qubo, as_dense, check_qubo, energies, from_ising, to_ising
 from qubolearn.solvers.contract import Found, QuboSolver, with_neighbours
 from qubolearn.solvers.schedules import SCHEDULES, pulses, steps_for
 from qubolearn.solvers.seeds import instance_seeds
@@ -101,17 +101,19 @@ class QuantumAnnealing(QuboSolver):
             info["chain_break_fraction"] = measured.broken
         return Found(states, info)
 
-    def sample(self, A: Tensor) -> Tensor:
+    def sample(self, A: Qubo) -> Tensor:
         """All reads, as they were measured: A ``[batch, n, n]`` -> states ``[batch, reads, n]``."""
         check_qubo(A)
+        A = as_dense(A)
         return self._measure(A.detach()).states
 
-    def probabilities(self, A: Tensor) -> Tensor:
+    def probabilities(self, A: Qubo) -> Tensor:
         """|ψ|² at the end: A ``[batch, n, n]`` -> ``[batch, 2**n]``, float64, states in the order of ``all_states``.
 
         With several programmings their mean; with chains those of the logical states, after the majority vote.
         """
         check_qubo(A)
+        A = as_dense(A)
         out = torch.zeros(len(A), 2 ** A.shape[2], dtype=torch.float64, device=A.device)
         for final in self._anneal(self._program(A.detach())):
             out.index_add_(0, final.rows // self.programmings, self._logical(final.probabilities))

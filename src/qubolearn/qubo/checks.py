@@ -1,0 +1,56 @@
+"""Are these the numbers of a QUBO: plain floating point tensors that hold neither NaN nor infinities."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qubolearn.errors import NonFiniteError, QubolearnError
+
+__all__ = ["can_be_read", "check_dense", "check_finite", "check_plain"]
+
+
+def check_dense(A: Tensor, what: str = "A") -> None:
+    """Raise unless A is ``[batch, n, n]``, dense, real floating point, n >= 1 and finite."""
+    if not isinstance(A, Tensor):
+        raise QubolearnError(f"{what} must be a torch.Tensor [batch, n, n] or a SparseQubo, got {type(A).__name__}")
+    if A.ndim != 3 or A.shape[1] != A.shape[2] or A.shape[2] < 1:
+        hint = f"; for one QUBO pass {what}[None]" if A.ndim == 2 else ""
+        raise QubolearnError(f"{what} must have shape [batch, n, n] with n >= 1, got {list(A.shape)}{hint}")
+    if not A.dtype.is_floating_point:
+        raise QubolearnError(f"{what} must be a floating point tensor, got {A.dtype}; call {what}.float()")
+    check_plain(what, A)
+    check_finite(what, A)
+
+
+def check_plain(what: str, tensor: Tensor) -> None:
+    """Raise unless the tensor is an ordinary one that holds numbers."""
+    if not isinstance(tensor, Tensor):
+        raise QubolearnError(f"{what} must be a torch.Tensor, got {type(tensor).__name__}")
+    if tensor.is_meta or tensor.layout != torch.strided:
+        layout = f"a {tensor.layout} tensor on device {tensor.device}"
+        raise QubolearnError(f"{what} is {layout}; want a dense one that holds numbers")
+
+
+def check_finite(what: str, tensor: Tensor) -> None:
+    """Raise where the tensor holds NaN or an infinity, and say where; not while its numbers cannot be read."""
+    # A finite sum has finite terms, and costs a fraction of asking every entry.
+    if can_be_read(tensor) and not math.isfinite(_sum(tensor.detach())) and not bool(torch.isfinite(tensor).all()):
+        place = (~torch.isfinite(tensor)).nonzero()[0].tolist()
+        raise NonFiniteError(f"{what} must be finite, but {what}{place} is {tensor[tuple(place)].item()}")
+
+
+def can_be_read(A: Tensor) -> bool:
+    """Whether the host can look at A's numbers: not while a CUDA graph is captured, when there are none yet."""
+    return not (A.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def _sum(A: Tensor) -> float:
+    """The sum of all entries; on a CPU without torch's threads, which would then wait on the cores of the solver."""
+    if A.is_cpu and A.dtype in (torch.float32, torch.float64):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(A.numpy().sum())
+    return float(A.sum())

@@ -1,0 +1,249 @@
+"""QUBOs from and to others: dimod's models, one or a batch, and COO text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from qubolearn.errors import NonFiniteError, QubolearnError
+from qubolearn.qubo.algebra import check_qubo, from_ising
+from qubolearn.qubo.sparse import Qubo, SparseQubo
+
+if TYPE_CHECKING:
+    import dimod
+
+__all__ = [
+    "MAX_FILE_BITS",
+    "MAX_SPARSE_FILE_BITS",
+    "check_offset",
+    "from_bqm",
+    "from_bqms",
+    "from_coo",
+    "sparse_from_coo",
+    "to_bqm",
+    "to_bqms",
+    "to_coo",
+]
+
+#: The largest n of a file or a dimod model that becomes a dense [n, n]: a stranger's file must not choose its size.
+MAX_FILE_BITS = 4096
+#: The largest n of one that becomes a sparse QUBO, for the same reason.
+MAX_SPARSE_FILE_BITS = 2**20
+
+
+def to_bqm(A: Qubo) -> dimod.BinaryQuadraticModel:
+    """One QUBO, ``[n, n]`` or a sparse batch of one, as a dimod model over variables 0 ... n-1.
+
+    A dense QUBO gives an interaction wherever A is not 0, a sparse one wherever it has an edge.
+
+    >>> float(to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]])).energy({0: 1, 1: 1}))
+    -1.0
+    """
+    return to_bqms(_one(A))[0]
+
+
+def to_bqms(A: Qubo) -> list[dimod.BinaryQuadraticModel]:
+    """A batch of QUBOs, ``[batch, n, n]`` or sparse, as dimod models over variables 0 ... n-1.
+
+    >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]])
+    >>> [model.num_interactions for model in to_bqms(A)]
+    [1, 0]
+    """
+    import dimod
+
+    check_qubo(A)
+    sparse = _sparse(A)
+    linear, quadratic = sparse.linear.numpy(), sparse.quadratic.numpy()
+    i, j = sparse.edges.numpy()
+    keep_zeros = isinstance(A, SparseQubo)
+    models = []
+    for biases, couplings in zip(linear, quadratic, strict=True):
+        some = slice(None) if keep_zeros else couplings != 0
+        vectors = (i[some], j[some], couplings[some])
+        models.append(dimod.BinaryQuadraticModel.from_numpy_vectors(biases, vectors, 0.0, dimod.BINARY))
+    return models
+
+
+def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
+    """A ``[n, n]`` (upper triangular, float64) and offset of a dimod model; rows follow ``bqm.variables``."""
+    if not 1 <= bqm.num_variables <= MAX_FILE_BITS:
+        raise QubolearnError(f"a dimod model of {bqm.num_variables} variables; want 1 to {MAX_FILE_BITS}")
+    A, offset = from_bqms([bqm])
+    return A.dense()[0], offset.item()
+
+
+def from_bqms(bqms: Sequence[dimod.BinaryQuadraticModel]) -> tuple[SparseQubo, Tensor]:
+    """Dimod models over the same variables as one sparse batch in float64, and their offsets ``[batch]``.
+
+    Bits follow the variables of the first model; the graph has every edge that one of the models has.
+
+    >>> A, offset = from_bqms([to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]]))])
+    >>> A.linear.tolist(), A.edges.tolist(), A.quadratic.tolist(), offset.tolist()
+    ([[1.0, 1.0]], [[0], [1]], [[-3.0]], [0.0])
+    """
+    if not bqms:
+        raise QubolearnError("no dimod model given; want at least 1")
+    n, batch = bqms[0].num_variables, len(bqms)
+    if not 1 <= n <= MAX_SPARSE_FILE_BITS:
+        raise QubolearnError(f"a dimod model of {n} variables; want 1 to {MAX_SPARSE_FILE_BITS}")
+    models = [_vectors(bqm, bqms[0]) for bqm in bqms]
+    first = models[0][1]
+    if all(np.array_equal(keys, first) for _, keys, _, _ in models):
+        edges, places = first, [slice(None)] * batch
+    else:
+        edges, places = np.unique(np.concatenate([keys for _, keys, _, _ in models])), []
+        places = [np.searchsorted(edges, keys) for _, keys, _, _ in models]
+    linear, quadratic, offset = np.zeros((batch, n)), np.zeros((batch, edges.size)), np.zeros(batch)
+    for row, (biases, _, couplings, constant) in enumerate(models):
+        linear[row], offset[row] = biases, constant
+        quadratic[row, places[row]] = couplings
+    return _as_bits(edges, linear, quadratic, offset, [bqm.vartype.name == "SPIN" for bqm in bqms])
+
+
+def _vectors(bqm: dimod.BinaryQuadraticModel, first: dimod.BinaryQuadraticModel) -> tuple[Any, Any, Any, float]:
+    """Linear biases, edges as i · n + j with i < j, quadratic biases and offset, numbered as in the first model."""
+    n = first.num_variables
+    if bqm is first or bqm.variables == first.variables:
+        order = None
+    elif set(bqm.variables) == set(first.variables):
+        order = list(first.variables)
+    else:
+        other = next(iter(set(bqm.variables) ^ set(first.variables)))
+        raise QubolearnError(f"the dimod models differ in their variables: {other!r} is not in all of them")
+    vectors: Any = bqm.to_numpy_vectors(order, sort_labels=False)
+    linear, (u, v, couplings), offset = vectors
+    u, v = u.astype(np.int64), v.astype(np.int64)
+    return linear, np.minimum(u, v) * n + np.maximum(u, v), couplings, float(offset)
+
+
+def _as_bits(keys: Any, linear: Any, quadratic: Any, offset: Any, spins: list[bool]) -> tuple[SparseQubo, Tensor]:
+    """Biases over bits, or over spins where ``spins`` says so, as one batch and its offsets."""
+    n = linear.shape[1]
+    edges = torch.from_numpy(np.stack([keys // n, keys % n]))
+    A = SparseQubo(torch.from_numpy(linear), edges, torch.from_numpy(quadratic))
+    constants = torch.from_numpy(offset)
+    if any(spins):
+        spin = torch.tensor(spins)[:, None]
+        J = A.with_values(torch.zeros_like(A.linear), A.quadratic)
+        bits, added = from_ising(J, A.linear)
+        A = A.with_values(torch.where(spin, bits.linear, A.linear), torch.where(spin, bits.quadratic, A.quadratic))
+        constants = torch.where(spin[:, 0], constants + added, constants)
+    for constant in constants.tolist():
+        check_offset(constant)
+    return A, constants
+
+
+def check_offset(offset: float) -> None:
+    """Raise unless the offset is finite."""
+    if not math.isfinite(offset):
+        raise NonFiniteError(f"the offset must be finite, but is {offset}")
+
+
+def to_coo(A: Qubo) -> str:
+    """One QUBO, ``[n, n]`` or a sparse batch of one, as dimod's COO text.
+
+    That is ``# vartype=BINARY``, a comment with n, and one ``i j value`` a line where the value is not 0. Values are
+    written so that reading them back gives the same float64. n matters where the last rows are zero.
+
+    >>> print(to_coo(torch.tensor([[1.0, -3.0], [0.0, 1.0]])), end="")
+    # vartype=BINARY
+    # n=2
+    0 0 1.0
+    0 1 -3.0
+    1 1 1.0
+    """
+    A = _one(A)
+    check_qubo(A)
+    sparse = _sparse(A)
+    bits = torch.arange(sparse.n)
+    i, j = torch.cat([torch.stack([bits, bits]), sparse.edges], 1)
+    values = torch.cat([sparse.linear[0], sparse.quadratic[0]])
+    order = [int(k) for k in (i * sparse.n + j).argsort() if values[k] != 0]
+    lines = [f"{i[k]} {j[k]} {values[k].item()!r}" for k in order]
+    return "\n".join(["# vartype=BINARY", f"# n={sparse.n}", *lines]) + "\n"
+
+
+def _one(A: Qubo) -> Qubo:
+    """``[n, n]`` as a batch of one; a sparse batch must be one."""
+    if isinstance(A, SparseQubo) and len(A) != 1:
+        raise QubolearnError(f"a batch of {len(A)} QUBOs where one is wanted; take one of them, as in A[0]")
+    return A[None] if isinstance(A, Tensor) and A.ndim == 2 else A
+
+
+def _sparse(A: Qubo) -> SparseQubo:
+    """A as a sparse batch in the host's memory, in float64."""
+    A = A.detach().to("cpu", torch.float64)
+    return SparseQubo.from_dense(A) if isinstance(A, Tensor) else A
+
+
+def from_coo(text: str) -> Tensor:
+    """A ``[n, n]`` (upper triangular, float64) from COO text; a repeated entry adds up, as in dimod."""
+    return _read_coo(text, MAX_FILE_BITS).dense()[0]
+
+
+def sparse_from_coo(text: str) -> SparseQubo:
+    """:func:`from_coo` as a sparse batch of one, for QUBOs of up to a million bits.
+
+    >>> sparse_from_coo("0 0 1\\n0 9999 -3")
+    SparseQubo(batch=1, n=10000, edges=1, dtype=torch.float64, device=cpu)
+    """
+    return _read_coo(text, MAX_SPARSE_FILE_BITS)
+
+
+def _read_coo(text: str, limit: int) -> SparseQubo:
+    entries: list[tuple[int, int, float]] = []
+    n = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("#"):
+            key, _, value = line.lstrip("# ").partition("=")
+            if key == "n" and value.isdecimal():
+                n = max(n, _bit_count(value, number, limit))
+            if key == "vartype" and value.strip() != "BINARY":
+                raise QubolearnError(f"COO line {number}: vartype {value.strip()!r}, only BINARY is read")
+        elif line.strip():
+            entry = _coo_entry(line, number, limit)
+            entries.append(entry)
+            n = max(n, entry[0] + 1, entry[1] + 1)
+    if n == 0:
+        raise QubolearnError("COO text holds no entry; want lines 'i j value'")
+    return _added_up(entries, n)
+
+
+def _added_up(entries: list[tuple[int, int, float]], n: int) -> SparseQubo:
+    """The sparse QUBO of entries (i, j, value) in any order, of which some may stand twice."""
+    u, v = (np.array([entry[k] for entry in entries], np.int64) for k in range(2))
+    values = np.array([entry[2] for entry in entries], np.float64)
+    keys, place = np.unique(np.minimum(u, v) * n + np.maximum(u, v), return_inverse=True)
+    sums: npt.NDArray[np.float64] = np.zeros(keys.size)
+    np.add.at(sums, place.reshape(-1), values)
+    i, j = keys // n, keys % n
+    linear, above = np.zeros((1, n)), i < j
+    linear[0, i[~above]] = sums[~above]
+    edges = torch.from_numpy(np.stack([i[above], j[above]]))
+    return SparseQubo(torch.from_numpy(linear), edges, torch.from_numpy(sums[None, above]))
+
+
+def _coo_entry(line: str, number: int, limit: int) -> tuple[int, int, float]:
+    parts = line.split()
+    try:
+        first, second, value = parts
+        entry = _bit_count(first, number, limit), _bit_count(second, number, limit), float(value)
+    except ValueError as error:
+        if isinstance(error, QubolearnError):
+            raise
+        raise QubolearnError(f"COO line {number}: {line[:60]!r} is not 'i j value'") from None
+    if not math.isfinite(entry[2]):
+        raise QubolearnError(f"COO line {number}: value {value} is not finite")
+    return entry
+
+
+def _bit_count(text: str, number: int, limit: int) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) >= limit:
+        raise QubolearnError(f"COO line {number}: index {text[:20]!r} is not in 0 ... {limit - 1}")
+    return int(text)
