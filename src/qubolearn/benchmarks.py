@@ -26,7 +26,7 @@ from qubolearn.training.loop import new_network, one_thread, train
 from qubolearn.training.recipes import preset
 from qubolearn.training.steps import Batches, Steps
 
-__all__ = ["BENCHMARKS", "Record"]
+__all__ = ["Record"]
 
 Record = dict[str, Any]
 BATCH = 141  # the paper's
@@ -242,16 +242,9 @@ def protocol(quick: bool, device: str = "cpu") -> Iterator[Record]:
     }
 
 
-BENCHMARKS: Mapping[str, Callable[[bool], Iterator[Record]]] = {
-    "exact": exact,
-    "exact-gpu": exact_on_gpu,
-    "anneal": anneal,
-    "quantum": quantum,
-    "train": training,
-    "train-gpu": training_on_gpu,
-    "protocol": protocol,
-    "protocol-gpu": partial(protocol, device="cuda"),
-}
+def protocol_on_gpu(quick: bool) -> Iterator[Record]:
+    """:func:`protocol` on an NVIDIA GPU."""
+    return protocol(quick, device="cuda")
 
 
 def columns(records: Sequence[Record]) -> list[str]:

@@ -8,14 +8,12 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from qubolearn.errors import NonFiniteError, QubolearnError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "FORMAT",
@@ -49,6 +47,9 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **metadata: int) -> None:
     """Write safetensors atomically, with the version of the format; NaN would not be read back, so it is refused."""
+    import torch
+    from safetensors.torch import save
+
     plain = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
     }
@@ -125,6 +126,9 @@ def read_tensors(
     Names, shapes and types must be those of ``like``, which is checked before any tensor is read, and all numbers
     must be finite, unless ``finite`` is False.
     """
+    import torch
+    from safetensors import SafetensorError, safe_open
+
     try:
         most = MAX_HEADER + sum(tensor.numel() * tensor.element_size() for tensor in like.values())
         if path.stat().st_size > most:

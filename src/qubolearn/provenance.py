@@ -7,8 +7,6 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import torch
-
 from qubolearn.version import VERSION
 
 __all__ = ["provenance"]
@@ -29,5 +27,7 @@ def provenance() -> dict[str, Any]:
 
 def machine() -> str:
     """The machine in one line, e.g. 'Linux x86_64, 2 cores'."""
+    import torch
+
     words = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return f"{words}, {torch.cuda.get_device_name()}" if torch.cuda.is_available() else words

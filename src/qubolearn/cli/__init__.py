@@ -82,7 +82,7 @@ def _dispatch(arguments: list[str], output: Output) -> int:
     )
     module.add_arguments(parser, rest)
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    code = module.run(parser.parse_args(rest), output)
+    code = module.run(parser.parse_intermixed_args(rest), output)
     output.close()
     return int(code or 0)
 

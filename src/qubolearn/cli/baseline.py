@@ -22,17 +22,16 @@ EPILOG = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("method", metavar="METHOD", help=", ".join(BASELINES))
-    words = [word for word in argv if not word.startswith("-")]
-    if words and words[0] not in BASELINES:
-        raise unknown_name("baseline", words[0], BASELINES)
-    add_problem(parser, words[1:])
     add_solver(parser)
     parser.add_argument("--instances", type=int, default=1000, metavar="N", help="instances to score [1000]")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="which instances [0]")
     parser.add_argument("--split", choices=["test", "validation", "train"], default="test", help="drawn from [test]")
+    add_problem(parser, argv, position=1)
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
+    if args.method not in BASELINES:
+        raise unknown_name("baseline", args.method, BASELINES)
     problem = problem_from(args)
     if args.instances < 1:
         raise QubolearnError(f"--instances {args.instances}; want at least 1")

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from qubolearn.benchmarks import BENCHMARKS, columns
 from qubolearn.cli.output import Output
 from qubolearn.cli.train import pick_device
+from qubolearn.errors import unknown_name
 from qubolearn.files import write_json
 from qubolearn.provenance import provenance
 
@@ -24,24 +24,40 @@ EPILOG = """examples:
   qubolearn benchmark exact
   qubolearn benchmark anneal --quick --out results/benchmarks"""
 
+#: name -> function of qubolearn.benchmarks
+BENCHMARKS = {
+    "exact": "exact",
+    "exact-gpu": "exact_on_gpu",
+    "anneal": "anneal",
+    "quantum": "quantum",
+    "train": "training",
+    "train-gpu": "training_on_gpu",
+    "protocol": "protocol",
+    "protocol-gpu": "protocol_on_gpu",
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    parser.add_argument("what", choices=list(BENCHMARKS), help="what to measure")
+    parser.add_argument("what", metavar="WHAT", help=", ".join(BENCHMARKS))
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--out", metavar="DIR", help="also write DIR/WHAT.json, with versions and machine")
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
+    if args.what not in BENCHMARKS:
+        raise unknown_name("benchmark", args.what, BENCHMARKS)
+    from qubolearn import benchmarks
+
     if args.what.endswith("-gpu"):
         pick_device("cuda")
     records = []
     with output.progress(f"benchmark {args.what}", 1) as bar:
-        for record in BENCHMARKS[args.what](args.quick):
+        for record in getattr(benchmarks, BENCHMARKS[args.what])(args.quick):
             records.append(record)
             bar.update(
                 bar.task_ids[0], note=", ".join(f"{name}={record[name]}" for name in ("n", "problem") if name in record)
             )
-    names = columns(records)
+    names = benchmarks.columns(records)
     rows = [[_number(record.get(name, "")) for name in names] for record in records]
     output.table(f"benchmark {args.what}", names, rows)
     result: dict[str, Any] = {"benchmark": args.what, "records": records, **provenance()}

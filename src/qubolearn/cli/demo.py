@@ -11,22 +11,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
-from qubolearn import plots
 from qubolearn.cli.output import Output, percent
 from qubolearn.cli.plot import draw
 from qubolearn.cli.train import pick_device, score, train_with_progress
 from qubolearn.files import write_json
-from qubolearn.problems.randgraph import RandGraph
 from qubolearn.provenance import provenance
-from qubolearn.randomness import stream
-from qubolearn.solvers import ExhaustiveSearch
 from qubolearn.training.recipes import preset
-from qubolearn.training.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from qubolearn.training.runs import Run
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
@@ -36,6 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
+    from qubolearn import plots
+    from qubolearn.problems.randgraph import RandGraph
+    from qubolearn.training.runs import Run
+
     began, folder, problem = time.perf_counter(), Path(args.out), RandGraph(k=4)
     device = pick_device("cpu")
     runs, results = [], []
@@ -74,6 +73,12 @@ def run(args: argparse.Namespace, output: Output) -> None:
 
 
 def _pipeline(here: Run) -> Figure:
+    import torch
+
+    from qubolearn import plots
+    from qubolearn.randomness import stream
+    from qubolearn.solvers import ExhaustiveSearch
+
     instances = here.problem.sample(1, stream(0, "test"), "test")
     with torch.no_grad():
         A = here.network()(instances.p)

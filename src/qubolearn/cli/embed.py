@@ -10,20 +10,23 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from qubolearn.chips.embedding import EmbedReport, embed_report
-from qubolearn.chips.topologies import FAMILIES, Topology, topology
-from qubolearn.cli.options import add_fields, chosen
+from qubolearn.cli.options import add_fields, chosen, is_problem, named_problem, problem_class
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.problems import problem_names, problem_type
-from qubolearn.training.runs import Run
+from qubolearn.problems import problem_names
+
+if TYPE_CHECKING:
+    from qubolearn.chips.topologies import Topology
 
 EPILOG = """examples:
   qubolearn embed randgraph --k 5 --topology pegasus        15 bits on 15 qubits, many per anneal
   qubolearn embed pointset --topology dense --chip pegasus  9 dense bits
   qubolearn embed 25 --topology dense                       any number of bits
   qubolearn embed runs/k4 --chip zephyr --size 12"""
+
+CHIPS = ("chimera", "pegasus", "zephyr")  # topologies.FAMILIES, without importing torch
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
@@ -32,18 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument(
         "--topology", default=None, metavar="NAME", help="dense, chimera, pegasus, zephyr [dense, a run's own]"
     )
-    parser.add_argument("--chip", choices=list(FAMILIES), default=None, help="one family of chips [all three]")
+    parser.add_argument("--chip", choices=CHIPS, default=None, help="one family of chips [all three]")
     parser.add_argument(
         "--size", type=int, default=None, metavar="M", help="size of the chip, 16 for P16 [the largest built]"
     )
-    name = next((word for word in argv if word in problem_names()), None)
-    if name:
-        add_fields(parser, problem_type(name), f"options of {name}")
+    if name := named_problem(parser, argv):
+        add_fields(parser, problem_class(name), f"options of {name}")
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
+    from qubolearn.chips.embedding import EmbedReport, embed_report
+
     pattern = _pattern(args)
-    chips = [args.chip] if args.chip else list(FAMILIES)
+    chips = [args.chip] if args.chip else list(CHIPS)
     reports: list[EmbedReport] = []
     with output.progress(f"embedding {pattern.n} bits", len(chips)) as bar:
         for chip in chips:
@@ -67,10 +71,13 @@ def run(args: argparse.Namespace, output: Output) -> None:
 
 
 def _pattern(args: argparse.Namespace) -> Topology:
+    from qubolearn.chips.topologies import topology
+    from qubolearn.training.runs import Run
+
     if args.what.isdecimal():
         return topology(args.topology or "dense", int(args.what))
-    if args.what in problem_names():
-        kind = problem_type(args.what)
+    if is_problem(args.what):
+        kind = problem_class(args.what)
         return topology(args.topology or "dense", kind(**chosen(args, kind)).bits)
     if not Path(args.what).exists():
         raise QubolearnError(f"{args.what!r} is no problem, run folder or number of bits")

@@ -6,19 +6,19 @@ import argparse
 import ast
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qubolearn.cli.options import add_solver
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.cli.train import pick_device
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.evaluation import Evaluation, evaluate
-from qubolearn.paper.problems.rotation import Rotation
-from qubolearn.paper.staged import evaluate_stages
 from qubolearn.problems import Problem
 from qubolearn.provenance import provenance
 from qubolearn.solvers import make_solver
-from qubolearn.training.runs import Run
+
+if TYPE_CHECKING:
+    from qubolearn.evaluation import Evaluation
+    from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn evaluate runs/k4 --instances 5000 --seed 7
@@ -44,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 def run(args: argparse.Namespace, output: Output) -> None:
     if args.instances < 1:
         raise QubolearnError(f"--instances {args.instances}; want at least 1")
+    from qubolearn.training.runs import Run
+
     runs = [Run.open(folder) for folder in args.runs]
     problem, found = _evaluate(args, runs, output)
     headline = f"{problem.metric}_projected" if args.project else problem.metric
@@ -59,6 +61,10 @@ def run(args: argparse.Namespace, output: Output) -> None:
 
 
 def _evaluate(args: argparse.Namespace, runs: Sequence[Run], output: Output) -> tuple[Problem, Evaluation]:
+    from qubolearn.evaluation import evaluate
+    from qubolearn.paper.problems.rotation import Rotation
+    from qubolearn.paper.staged import evaluate_stages
+
     device = pick_device(args.device)
     solver = make_solver(args.solver)
     problems = [change_options(here.problem, args.set) for here in runs]

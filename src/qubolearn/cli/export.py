@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_atomic
-from qubolearn.problems.files import read_inputs
-from qubolearn.qubo import to_bqm, to_coo
-from qubolearn.training.runs import Run
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EPILOG = """examples:
   qubolearn export runs/k4 four.npz --format coo --out qubos
@@ -23,10 +21,14 @@ EPILOG = """examples:
 
 
 def coo_bytes(A: Tensor) -> bytes:
+    from qubolearn.qubo import to_coo
+
     return to_coo(A).encode()
 
 
 def bqm_bytes(A: Tensor) -> bytes:
+    from qubolearn.qubo import to_bqm
+
     with to_bqm(A).to_file() as file:
         return bytes(file.read())
 
@@ -44,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
+    import torch
+
+    from qubolearn.problems.files import read_inputs
+    from qubolearn.training.runs import Run
+
     here = Run.open(args.run)
     source = Path(args.instances)
     p = read_inputs(source, here.problem)

@@ -10,21 +10,22 @@ second-best   second-best energies of samplers in % of those of simulated QA: a 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from qubolearn import plots
 from qubolearn.cli.evaluate import change_options
 from qubolearn.cli.options import SOLVER_HELP
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_json
-from qubolearn.paper.grid import figures, sampler_figures
-from qubolearn.paper.grid.figures import Drawn, Model
 from qubolearn.provenance import provenance
-from qubolearn.training.runs import Run
+
+if TYPE_CHECKING:
+    from qubolearn.paper.grid.figures import Drawn
+    from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn figure failures runs/shapes --instances 1000
@@ -38,7 +39,7 @@ EPILOG = """examples:
 class Kind:
     """A figure: what draws it, and from what where nothing else is asked for."""
 
-    draw: Callable[[Model, Sequence[str], int, int], Drawn]
+    draw: str  # module and function below qubolearn.paper.grid
     solvers: tuple[str, ...]
     instances: int
 
@@ -48,12 +49,12 @@ OURS = tuple(f"annealing:reads=1000,sweeps={sweeps}" for sweeps in SWEEPS)
 NEAL = tuple(f"neal:reads=1000,sweeps={sweeps}" for sweeps in SWEEPS)
 QUANTUM = "quantum:reads=1000"
 KINDS = {
-    "matches": Kind(figures.matches, ("exhaustive",), 200),
-    "alignment": Kind(figures.alignment, ("exhaustive",), 4),
-    "failures": Kind(figures.failures, ("exhaustive",), 500),
-    "errors": Kind(figures.errors, ("exhaustive", "annealing", "quantum", "neal"), 500),
-    "energies": Kind(sampler_figures.energies, (*OURS, QUANTUM, *NEAL, "dimod:reads=1000,sweeps=100"), 1),
-    "second-best": Kind(sampler_figures.second_best, (QUANTUM, *OURS, *NEAL), 141),
+    "matches": Kind("figures:matches", ("exhaustive",), 200),
+    "alignment": Kind("figures:alignment", ("exhaustive",), 4),
+    "failures": Kind("figures:failures", ("exhaustive",), 500),
+    "errors": Kind("figures:errors", ("exhaustive", "annealing", "quantum", "neal"), 500),
+    "energies": Kind("sampler_figures:energies", (*OURS, QUANTUM, *NEAL, "dimod:reads=1000,sweeps=100"), 1),
+    "second-best": Kind("sampler_figures:second_best", (QUANTUM, *OURS, *NEAL), 141),
 }
 
 
@@ -80,9 +81,14 @@ def run(args: argparse.Namespace, output: Output) -> None:
         raise QubolearnError(f"--instances {instances}; want at least 1")
     if len(kind.solvers) == 1 and len(solvers) > 1:
         raise QubolearnError(f"--solver given {len(solvers)} times; figure {args.kind} takes one")
+    from qubolearn.paper.grid.figures import Model
+    from qubolearn.training.runs import Run
+
+    module, _, function = kind.draw.partition(":")
+    draw = getattr(import_module(f"qubolearn.paper.grid.{module}"), function)
     runs = [_changed(Run.open(folder), args.set) for folder in args.runs]
     with output.progress(f"figure {args.kind}", 1):
-        drawn = kind.draw(Model.of(runs), solvers, instances, args.seed)
+        drawn = draw(Model.of(runs), solvers, instances, args.seed)
     header = {"figure": args.kind, "runs": [_describe(here) for here in runs], "seed": args.seed}
     result = {**header, "instances": instances, **drawn.numbers, **provenance()}
     files = _write(Path(args.out or args.runs[0]), f"figure-{args.kind}", args.format, drawn, result)
@@ -107,6 +113,8 @@ def _describe(run: Run) -> dict[str, Any]:
 
 def _write(folder: Path, name: str, suffix: str, drawn: Drawn, result: Mapping[str, Any]) -> list[Path]:
     """The picture, where there is one, and its numbers."""
+    from qubolearn import plots
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files = [plots.save(drawn.picture, folder / f"{name}.{suffix}")] if drawn.picture else []

@@ -15,10 +15,20 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import Problem, problem_names, problem_type
+from qubolearn.problems.from_file import is_reference, load_problem
 from qubolearn.solvers import solver_names
 from qubolearn.training.recipes import PROBLEM_OPTIONS
 
-__all__ = ["add_fields", "add_problem", "add_solver", "chosen", "problem_from"]
+__all__ = [
+    "add_fields",
+    "add_problem",
+    "add_solver",
+    "chosen",
+    "is_problem",
+    "named_problem",
+    "problem_class",
+    "problem_from",
+]
 
 SOLVER_HELP = "with options as in annealing:reads=50,sweeps=200,seed=1"
 
@@ -51,23 +61,56 @@ def chosen(args: argparse.Namespace, kind: type) -> dict[str, Any]:
     return {field.name: getattr(args, field.name) for field in fields(kind) if hasattr(args, field.name)}
 
 
-def add_problem(parser: argparse.ArgumentParser, argv: Sequence[str]) -> type[Problem] | None:
-    """The positional PROBLEM, and the options of the one that argv names."""
-    parser.add_argument(
-        "problem", metavar="PROBLEM", help=", ".join(problem_names()) + " (PROBLEM --help: its options)"
-    )
-    name = next((word for word in argv if not word.startswith("-")), None)
-    if name is None:
-        return None
-    kind = problem_type(name)
-    if fields(kind):  # type: ignore[arg-type]
+def add_problem(parser: argparse.ArgumentParser, argv: Sequence[str], position: int = 0) -> None:
+    """The positional PROBLEM, and the options of the one that argv names as its word number ``position``.
+
+    Call it after the command's other options were added: their values are no names of problems.
+    """
+    known = ", ".join(problem_names())
+    parser.add_argument("problem", metavar="PROBLEM", help=f"{known}, or FILE.py:CLASS (PROBLEM --help: its options)")
+    words = _positionals(parser, argv)
+    name = named_problem(parser, argv) or (words[position] if position < len(words) else None)
+    if name is not None and fields(kind := problem_class(name)):  # type: ignore[arg-type]
         add_fields(parser, kind, f"options of {name}")
-    return kind
+
+
+def is_problem(word: str) -> bool:
+    """Whether a word of the command line names a problem type."""
+    return word in problem_names() or is_reference(word)
+
+
+def named_problem(parser: argparse.ArgumentParser, argv: Sequence[str]) -> str | None:
+    """The first positional word of argv that names a problem."""
+    return next(filter(is_problem, _positionals(parser, argv)), None)
+
+
+def _positionals(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
+    """The words of argv that are neither options nor their values, wherever the options stand.
+
+    Options that the parser does not know yet may be the problem's own. The word after one is its value, unless it is
+    a problem's name.
+    """
+    words, option = [], ""  # the option that the next word may be the value of
+    for word in argv:
+        if word.startswith("-"):
+            option = "" if "=" in word else word
+            continue
+        action = parser._option_string_actions.get(option)
+        takes_it = action.nargs != 0 if action else bool(option) and not is_problem(word)
+        option = ""
+        if not takes_it:
+            words.append(word)
+    return words
+
+
+def problem_class(name: str) -> type[Problem]:
+    """The class of a problem that the command line names; a file of the user's is run."""
+    return load_problem(name) if is_reference(name) else problem_type(name)
 
 
 def problem_from(args: argparse.Namespace) -> Problem:
     """The problem that the command line describes; what it leaves open, the preset may say."""
-    kind = problem_type(args.problem)
+    kind = problem_class(args.problem)
     given = PROBLEM_OPTIONS.get(getattr(args, "preset", ""), {}).get(args.problem, {})
     return kind(**{**given, **chosen(args, kind)})
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json as json_text
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from qubolearn.evaluation import Evaluation
+if TYPE_CHECKING:
+    from qubolearn.evaluation import Evaluation
 
 __all__ = ["Output", "metric_rows", "percent"]
 

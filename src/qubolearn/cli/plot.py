@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from qubolearn import plots
 from qubolearn.cli.output import Output
-from qubolearn.training.runs import Run
+
+if TYPE_CHECKING:
+    from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn plot runs/k4
@@ -22,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
+    from qubolearn.training.runs import Run
+
     runs = [Run.open(folder) for folder in args.runs]
     written = draw(runs, Path(args.out or args.runs[0]), args.format)
     for path in written:
@@ -31,6 +35,8 @@ def run(args: argparse.Namespace, output: Output) -> None:
 
 def draw(runs: Sequence[Run], folder: Path, suffix: str = "png") -> list[Path]:
     """All pictures of runs into a folder."""
+    from qubolearn import plots
+
     written = [plots.save(plots.curves(runs), folder / f"curves.{suffix}")]
     for here in runs:
         name = here.folder.name

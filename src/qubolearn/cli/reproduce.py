@@ -12,9 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from qubolearn.cli.grid_progress import GridProgress
 from qubolearn.cli.output import Output
 from qubolearn.cli.train import stop_on_signals
 from qubolearn.errors import QubolearnError, unknown_name
@@ -87,6 +84,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     # on a cluster this machine would not be what took the time
     in_one_go = args.engine == "local" and not named and not missing and not any(store.get(job) for job in jobs)
     engine, began = engine_of(args, len(jobs)), time.monotonic()
+    from qubolearn.cli.grid_progress import GridProgress
+
     with stop_on_signals() as caught, GridProgress(output, jobs, engine) as progress:
         outcomes = run_jobs(jobs, store, engine, progress.watch, stop=lambda: bool(caught))
     failed = [outcome for outcome in outcomes if outcome.record is None]
@@ -169,6 +168,8 @@ def engine_of(args: argparse.Namespace, jobs: int) -> Engine:
         return RayEngine(args.address, args.processes, device)
     if args.address:
         raise QubolearnError(f"--address {args.address} is of a Ray cluster; use it with --engine ray")
+    import torch
+
     if device == "cuda" and not torch.cuda.is_available():
         raise QubolearnError("--device cuda, but torch finds no GPU here; use cpu")
     workers = args.processes or (JOBS_PER_GPU if device == "cuda" else cores())

@@ -11,14 +11,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from qubolearn.cli.options import add_solver
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.files import read_inputs, write_arrays
 from qubolearn.solvers import make_solver
-from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn instances randgraph --k 4 --count 10 --out four.npz
@@ -34,6 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
+    import torch
+
+    from qubolearn.problems.files import read_inputs, write_arrays
+    from qubolearn.training.runs import Run
+
     here = Run.open(args.run)
     source = Path(args.instances)
     target = Path(args.out) if args.out else source.with_suffix(".solved.npz")

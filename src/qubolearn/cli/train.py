@@ -12,21 +12,23 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from qubolearn.cli.options import add_fields, add_problem, chosen, problem_from
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.errors import QubolearnError, missing_extra
-from qubolearn.evaluation import Evaluation, evaluate
 from qubolearn.files import write_json
 from qubolearn.provenance import provenance
 from qubolearn.solvers import make_solver
-from qubolearn.training.distributed import ALONE, Peers, process_group
-from qubolearn.training.loop import Progress, new_network, train
 from qubolearn.training.recipes import PRESETS, TrainConfig, preset
-from qubolearn.training.runs import Run
+
+if TYPE_CHECKING:
+    import torch
+
+    from qubolearn.evaluation import Evaluation
+    from qubolearn.training.distributed import Peers
+    from qubolearn.training.loop import Progress
+    from qubolearn.training.runs import Run
 
 EPILOG = """examples:
   qubolearn train randgraph --k 4 --out runs/k4
@@ -44,7 +46,6 @@ SECONDS_BETWEEN_INTERRUPTS = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    add_problem(parser, argv)
     parser.add_argument("--out", metavar="DIR", help="run folder [runs/PROBLEM-METHOD-SEED]")
     parser.add_argument("--preset", default="best", metavar="NAME", help=f"{', '.join(PRESETS)} [best]")
     parser.add_argument(
@@ -53,14 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--device", default=None, metavar="NAME", help="cpu or cuda [cuda where there is one]")
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events into DIR")
     add_fields(parser, TrainConfig, "training (defaults come from the preset)", defaults=False)
+    add_problem(parser, argv)
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
     problem = problem_from(args)
     config = preset(args.preset, problem, **chosen(args, TrainConfig))
-    new_network(problem, config)  # a wrong name or size is said before anything is written
-    make_solver(config.solver)
-    folder = Path(args.out or f"runs/{problem.name}-{config.method}-{config.seed}")
+    make_solver(config.solver)  # a wrong name or size is said before anything is written
+    from qubolearn.training.distributed import process_group
+    from qubolearn.training.loop import new_network
+    from qubolearn.training.runs import Run
+
+    new_network(problem, config)
+    folder = Path(args.out or f"runs/{problem.name.rpartition(':')[2]}-{config.method}-{config.seed}")
     with process_group() as peers:
         if peers.rank > 0:  # one process speaks for all
             output.json, output.console.quiet, output.errors.quiet = False, True, True
@@ -84,6 +90,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def pick_device(name: str | None) -> torch.device:
     """The device of a name, or the best one here."""
+    import torch
+
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
         torch.zeros(1, device=device)
@@ -123,9 +131,13 @@ def train_with_progress(
     output: Output,
     tensorboard: bool = False,
     caught: Sequence[int] = (),
-    peers: Peers = ALONE,
+    peers: Peers | None = None,
 ) -> float:
     """Train the run to its end under a progress bar; the seconds that it took."""
+    from qubolearn.training.distributed import ALONE
+    from qubolearn.training.loop import train
+
+    peers = peers or ALONE
     config, began = here.config, time.perf_counter()
     if here.finished:
         output.say(f"{here.folder} is trained already")
@@ -158,6 +170,8 @@ def train_with_progress(
 
 def score(here: Run, device: torch.device, instances: int, seconds: float) -> tuple[Evaluation, dict[str, Any]]:
     """A trained run on unseen test instances, and that as a record with all that a reader needs to trust it."""
+    from qubolearn.evaluation import evaluate
+
     problem, config = here.problem, here.config
     solver = config.solver if config.loss in ("gap", "hinge", "hamming", "contrastive") else "exhaustive"
     found = evaluate(here.network().to(device), problem, make_solver(solver), instances, config.seed, device=device)

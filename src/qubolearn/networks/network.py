@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from qubolearn.chips.topologies import Topology
 from qubolearn.errors import QubolearnError
+from qubolearn.networks import Method, NetworkName
 from qubolearn.networks.matching import MatchingBody
 from qubolearn.problems.contract import Problem
 
-__all__ = ["MLP", "Couplings", "Method", "NetworkName", "QuboNetwork", "Standardise", "build_network"]
-
-NetworkName = Literal["mlp", "matching"]
-Method = Literal["quant", "diag", "pure"]
+__all__ = ["MLP", "Couplings", "QuboNetwork", "Standardise", "build_network"]
 
 
 class Standardise(nn.Module):

@@ -12,6 +12,7 @@ from typing import Any
 
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.from_file import is_reference
 
 __all__ = ["PROBLEMS", "Instances", "Problem", "Split", "make_problem", "problem_names", "problem_type"]
 
@@ -26,7 +27,13 @@ def problem_names() -> list[str]:
 
 
 def problem_type(name: str) -> type[Problem]:
-    """The class of a problem type."""
+    """The class of a problem type.
+
+    A name ``FILE.py:CLASS`` is refused: names also come from strangers' files, which must not run code. The command
+    line loads what its user typed through :func:`qubolearn.problems.from_file.load_problem`.
+    """
+    if is_reference(name):
+        raise QubolearnError(f"problem {name!r} is code in a file, which is not run by its name; pass problem=")
     if name in PROBLEMS:
         module, _, attribute = PROBLEMS[name].partition(":")
         found: type[Problem] = getattr(import_module(module), attribute)

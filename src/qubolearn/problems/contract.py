@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from torch import Generator, Tensor
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
 
 __all__ = ["Instances", "Problem", "Split"]
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Generator, Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.contract import Instances, Problem, Split
-from qubolearn.problems.encodings import bits_per_entry, decode_permutation, encode_permutation, nearest_permutation
 
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+# torch is imported where it is used: the options of this problem should not wait for it.
 __all__ = ["RandGraph", "pairwise_weights"]
 
 
@@ -38,9 +38,15 @@ class RandGraph(Problem):
 
     @property
     def bits(self) -> int:
+        from qubolearn.problems.encodings import bits_per_entry
+
         return self.k * bits_per_entry(self.k)
 
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
+        import torch
+
+        from qubolearn.problems.encodings import encode_permutation
+
         k, device = self.k, generator.device
         D = torch.rand(count, k, k, generator=generator, device=device)
         P = torch.rand(count, k, generator=generator, device=device).argsort(1)  # node i of D is node P(i) of D'
@@ -51,9 +57,13 @@ class RandGraph(Problem):
         return Instances(p, encode_permutation(P), P)
 
     def decode(self, x: Tensor) -> Tensor:
+        from qubolearn.problems.encodings import decode_permutation
+
         return decode_permutation(x, self.k)
 
     def project(self, x: Tensor) -> Tensor:
+        from qubolearn.problems.encodings import nearest_permutation
+
         return nearest_permutation(x, self.k)
 
     def score(self, answer: Tensor, answer_true: Tensor) -> dict[str, Tensor]:

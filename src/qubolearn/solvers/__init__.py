@@ -10,12 +10,24 @@ import inspect
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.solvers.contract import QuboSolver, Solution, Solver, solve
-from qubolearn.solvers.exhaustive import ExhaustiveSearch
-from qubolearn.solvers.partition import log_partition, pair_marginals
+from qubolearn.lazy import lazily
+
+if TYPE_CHECKING:
+    from qubolearn.solvers.contract import QuboSolver, Solution, Solver, solve
+    from qubolearn.solvers.exhaustive import ExhaustiveSearch
+    from qubolearn.solvers.partition import log_partition, pair_marginals
+else:  # the names of solvers are needed where torch is not
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            **dict.fromkeys(("QuboSolver", "Solution", "Solver", "solve"), "qubolearn.solvers.contract"),
+            "ExhaustiveSearch": "qubolearn.solvers.exhaustive",
+            **dict.fromkeys(("log_partition", "pair_marginals"), "qubolearn.solvers.partition"),
+        },
+    )
 
 __all__ = [
     "SOLVERS",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_type_hints
 
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.networks.network import Method, NetworkName
+from qubolearn.networks import Method, NetworkName
 from qubolearn.problems.contract import Problem
 
 __all__ = ["PRESETS", "PROBLEM_OPTIONS", "LossName", "TrainConfig", "preset"]

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, NamedTuple
 
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.evaluation import Evaluation, evaluate_answers
 from qubolearn.problems import Problem, Split
 from qubolearn.randomness import stream
-from qubolearn.solvers.contract import Solver
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from qubolearn.evaluation import Evaluation
+    from qubolearn.solvers import Solver
 
 __all__ = ["BASELINES", "Answers", "evaluate_baseline"]
 
@@ -29,7 +30,7 @@ class Answers(NamedTuple):
     true: Tensor  # [batch, ...]
 
 
-Baseline = Callable[[Problem, int, int, Split, Solver], Answers]
+Baseline = Callable[[Problem, int, int, Split, "Solver"], Answers]
 
 
 def _assignments(problem: Problem, count: int, seed: int, split: Split) -> tuple[Tensor, Tensor]:
@@ -71,6 +72,8 @@ def procrustes(problem: Problem, count: int, seed: int, split: Split, solver: So
 
 def _euler_angles(R: Tensor) -> Tensor:
     """α, β, γ ``[batch, 3]`` of R = R_z(α) R_y(β) R_x(γ) ``[batch, 3, 3]``, |β| < π/2."""
+    import torch
+
     alpha = torch.atan2(R[:, 1, 0], R[:, 0, 0])
     beta = -torch.asin(R[:, 2, 0].clamp(-1, 1))
     gamma = torch.atan2(R[:, 2, 1], R[:, 2, 2])
@@ -103,6 +106,8 @@ def aqm(iterations: int) -> Baseline:
 
 
 def _pairs(problem: Problem, count: int, seed: int, split: Split) -> tuple[Tensor, ...]:
+    import torch
+
     from qubolearn.paper.problems.pointset import PointSet
 
     assert isinstance(problem, PointSet)
@@ -130,6 +135,8 @@ def evaluate_baseline(
     name: str, problem: Problem, solver: Solver, count: int = 1000, seed: int = 0, split: Split = "test"
 ) -> Evaluation:
     """Metrics of a baseline on the instances that ``evaluate`` would draw for the same seed and split."""
+    from qubolearn.evaluation import evaluate_answers
+
     if name not in BASELINES:
         raise unknown_name("baseline", name, BASELINES)
     problems, method = BASELINES[name]

@@ -19,8 +19,6 @@ from typing import Any, Protocol
 
 from qubolearn.errors import QubolearnError
 from qubolearn.files import read_json, write_atomic, write_json
-from qubolearn.paper.grid.pace import Pace
-from qubolearn.paper.grid.tasks import TASKS, spelled_out
 from qubolearn.provenance import provenance
 from qubolearn.version import VERSION
 
@@ -57,6 +55,8 @@ class Job:
     @property
     def key(self) -> str:
         """Changes when the job would compute something else: presets and defaults are spelled out in it."""
+        from qubolearn.paper.grid.tasks import spelled_out  # not at the top: it needs torch, and lists of jobs do not
+
         text = json.dumps([self.task, self.options, spelled_out(self.options), self.seed, VERSION], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -181,6 +181,8 @@ def run_jobs(
     has no outcome.
     """
     outcomes: dict[Job, Outcome] = {}
+    from qubolearn.paper.grid.pace import Pace
+
     pace = Pace()
     for job in dict.fromkeys(jobs):
         record = store.get(job)
@@ -200,6 +202,8 @@ def run_jobs(
 
 def run_job(job: Job) -> Outcome:
     """Run one job; an error becomes part of the outcome."""
+    from qubolearn.paper.grid.tasks import TASKS
+
     began = time.perf_counter()
     try:
         metrics = TASKS[job.task](job.seed, **job.options)

@@ -17,11 +17,8 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import torch
-
 from qubolearn.paper.grid.engines.worker import Device, serve
 from qubolearn.paper.grid.jobs import Events, Job, Outcome, Started, Work
-from qubolearn.paper.grid.placement import suits_gpu
 
 __all__ = ["JOBS_PER_GPU", "LocalEngine", "cores", "places_on_gpu"]
 
@@ -40,6 +37,8 @@ def cores() -> int:
 
 def places_on_gpu() -> int:
     """Jobs that the GPU of this machine has room for now; 0 where there is none."""
+    import torch
+
     return min(JOBS_PER_GPU, torch.cuda.mem_get_info()[0] // BYTES_PER_JOB) if torch.cuda.is_available() else 0
 
 
@@ -93,6 +92,8 @@ class LocalEngine:
 
     def _pair(self, idle: Sequence[_Worker], waiting: Iterable[Job]) -> tuple[_Worker, Job] | None:
         """The first job for which a worker is free, and that worker."""
+        from qubolearn.paper.grid.placement import suits_gpu
+
         free = {worker.device: worker for worker in idle}
         for job in waiting:
             device = "cuda" if self.on_gpu and suits_gpu(job) else self.device

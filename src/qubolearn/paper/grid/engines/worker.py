@@ -11,8 +11,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Literal
 
-import torch
-
 __all__ = ["Device", "prepare", "serve"]
 
 Device = Literal["cpu", "cuda"]
@@ -20,6 +18,8 @@ Device = Literal["cpu", "cuda"]
 
 def prepare(threads: int, device: Device) -> None:
     """What every job wants of its process, before CUDA is first asked for."""
+    import torch
+
     torch.set_num_threads(threads)
     if device == "cpu":
         # Jobs take a GPU where they see one. Many processes with tiny networks share one badly, cores they do not.
