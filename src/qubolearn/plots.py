@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from qubolearn.errors import QubolearnError, missing_extra
+from qubolearn.files import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +38,9 @@ def save(made: Figure, path: Path) -> Path:
     """Write a figure as .png or .svg; the same figure gives the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-    made.savefig(path, dpi=150, metadata=metadata)
+    written = io.BytesIO()
+    made.savefig(written, format=path.suffix[1:], dpi=150, metadata=metadata)
+    write_atomic(path, written.getvalue())
     return path
 
 

@@ -42,7 +42,7 @@ def test_fits_the_window_and_tables_scroll_in_their_own_box(opened: Opened, widt
 def test_hovering_shows_the_number(opened: Opened) -> None:
     browser = opened(390)
     place = """(async () => {
-      const mark = document.querySelector('.dumbbells .ours-dot');
+      const mark = document.querySelector('.dumbbells .ours-dot circle');
       mark.scrollIntoView({ block: 'center', behavior: 'instant' });
       for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);  // scrolling hides the tip
       const box = mark.getBoundingClientRect();
@@ -121,7 +121,7 @@ def test_works_without_script(browser: Any, page: Any, tmp_path: Any) -> None:
     try:
         browser.open(page)
         document = browser.call("DOM.getDocument")["root"]["nodeId"]
-        title = browser.call("DOM.querySelector", nodeId=document, selector=".dumbbells .ours-dot title")
+        title = browser.call("DOM.querySelector", nodeId=document, selector=".dumbbells .ours-dot circle title")
         assert title["nodeId"] != 0  # the browser's own tooltip
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)

@@ -1,16 +1,16 @@
-"""Drawings are well-formed, say what they show, and put numbers where they belong."""
+"""Drawings are well-formed, say what they show, put numbers where they belong, and give a name one colour."""
 
 import re
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from qubolearn.paper.report.axes import Axes, short, ticks
-from qubolearn.paper.report.drawings import draw
-from qubolearn.paper.report.markup import el
+from qubolearn.paper.report import gather, page
+from qubolearn.paper.report.drawings import colours_of, panel_svg, picture
+from qubolearn.paper.report.page import drawn as drawn_groups
 
 PANELS: dict[str, dict[str, Any]] = {
     "bars": {"edges": [0, 1, 2], "x": "error", "y": "n", "series": [{"name": "a<b", "counts": [4, 2]}]},
@@ -21,35 +21,56 @@ PANELS: dict[str, dict[str, Any]] = {
 }
 
 
-def drawn(kind: str, **more: Any) -> ElementTree.Element:
-    return ElementTree.fromstring(draw({"kind": kind, "title": "T & t", **PANELS[kind], **more}))
+def panel(kind: str, **more: Any) -> dict[str, Any]:
+    return {"kind": kind, "title": "T & t", **PANELS[kind], **more}
 
 
-def tips(figure: ElementTree.Element) -> list[str]:
+def drawn(kind: str, **more: Any) -> Element:
+    made = panel(kind, **more)
+    return ElementTree.fromstring(panel_svg(made, colours_of([made])))
+
+
+def tips(figure: Element) -> list[str]:
     return [title.text or "" for title in figure.iter("title")]
 
 
+def colours(figure: Element) -> set[str]:
+    """The colours of the page's theme that shapes with a tip have; a group's is that of its members."""
+    marked = [each for each in figure.iter() if each.find(".//title") is not None]
+    return set(re.findall(r"fill:var\(--(s\d)\)", " ".join(each.get("style", "") for each in marked)))
+
+
+def box(path: Element) -> tuple[float, float]:
+    """Width and height of a path."""
+    numbers = [float(number) for number in re.findall(r"-?[\d.]+", str(path.get("d")))]
+    return max(numbers[::2]) - min(numbers[::2]), max(numbers[1::2]) - min(numbers[1::2])
+
+
 @pytest.mark.parametrize("kind", PANELS)
-def test_every_kind_is_well_formed_and_described(kind: str) -> None:
+def test_every_kind_is_well_formed_described_and_small(kind: str) -> None:
     figure = drawn(kind)
-    (svg,) = figure.iter("svg")
-    assert svg.get("role") == "img"
-    assert "T & t" in str(svg.get("aria-label"))
+    assert figure.get("role") == "img"
+    assert "T & t" in str(figure.get("aria-label"))
     assert tips(figure)
-    assert "nan" not in ElementTree.tostring(figure, "unicode").lower().replace("nant", "")
+    text = ElementTree.tostring(figure, "unicode")
+    assert "nan" not in text.lower()
+    assert not re.search(r"#[0-9a-f]{6}|<style|<defs|clip-path|font-family| id=", text)  # nothing a theme cannot change
+    assert len(text) < 6000
 
 
 def test_bars_have_the_heights_of_their_counts() -> None:
-    path = next(each for each in drawn("bars").iter("path"))
-    starts_and_tops = [(float(a), float(b)) for a, b in re.findall(r"M[\d.]+ ([\d.]+)V([\d.]+)H", str(path.get("d")))]
-    heights = [start - top for start, top in starts_and_tops]
-    assert heights[0] == pytest.approx(2 * heights[1], rel=0.01)
-    assert tips(drawn("bars"))[0] == "0 to 1\na<b: 4"
+    figure = drawn("bars")
+    bars = [path for path in figure.iter("path") if "fill:var(--s0)" in str(path.get("style"))]
+    (_, first), (_, second) = map(box, bars)
+    assert first == pytest.approx(2 * second, rel=0.01)
+    assert tips(figure)[0] == "0 to 1\na<b: 4"
 
 
 def test_a_matrix_shows_signs_and_sizes() -> None:
-    squares = [each for each in drawn("matrix").iter("rect") if each.get("fill-opacity")]
-    assert [(each.get("class"), each.get("fill-opacity")) for each in squares] == [("minus", "1.0"), ("plus", "0.5")]
+    squares = [each for each in drawn("matrix").iter("path") if each.find("title") is not None]
+    assert [each.get("style") for each in squares] == ["fill:var(--s0)", "fill:var(--s1);fill-opacity:0.5"]
+    width, height = box(squares[0])
+    assert width == pytest.approx(height, abs=0.2)
 
 
 def test_clouds_keep_their_proportions() -> None:
@@ -68,7 +89,7 @@ def test_points_of_space_are_drawn_upright() -> None:
 
 
 def test_qubits_of_an_instance_share_their_colour() -> None:
-    assert {circle.get("class") for circle in drawn("graph").iter("circle")} == {"fill s3"}
+    assert colours(drawn("graph")) == {"s3"}
     assert tips(drawn("graph")) == ["qubit 0, instance 3", "qubit 1, instance 3"]
 
 
@@ -77,27 +98,80 @@ def test_empty_and_constant_panels_can_be_drawn() -> None:
     drawn("lines", series=[{"name": "one point", "points": [[1, 1]]}])
     drawn("matrix", values=[[0.0]])
     drawn("clouds", series=[{"name": "one point", "points": [[1, 1]]}], lines=[])
-    assert "cannot draw" in draw({"kind": "pie"})
 
 
-@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
-@settings(max_examples=200, deadline=None)
-def test_ticks_are_few_and_inside(low: float, width: float) -> None:
-    high = low + width
-    if high - low < 1e-9 * max(abs(low), 1e-3):
-        return
-    found = ticks(low, high)
-    assert 1 <= len(found) <= 7
-    assert all(low - 0.01 * width <= tick <= high + 0.01 * width for tick in found)
+def matches(*names: str) -> dict[str, Any]:
+    """A panel of matches of these kinds, each a point and its line."""
+    series = [{"name": name, "points": [[i, 0], [i, 1]]} for i, name in enumerate(names)]
+    return panel("clouds", series=series, lines=[each["points"] for each in series])
 
 
-def test_axes_put_ends_at_the_ends() -> None:
-    axes = Axes(0, 10, 0, 5)
-    assert (axes.x(0), axes.x(10)) == (axes.left, axes.width - axes.right)
-    assert (axes.y(0), axes.y(5)) == (axes.height - axes.bottom, axes.top)
+def test_wrong_matches_never_have_the_colour_of_right_ones() -> None:
+    """Colours follow names: a panel "0 of 4 right" had the blue of "right", since its only series was the first."""
+    panels = [matches("right"), matches("right", "wrong"), matches("wrong")]
+    together = [colours(ElementTree.fromstring(panel_svg(each, colours_of(panels)))) for each in panels]
+    assert together == [{"s0"}, {"s0", "s1"}, {"s1"}]
+    alone = [colours(ElementTree.fromstring(panel_svg(each, colours_of([each])))) for each in panels]
+    assert alone == together
 
 
-def test_attributes_and_text_are_escaped() -> None:
-    text = el("a", "<&>", href='"><script>')
-    assert text == '<a href="&quot;&gt;&lt;script&gt;">&lt;&amp;&gt;</a>'
-    assert short(-1234.5) == "−1,234"
+def test_lines_have_the_colour_of_the_point_where_they_start() -> None:
+    figure = ElementTree.fromstring(panel_svg(matches("wrong"), colours_of([matches("wrong")])))
+    assert ["stroke:var(--s1)" in str(path.get("style")) for path in figure.iter("path")] == [True]
+
+
+def test_names_keep_their_colour_in_all_panels_of_a_figure() -> None:
+    first = [{"name": name, "counts": [1, 2]} for name in ("as solved", "projected")]
+    found = colours_of([panel("bars", series=first[1:]), panel("bars", series=first)])
+    assert len(set(found.values())) == 2
+    alone = colours_of([panel("bars", series=[each]) for each in first])
+    assert len(set(alone.values())) == 1  # a colour that tells nothing apart
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"kind": "pie", "title": "x"},
+        {"kind": "matrix", "title": "x", "values": 3},
+        {"kind": "clouds", "title": "x", "series": [{"name": "a", "points": [[1]]}], "lines": []},
+        {"kind": "bars", "title": "x", "x": "", "y": "", "edges": [0, 1], "series": [{"counts": [1]}]},
+        {"kind": "graph", "title": "x", "nodes": [], "edges": [], "marked": []},
+        {"kind": "matrix", "title": "x", "values": []},
+        [],
+    ],
+)
+def test_damaged_figures_are_named_not_drawn(damaged: Any) -> None:
+    groups, why = drawn_groups({"title": "T", "note": "", "panels": [damaged]})
+    assert groups == []
+    assert why
+
+
+def test_a_picture_for_a_file_has_all_panels_titles_and_the_legend() -> None:
+    made = picture({"title": "Whole", "note": "Note.", "panels": [panel(kind) for kind in PANELS] + [matches("wrong")]})
+    assert [axis.get_title() for axis in made.axes if axis.get_title()] == ["T & t"] * 6
+    assert made.get_suptitle() == "Whole\nNote."
+    assert "wrong" in [text.get_text() for text in made.legends[0].get_texts()]
+
+
+def test_without_matplotlib_the_page_says_so_and_shows_its_tables(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    report = gather(results, False, 2)
+    whole = page(report)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text = page(report)
+    assert "drawing needs: pip install &#39;qubolearn[plots]&#39;" in text
+    assert "<svg" not in text
+    assert text.count("<table") == whole.count("<table") > 20
+
+
+def test_every_caption_of_a_quick_page_says_quick(tmp_path: Path) -> None:
+    """Quick tables kept the captions of full runs."""
+    captions = re.findall(r"<caption><span>(.*?)</span>", page(gather(tmp_path, True, 1)))
+    assert len(captions) > 10
+    assert [caption for caption in captions if not caption.startswith("Quick run")] == []
+    assert not re.search("<caption><span>Quick", page(gather(tmp_path, False, 1)))

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from qubolearn.paper.grid.jobs import Job, Outcome
 
-__all__ = ["Cell", "Place", "Places", "Unit", "View", "by_job", "chosen_columns", "conditions"]
+__all__ = ["Cell", "Place", "Places", "Unit", "View", "by_job", "chosen_columns", "conditions", "rows_and_columns"]
 
 Unit = Literal["%", "degrees", "qubits"]
 DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0}
@@ -89,6 +89,12 @@ def _text(values: Sequence[float], digits: int) -> str:
     return f"{statistics.mean(values):.{digits}f}{spread}"
 
 
+def rows_and_columns(cells: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """The names of a table's rows and columns, each once, in their order."""
+    rows, columns = zip(*cells, strict=True)
+    return list(dict.fromkeys(rows)), list(dict.fromkeys(columns))
+
+
 @dataclass(frozen=True)
 class View:
     """A table of an entry. Its name is that of ``<!-- table: NAME -->``, and of the paper's numbers beside it."""
@@ -123,7 +129,7 @@ class View:
     def markdown(self, outcomes: Sequence[Outcome]) -> str:
         """The table, with a dash where nothing is."""
         found = self.cells(outcomes)
-        rows, columns = list(dict.fromkeys(row for row, _ in found)), list(dict.fromkeys(column for _, column in found))
+        rows, columns = rows_and_columns(found)
         lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
         for row in rows:
             texts = [found[row, column].text() if (row, column) in found else "–" for column in columns]

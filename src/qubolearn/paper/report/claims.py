@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple
 from qubolearn.paper.grid.paper import Claim, Comparison, Paper, PaperTable, Protocol
 from qubolearn.paper.report.collect import Measured
 from qubolearn.paper.report.compare import Number, number
+from qubolearn.paper.report.wording import many
 
-__all__ = ["Answer", "Checked", "Pair", "Seeds", "check_claims"]
+__all__ = ["Answer", "Checked", "Pair", "Seeds", "check_claims", "seeds_said", "sources"]
 
 Answer = Literal["holds", "does not hold", "not measured"]
 Both = tuple[float, float]  # the number claimed to be better, and the other
@@ -47,6 +48,23 @@ class Pair:
             return first <= second + self.comparison.slack
         factor = self.comparison.factor if self.table.better == "higher" else 1 / self.comparison.factor
         return first < second * factor
+
+    def __str__(self) -> str:
+        """What is compared with what."""
+        metric = " (median)" if "median" in self.metric else ""
+        if self.better[0] != self.than[0]:
+            return f"{self.better[1]}: {self.better[0]} against {self.than[0]}{metric}"
+        names = [self.better[1], self.than[1]]
+        if self.comparison.than_table != self.comparison.table:
+            names = [f"{self.better[1]} in {self.comparison.table}", f"in {self.comparison.than_table}"]
+        return f"{self.better[0]}: {names[0]} against {names[1]}{metric}"
+
+    def said(self, both: Both | None) -> str:
+        """Two numbers and whether the first is better, in words."""
+        if both is None:
+            return "–"
+        answer = "✓ yes" if self.ordered(both) else "= equal" if _same(both) else "✗ no"
+        return f"{_against(both)} {answer}"
 
 
 @dataclass(frozen=True)
@@ -141,6 +159,52 @@ def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pa
                 _both(*(None if each is None else each.mean for each in paper_recipe)),
                 {"best": _by_seed(*best), "paper": _by_seed(*paper_recipe)},
             )
+
+
+def sources(checked: Checked) -> list[str]:
+    """One line for each source: the paper's numbers, ours, ours under the paper's recipe."""
+    pairs = checked.pairs
+    best, recipe = checked.agreement("best"), checked.agreement("paper")
+    return [
+        _source("Paper", checked.in_paper, None, [(pair, pair.paper) for pair in pairs]),
+        _source("qubolearn", checked.in_best, best, [(pair, pair.best) for pair in pairs]),
+        _source(
+            "qubolearn, the paper’s recipe", checked.in_protocol, recipe, [(pair, pair.protocol) for pair in pairs]
+        ),
+    ]
+
+
+def _source(name: str, answer: Answer, seeds: Seeds | None, numbers: Sequence[tuple[Pair, Both | None]]) -> str:
+    """'Paper: holds, 3 of 5 comparisons, 1 equal, 1 not measured'"""
+    known = [(pair, both) for pair, both in numbers if both is not None]
+    if not known:
+        return f"{name}: no number"
+    if len(numbers) == 1:
+        return f"{name}: {answer}{seeds_said(seeds)}, {_against(known[0][1])}"
+    right = sum(bool(pair.ordered(both)) for pair, both in known)
+    equal = sum(_same(both) and not pair.ordered(both) for pair, both in known)
+    words = [f"{right} of {many(len(numbers), 'comparison')}"]
+    words += [f"{equal} equal"] if equal else []
+    words += [f"{len(numbers) - len(known)} not measured"] if len(known) < len(numbers) else []
+    return f"{name}: {answer}{seeds_said(seeds)}, {', '.join(words)}"
+
+
+def seeds_said(seeds: Seeds | None) -> str:
+    """A word of caution where seeds disagree.
+
+    >>> seeds_said(Seeds(2, 3)), seeds_said(Seeds(3, 3)), seeds_said(None)
+    (' (2 of 3 seeds)', '', '')
+    """
+    return f" ({seeds.agreeing} of {seeds.seeds} seeds)" if seeds and seeds.agreeing < seeds.seeds else ""
+
+
+def _same(both: Both) -> bool:
+    """Equal as far as it is shown."""
+    return f"{both[0]:.4g}" == f"{both[1]:.4g}"
+
+
+def _against(both: Both) -> str:
+    return f"{both[0]:.4g} against {both[1]:.4g}"
 
 
 def _both(first: float | None, second: float | None) -> Both | None:

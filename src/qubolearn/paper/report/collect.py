@@ -65,6 +65,17 @@ class Item:
                 found.setdefault(package, set()).add(str(version))
         return {package: sorted(versions) for package, versions in found.items()}
 
+    @property
+    def figures(self) -> list[tuple[Job, Mapping[str, Any]]]:
+        """The figures of each row and column; of several seeds, which look alike, the first."""
+        found: dict[tuple[str, str, str], tuple[Job, Mapping[str, Any]]] = {}
+        for label in self.entry.figures:
+            for outcome in self.outcomes:
+                figure = (outcome.record or {}).get("metrics", {}).get(label, {}).get("figure")
+                if figure is not None:
+                    found.setdefault((label, outcome.job.row, outcome.job.column), (outcome.job, figure))
+        return list(found.values())
+
 
 def collect(results: Path, seeds: int, quick: bool) -> list[Item]:
     """Every entry with the records that the folder holds of its jobs."""

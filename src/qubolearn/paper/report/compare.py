@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from qubolearn.paper.grid.entries import ENTRIES
 from qubolearn.paper.grid.paper import Paper, PaperTable, Protocol
-from qubolearn.paper.grid.views import View
+from qubolearn.paper.grid.views import DIGITS, Unit, View
 from qubolearn.paper.report.collect import Measured
+from qubolearn.paper.report.wording import signed, spread
 
-__all__ = ["VERDICTS", "Compared", "Number", "Verdict", "compare", "counts", "number", "view_of"]
+__all__ = ["VERDICTS", "Compared", "Line", "Number", "Verdict", "by_row", "compare", "counts", "number", "view_of"]
 
 Verdict = Literal["better", "equal", "worse", "not measured"]
 VERDICTS: tuple[Verdict, ...] = ("better", "equal", "worse", "not measured")
@@ -112,6 +113,40 @@ def number(found: Measured, table: PaperTable, row: str, column: str, metric: st
     if cell is None:
         return None
     return Number(cell.shown[view_of(view).metrics.index(metric)], cell.seconds)
+
+
+class Line(NamedTuple):
+    """One cell of the paper's table with ours, as text; mean and median are joined by a slash."""
+
+    column: str
+    paper: str
+    best: str
+    recipe: str  # ours under the paper's protocol
+    verdicts: tuple[Verdict, ...]
+    difference: str
+
+
+def by_row(compared: Sequence[Compared], unit: Unit) -> dict[str, list[Line]]:
+    """The numbers of one table as text: row -> its cells."""
+    cells: dict[str, dict[str, list[Compared]]] = {}
+    for each in compared:
+        cells.setdefault(each.row, {}).setdefault(each.column, []).append(each)
+    return {row: [_line(column, cell, DIGITS[unit]) for column, cell in of.items()] for row, of in cells.items()}
+
+
+def _line(column: str, cell: Sequence[Compared], digits: int) -> Line:
+    return Line(
+        column,
+        " / ".join(spread(each.paper, each.paper_spread) for each in cell),
+        _joined([spread(each.best.mean, each.best.spread, digits) for each in cell if each.best]),
+        _joined([spread(n.mean, n.spread, digits) for each in cell if (n := each.under_protocol)]),
+        tuple(dict.fromkeys(each.verdict for each in cell)),
+        _joined([signed(each.difference, digits) for each in cell if each.difference is not None]),
+    )
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return " / ".join(texts) or "–"
 
 
 def counts(compared: Sequence[Compared]) -> dict[Verdict, int]:

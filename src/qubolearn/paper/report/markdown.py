@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
 
 from qubolearn.paper.grid.entries import SEEDS
 from qubolearn.paper.grid.paper import paper
-from qubolearn.paper.grid.views import DIGITS
-from qubolearn.paper.report.compare import Number, view_of
+from qubolearn.paper.report.claims import seeds_said
+from qubolearn.paper.report.compare import by_row, view_of
 from qubolearn.paper.report.summary import Report, gather
-from qubolearn.paper.report.wording import VERDICT_MARKS, duration, seeds_said, spread, times, trained_on
+from qubolearn.paper.report.wording import VERDICT_MARKS, duration, times, trained_on
 
 __all__ = ["PAPER_TABLES"]
 
@@ -83,26 +82,14 @@ def paper_table(name: str) -> Callable[[Path], str]:
 
     def table(results: Path) -> str:
         compared = [each for each in _report(results).compared if each.table.name == name]
-        digits = DIGITS[view_of(compared[0].table.view).unit]
         lines = ["| | | paper | ours | ours, paper's protocol | ours is |", "|---|---|---:|---:|---:|---|"]
-        for row, of_row in groupby(compared, lambda each: each.row):
-            for column, of_cell in groupby(of_row, lambda each: each.column):
-                cell = list(of_cell)
-                verdicts = dict.fromkeys(each.verdict for each in cell)
-                texts = [
-                    " / ".join(spread(each.paper, each.paper_spread) for each in cell),
-                    _numbers([each.best for each in cell], digits),
-                    _numbers([each.under_protocol for each in cell], digits),
-                    " / ".join(verdicts),
-                ]
-                lines.append(f"| {row} | {column} | " + " | ".join(texts) + " |")
+        for row, of_row in by_row(compared, view_of(compared[0].table.view).unit).items():
+            for line in of_row:
+                texts = (row, line.column, line.paper, line.best, line.recipe, " / ".join(line.verdicts))
+                lines.append(f"| {' | '.join(texts)} |")
         return "\n".join(lines) + "\n"
 
     return table
-
-
-def _numbers(numbers: Sequence[Number | None], digits: int) -> str:
-    return " / ".join(spread(each.mean, each.spread, digits) for each in numbers if each is not None) or "–"
 
 
 #: name of a marked table -> what makes it

@@ -9,7 +9,7 @@ from typing import Any
 
 from qubolearn.files import read_json
 from qubolearn.paper.grid.jobs import digest
-from qubolearn.paper.grid.paper import Paper, paper
+from qubolearn.paper.grid.paper import Paper, PaperTable, paper
 from qubolearn.paper.report.claims import Checked, check_claims
 from qubolearn.paper.report.collect import Item, Measured, collect, measured
 from qubolearn.paper.report.compare import Compared, compare, counts
@@ -45,6 +45,16 @@ class Summary:
     done: int
     grid: Grid | None  # where the folder says that its jobs were run in one go
 
+    @property
+    def rival(self) -> tuple[float, float] | None:
+        """Qubits of the learned QUBO and of the next best, where that is worst; Diag has no couplings, so no rival."""
+        pairs = []
+        for methods in self.qubits.values():
+            others = [pair["ours"] for method, pair in methods.items() if method not in ("Ours", "Diag")]
+            if "Ours" in methods and others:
+                pairs.append((methods["Ours"]["ours"], min(others)))
+        return max(pairs, key=lambda pair: (pair[1] / pair[0], *pair), default=None)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -64,6 +74,27 @@ class Report:
     def records(self) -> list[Mapping[str, Any]]:
         """Those of all items."""
         return [record for item in self.items for record in item.records]
+
+    def of_table(self, table: PaperTable) -> list[Compared]:
+        return [each for each in self.compared if each.table is table]
+
+    def counted_in(self, item: Item) -> list[Compared]:
+        """The numbers that the summary counts and that this item shows."""
+        names = {view.name for view in item.entry.views}
+        return [each for each in self.compared if each.counted and each.table.view in names]
+
+    def claims_of(self, item: Item) -> list[Checked]:
+        """The claims whose first table is shown in this item."""
+        names = {view.name for view in item.entry.views}
+        return [checked for checked in self.claims if checked.pairs_table(self.paper).view in names]
+
+    @property
+    def left_over(self) -> tuple[list[PaperTable], list[Checked]] | None:
+        """Tables and claims that no item shows: nothing is passed over in silence."""
+        names = {view.name for item in self.items for view in item.entry.views}
+        tables = [table for table in self.paper.tables if table.view not in names]
+        claims = [checked for checked in self.claims if checked.pairs_table(self.paper).view not in names]
+        return (tables, claims) if tables or claims else None
 
     @property
     def summary(self) -> Summary:

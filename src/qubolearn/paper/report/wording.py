@@ -6,21 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from qubolearn.paper.report.claims import Seeds
-from qubolearn.paper.report.markup import Html, el
-
-__all__ = [
-    "VERDICT_MARKS",
-    "badge",
-    "duration",
-    "listed",
-    "many",
-    "seeds_said",
-    "signed",
-    "spread",
-    "times",
-    "trained_on",
-]
+__all__ = ["VERDICT_MARKS", "duration", "listed", "many", "short", "signed", "spread", "times", "trained_on"]
 
 VERDICT_MARKS = {
     "better": "✓",
@@ -32,18 +18,22 @@ VERDICT_MARKS = {
 }
 
 
-def badge(verdict: str) -> Html:
-    """A verdict with a mark, so that it can be read without its colour."""
-    style = verdict.replace(" ", "-")
-    return el("span", el("span", VERDICT_MARKS[verdict], aria_hidden="true"), f" {verdict}", class_=f"badge {style}")
-
-
 def spread(mean: float | Decimal, deviation: float | Decimal | None, digits: int | None = None) -> str:
     """Mean ± deviation; the paper's numbers keep their own digits."""
     first = str(mean) if digits is None else f"{mean:.{digits}f}"
     if deviation is None:
         return first
     return f"{first} ± {deviation if digits is None else f'{deviation:.{digits}f}'}"
+
+
+def short(value: float) -> str:
+    """A number with as many digits as it needs, and a proper minus.
+
+    >>> short(12000.0), short(-0.25), short(3.14159)
+    ('12,000', '−0.25', '3.14')
+    """
+    text = f"{value:,.0f}" if abs(value) >= 1000 or value == round(value) else f"{value:.3g}"
+    return text.replace("-", "−")
 
 
 def trained_on(records: Iterable[Mapping[str, Any]]) -> str:
@@ -105,15 +95,6 @@ def many(count: int, one: str, more: str | None = None) -> str:
     ('1 cell', '3 cells', '2 entries')
     """
     return f"{count} {one if count == 1 else more or one + 's'}"
-
-
-def seeds_said(seeds: Seeds | None) -> str:
-    """A word of caution where seeds disagree.
-
-    >>> seeds_said(Seeds(2, 3)), seeds_said(Seeds(3, 3)), seeds_said(None)
-    (' (2 of 3 seeds)', '', '')
-    """
-    return f" ({seeds.agreeing} of {seeds.seeds} seeds)" if seeds and seeds.agreeing < seeds.seeds else ""
 
 
 def listed(words: Sequence[str]) -> str:

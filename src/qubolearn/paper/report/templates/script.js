@@ -6,6 +6,10 @@
     title.parentNode.dataset.tip = title.textContent;
     title.remove();
   }
+  for (const each of document.querySelectorAll("main [title]")) {
+    each.dataset.tip = each.title;
+    each.removeAttribute("title");
+  }
   const hide = () => { tip.hidden = true; };
   const show = (event) => {
     const target = event.target.closest ? event.target.closest("[data-tip]") : null;
