@@ -1,17 +1,24 @@
-"""What a result needs beside it to be trusted: versions and machine."""
+"""What a result needs beside it to be trusted: versions and machine, and for records the code that computed them."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
+import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from qubolearn.version import VERSION
 
-__all__ = ["provenance"]
+__all__ = ["code", "provenance", "source_digest"]
 
 PACKAGES = ("torch", "numpy", "scipy", "numba", "dimod", "dwave-samplers", "dwave-graphs")
+PACKAGE = Path(__file__).parent
+#: Parts of the package that print and draw: no number in a record depends on them.
+ONLY_SHOW = ("cli", "paper/report")
 
 
 def provenance() -> dict[str, Any]:
@@ -31,3 +38,40 @@ def machine() -> str:
 
     words = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return f"{words}, {torch.cuda.get_device_name()}" if torch.cuda.is_available() else words
+
+
+@cache
+def code() -> dict[str, Any]:
+    """Which code this is: ``source``, and in a git checkout also ``commit`` and ``dirty``.
+
+    ``source`` is :func:`source_digest`; ``dirty`` says whether files of the package differ from the commit.
+    """
+    found: dict[str, Any] = {"source": source_digest()}
+    # A package that is installed below somebody else's checkout is no part of it.
+    if _git("ls-files", "--error-unmatch", Path(__file__).name) is not None and (commit := _git("rev-parse", "HEAD")):
+        found |= {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", "."))}
+    return found
+
+
+@cache
+def source_digest() -> str:
+    """Twelve hexadecimal digits of the SHA-256 of qubolearn's source, but for the command line and the report."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if not name.startswith(tuple(f"{part}/" for part in ONLY_SHOW)):
+            digest.update(f"{name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _git(*words: str) -> str | None:
+    """What git prints in the package's folder, or None where it fails or is not there."""
+    # Inside a git hook these variables name another repository.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            ["git", *words], cwd=PACKAGE, env=environment, capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

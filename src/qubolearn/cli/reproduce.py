@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from qubolearn.files import write_json
 from qubolearn.paper.grid.engines import JOBS_PER_GPU, LocalEngine, RayEngine, cores, places_on_gpu
 from qubolearn.paper.grid.engines.worker import Device
 from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
-from qubolearn.paper.grid.jobs import Engine, Job, Outcome, Store, digest, run_jobs
+from qubolearn.paper.grid.jobs import Engine, Job, Outcome, Store, by_code, code_note, digest, run_jobs
 from qubolearn.paper.grid.summary import markdown
 from qubolearn.problems.data import data_folder
 from qubolearn.provenance import provenance
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from qubolearn.cli.grid_progress import GridProgress
 
     with stop_on_signals() as caught, GridProgress(output, jobs, engine) as progress:
-        outcomes = run_jobs(jobs, store, engine, progress.watch, stop=lambda: bool(caught))
+        outcomes = run_jobs(jobs, store, engine, progress.watch, lambda: bool(caught), command=command(args, seeds))
     failed = [outcome for outcome in outcomes if outcome.record is None]
     result: dict[str, Any] = {
         "jobs": len(jobs),
@@ -113,6 +114,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return 1 if failed else 0
 
 
+def command(args: argparse.Namespace, seeds: int) -> str:
+    """The command as records keep it: all that decides on their numbers, no folder and no address."""
+    words = ["qubolearn reproduce", *args.items, *(["--quick"] if args.quick else []), f"--seeds {seeds}"]
+    return " ".join([*words, *([] if args.device == "auto" else [f"--device {args.device}"])])
+
+
 def chosen_items(words: Sequence[str]) -> list[str]:
     """Names of entries, each once; ``all`` is all of them."""
     for word in words:
@@ -122,17 +129,24 @@ def chosen_items(words: Sequence[str]) -> list[str]:
 
 
 def list_items(grid: Mapping[str, Sequence[Job]], store: Store, output: Output) -> int:
-    """What there is to do, where in the paper it stands, and how much of it is done."""
+    """What there is to do, where in the paper it stands, how much of it is done, and how much by other code."""
     plain: dict[str, Any] = {}
+    all_codes = Counter[str]()
     wide = 2 + max(len(made.paper) for made in ENTRIES.values())
-    output.say(f"{'item':<18}{'in the paper':<{wide}}{'jobs done':<12}what it shows (done: in {store.folder})")
+    header = f"{'item':<18}{'in the paper':<{wide}}{'jobs done':<12}{'by other code':<15}what it shows"
+    output.say(f"{header} (done: in {store.folder})")
     for name, jobs in grid.items():
-        made, done = ENTRIES[name], sum(store.get(job) is not None for job in jobs)
+        made = ENTRIES[name]
+        records = [record for job in jobs if (record := store.get(job))]
+        code = by_code(records)
+        all_codes.update(code)
         lacking = missing_data(made)
         needs = f" [needs the dataset {made.data}{': missing' if lacking else ''}]" if made.data else ""
-        output.say(f"{name:<18}{made.paper or 'beyond it':<{wide}}{f'{done} of {len(jobs)}':<12}{made.title}{needs}")
-        counts = {"jobs": len(jobs), "done": done, "data": made.data, "missing_data": lacking}
+        counted = f"{f'{len(records)} of {len(jobs)}':<12}{code['other'] + code['unknown']:<15}"
+        output.say(f"{name:<18}{made.paper or 'beyond it':<{wide}}{counted}{made.title}{needs}")
+        counts = {"jobs": len(jobs), "done": len(records), "code": code, "data": made.data, "missing_data": lacking}
         plain[name] = {"title": made.title, "paper": made.paper, **counts}
+    output.say(code_note(all_codes))
     output.result(items=plain)
     return 0
 

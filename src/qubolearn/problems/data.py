@@ -10,17 +10,33 @@ import struct
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, wraps
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy
 
 from qubolearn.errors import QubolearnError
 
-__all__ = ["ZIP_ERRORS", "data_folder", "data_root", "download_file", "load_npz", "open_zip", "read_member"]
+__all__ = [
+    "ZIP_ERRORS",
+    "cached_data",
+    "data_folder",
+    "data_root",
+    "download_file",
+    "files_read",
+    "load_npz",
+    "note_file",
+    "open_zip",
+    "read_member",
+]
+
+Loader = TypeVar("Loader", bound=Callable[..., Any])
 
 #: The most bytes that one .npz may unpack to. The largest dataset here has 12 MB; a zip bomb has more.
 MAX_UNPACKED = 2**30
@@ -46,6 +62,62 @@ def data_folder(name: str, remedy: str = "") -> Path:
     return folder
 
 
+#: What the innermost open block of :func:`files_read` has found: name -> sha256.
+_found: ContextVar[dict[str, str] | None] = ContextVar("_found", default=None)
+
+
+@contextmanager
+def files_read() -> Iterator[dict[str, str]]:
+    """Collect the dataset files that are read inside the block, as ``{"DATASET/FILE": sha256}``.
+
+    A file counts as well where :func:`cached_data` holds what was made of it.
+    """
+    found: dict[str, str] = {}
+    token = _found.set(found)
+    try:
+        yield found
+    finally:
+        _found.reset(token)
+        _note(found)
+
+
+def note_file(path: Path | str) -> None:
+    """Every reader of a dataset file calls this first, so that :func:`files_read` knows of it."""
+    path = Path(path)
+    if _found.get() is not None and path.is_file():
+        inside = path.is_relative_to(data_root())
+        name = path.relative_to(data_root()).as_posix() if inside else path.name  # no path of the machine
+        with path.open("rb") as file:
+            _note({name: hashlib.file_digest(file, "sha256").hexdigest()})
+
+
+def _note(files: Mapping[str, str]) -> None:
+    found = _found.get()
+    if found is not None:
+        found.update(files)
+
+
+def cached_data(maxsize: int) -> Callable[[Loader], Loader]:
+    """``lru_cache`` for functions that read datasets: a value from the cache counts as reading its files again."""
+
+    def decorate(function: Loader) -> Loader:
+        @lru_cache(maxsize)
+        def value_and_files(*args: Any) -> tuple[Any, dict[str, str]]:
+            with files_read() as files:
+                return function(*args), files
+
+        @wraps(function)
+        def cached(*args: Any) -> Any:
+            value, files = value_and_files(*args)
+            _note(files)
+            return value
+
+        cached.cache_clear = value_and_files.cache_clear  # type: ignore[attr-defined]
+        return cached  # type: ignore[return-value]
+
+    return decorate
+
+
 def open_zip(path: Path | str) -> zipfile.ZipFile:
     """A zip archive whose members are stored or deflated.
 
@@ -53,6 +125,7 @@ def open_zip(path: Path | str) -> zipfile.ZipFile:
     gigabytes.
     """
     try:
+        note_file(path)
         archive = zipfile.ZipFile(path)
     except ZIP_ERRORS as error:
         raise QubolearnError(f"cannot read {path} as a zip archive: {error}; fetch it anew") from error

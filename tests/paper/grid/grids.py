@@ -64,6 +64,14 @@ def forever(job: Job) -> Outcome:
     return Outcome(job, {"key": job.key, "job": {}, "metrics": {"pid": os.getpid()}, "seconds": 0.0})
 
 
+def visible(job: Job) -> Outcome:
+    """Which GPUs a job may see, instead of work."""
+    time.sleep(0.3)  # so that no worker takes more than its share
+    return Outcome(
+        job, {"key": job.key, "seconds": 0.1, "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"), "at": os.getpid()}
+    )
+
+
 def metrics(folder: Path) -> dict[str, Mapping[str, Any]]:
     """What a grid found, by file, without what it took."""
     from qubolearn.files import read_json

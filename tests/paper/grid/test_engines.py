@@ -8,19 +8,17 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from grids import accident, forever, job, wait_until
+from grids import accident, forever, job, visible, wait_until
 
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.engines import LocalEngine, RayEngine, local
-from qubolearn.paper.grid.engines.code_version import code_version
-from qubolearn.paper.grid.engines.ray import _check_listening, on_node
+from qubolearn.paper.grid.engines.ray import _check_listening, code_version, on_node
 from qubolearn.paper.grid.engines.worker import prepare
 from qubolearn.paper.grid.jobs import Event, InThisProcess, Job, Outcome, Started, Store, run_jobs
 from qubolearn.paper.grid.placement import suits_gpu
@@ -200,14 +198,6 @@ def test_large_states_batches_and_networks_suit_a_gpu() -> None:
         job(0),
     ]
     assert [suits_gpu(each) for each in (*there, *not_there)] == [True] * 5 + [False] * 8
-
-
-def visible(job: Job) -> Outcome:
-    """Which GPUs a job may see, instead of work."""
-    time.sleep(0.3)  # so that no worker takes more than its share
-    return Outcome(
-        job, {"key": job.key, "seconds": 0.1, "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"), "at": os.getpid()}
-    )
 
 
 def test_beside_a_gpu_each_job_runs_where_it_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from qubolearn.errors import QubolearnError
-from qubolearn.paper.grid import jobs as module
+from qubolearn.paper.grid import tasks as module
 from qubolearn.paper.grid.jobs import Job, Store, run_jobs
 
 

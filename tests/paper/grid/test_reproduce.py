@@ -20,7 +20,7 @@ from grids import processes, wait_until
 
 from qubolearn.cli import grid_progress, main, reproduce
 from qubolearn.errors import QubolearnError
-from qubolearn.paper.grid import jobs as jobs_module
+from qubolearn.paper.grid import tasks as tasks_module
 from qubolearn.paper.grid.entries import Entry
 from qubolearn.paper.grid.jobs import InThisProcess, Job, Outcome, Store, run_jobs
 from qubolearn.paper.grid.views import View
@@ -125,7 +125,7 @@ def items(monkeypatch: pytest.MonkeyPatch) -> None:
         return Entry(f"About {name}", "Table 1", jobs, (View(name, "", ("accuracy",)),), data=data)
 
     made = {"well": entry("well"), "unlucky": entry("unlucky", unlucky=True), "far": entry("far", "nowhere")}
-    monkeypatch.setitem(jobs_module.TASKS, "note", task)
+    monkeypatch.setitem(tasks_module.TASKS, "note", task)
     monkeypatch.setattr(reproduce, "ENTRIES", made)
     monkeypatch.setattr(reproduce, "engine_of", lambda args, jobs: InThisProcess())
     monkeypatch.setenv("QUBOLEARN_DATA", "/dev/null")
@@ -196,7 +196,13 @@ def test_the_list_says_where_what_is_done_and_what_it_needs(tmp_path: Path, caps
     call(capsys, "well", "--seeds", "2", "--out", str(tmp_path))
     _, result, said = call(capsys, "--list", "--seeds", "3", "--out", str(tmp_path))
     assert (result["items"]["well"]["done"], result["items"]["well"]["jobs"]) == (2, 3)
-    assert re.search(r"well +Table 1 +2 of 3 +About well", said)
+    assert re.search(r"well +Table 1 +2 of 3 +0 +About well", said)
+    assert "Of 2 records 2 were made by this code" in said
+    (record,) = (tmp_path / "well").glob("*seed1.json")
+    record.write_text(json.dumps({**json.loads(record.read_text()), "source": "other"}))
+    _, result, said = call(capsys, "--list", "--seeds", "3", "--out", str(tmp_path))
+    assert result["items"]["well"]["code"] == {"this": 1, "other": 1, "unknown": 0}
+    assert re.search(r"well +Table 1 +2 of 3 +1 +About well", said)
     assert "About far [needs the dataset nowhere: missing]" in said
 
 

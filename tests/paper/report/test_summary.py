@@ -17,7 +17,7 @@ from qubolearn.paper.grid.paper import paper
 from qubolearn.paper.report import gather, page, write_report
 from qubolearn.paper.report.compare import view_of
 from qubolearn.paper.report.summary import Grid
-from qubolearn.provenance import provenance
+from qubolearn.provenance import code, provenance
 
 SEEDS = 2
 CLEAN, NOISY = "trained without wrong matches", "trained with up to 10 % wrong matches"
@@ -140,6 +140,15 @@ def test_page_holds_the_summary_and_names_what_is_missing(results: Path, page: P
     assert "qubolearn reproduce rotation --seeds 2" in text
     assert "http://" not in text
     assert "https://" not in text
+
+
+def test_the_page_says_how_many_records_were_made_by_other_code(tmp_path: Path) -> None:
+    for seed, made in enumerate(({}, {"source": "other"}, code())):
+        job = ENTRIES["randgraph"].jobs(seed + 1, False)[seed]
+        record = {"key": job.key, "job": asdict(job), "metrics": {}, "seconds": 1.0, **provenance(), **made}
+        Store(tmp_path).put(Outcome(job, record))
+    said = "Of 3 records 1 were made by this code, 1 by other code, and 1 do not say by which."
+    assert said in page(gather(tmp_path, False, 3))
 
 
 def test_an_empty_folder_has_a_page_too(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -20,6 +19,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.paper.datasets.off import read_off, sample_surface
 from qubolearn.problems.data import (
     ZIP_ERRORS,
+    cached_data,
     data_folder,
     data_root,
     download_file,
@@ -53,7 +53,7 @@ def load_modelnet() -> ModelNet:
     return _load(data_folder("modelnet10", REMEDY))
 
 
-@lru_cache(maxsize=2)
+@cached_data(2)
 def _load(folder: Path) -> ModelNet:
     compact = sorted(folder.glob("*.npz"))
     if compact:

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,12 @@ import numpy as np
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.data import (
     ZIP_ERRORS,
+    cached_data,
     data_folder,
     data_root,
     download_file,
     load_npz,
+    note_file,
     open_zip,
     read_member,
 )
@@ -53,7 +54,7 @@ def load_outlines() -> Outlines:
     return _load(data_folder("shapes2d", REMEDY))
 
 
-@lru_cache(maxsize=2)
+@cached_data(2)
 def _load(folder: Path) -> Outlines:
     if (folder / COMPACT).exists():
         return read_compact(folder / COMPACT)
@@ -100,6 +101,7 @@ def _json_files(path: Path) -> Iterator[tuple[str, bytes]]:
         for file in path.glob("*.json"):
             if file.stat().st_size > MAX_JSON:
                 raise QubolearnError(f"{file} has {file.stat().st_size} bytes (limit {MAX_JSON}); is it a shape?")
+            note_file(file)
             yield file.stem, file.read_bytes()
         return
     try:

@@ -20,7 +20,7 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError, missing_extra
 from qubolearn.paper.datasets.alexnet import check_layer
 from qubolearn.paper.datasets.mat import read_matrix
-from qubolearn.problems.data import data_folder, load_npz
+from qubolearn.problems.data import data_folder, load_npz, note_file
 
 __all__ = [
     "CLASSES",
@@ -68,6 +68,7 @@ def read_willow(folder: Path | str | None = None) -> WillowImages:
         raise QubolearnError(f"no file {path}; make it from the original archive with write_compact")
     if path.stat().st_size > MAX_JSON_BYTES:
         raise QubolearnError(f"{path} has {path.stat().st_size} bytes (limit {MAX_JSON_BYTES}); is it the right file?")
+    note_file(path)
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
         rows = [_compact_row(entry, folder) for entry in entries]

@@ -1,8 +1,9 @@
-"""A grid of small jobs, each a pure function of its description, stored as one JSON file when done.
+"""A grid of small jobs, each stored as one JSON file when done: a record.
 
-A finished job is never run again unless its description or qubolearn's version changed; a killed grid goes on where
-it was; a failed job is reported and does not stop the others. Where jobs run is an engine's business
-(:mod:`qubolearn.paper.grid.engines`); the process that calls :func:`run_jobs` alone writes the results.
+A job that has a record is not run again, whatever became of the code since: its key is what was asked for, and the
+record says which code, data and machine answered. A killed grid goes on where it was; a failed job is reported and
+does not stop the others. Where jobs run is an engine's business (:mod:`qubolearn.paper.grid.engines`); the process
+that calls :func:`run_jobs` alone writes the results.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import hashlib
 import json
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from qubolearn.errors import QubolearnError
 from qubolearn.files import read_json, write_atomic, write_json
-from qubolearn.provenance import provenance
-from qubolearn.version import VERSION
+from qubolearn.provenance import code, provenance, source_digest
 
 __all__ = [
     "Engine",
@@ -32,6 +34,8 @@ __all__ = [
     "Started",
     "Store",
     "Work",
+    "by_code",
+    "code_note",
     "digest",
     "run_job",
     "run_jobs",
@@ -54,10 +58,8 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Changes when the job would compute something else: presets and defaults are spelled out in it."""
-        from qubolearn.paper.grid.tasks import spelled_out  # not at the top: it needs torch, and lists of jobs do not
-
-        text = json.dumps([self.task, self.options, spelled_out(self.options), self.seed, VERSION], sort_keys=True)
+        """What was asked for: task, options as given, seed. New defaults and other code do not change it."""
+        text = json.dumps([self.task, self.options, self.seed], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -141,7 +143,7 @@ class Store:
         return self.path(job).with_suffix(".log")
 
     def get(self, job: Job) -> Mapping[str, Any] | None:
-        """The record of a finished job, unless it is of another description."""
+        """The record of a finished job, unless it answers another question."""
         path = self.path(job)
         if not path.is_file():
             return None
@@ -163,7 +165,7 @@ class Store:
 
 
 def digest(jobs: Iterable[Job]) -> str:
-    """Changes when any of the jobs would compute something else."""
+    """Changes when any of the jobs asks for something else."""
     return hashlib.sha256(" ".join(job.key for job in jobs).encode()).hexdigest()[:16]
 
 
@@ -174,15 +176,16 @@ def run_jobs(
     watch: Callable[[Event], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     work: Work | None = None,
+    command: str = "",
 ) -> list[Outcome]:
     """The outcomes of all jobs, those that are stored already included, in the order of ``jobs``.
 
     The longest are run first, so that no long one is left at the end. Where ``stop`` answers True, what has not ended
-    has no outcome.
+    has no outcome. New records say that ``command`` made them.
     """
-    outcomes: dict[Job, Outcome] = {}
     from qubolearn.paper.grid.pace import Pace
 
+    outcomes: dict[Job, Outcome] = {}
     pace = Pace()
     for job in dict.fromkeys(jobs):
         record = store.get(job)
@@ -194,6 +197,8 @@ def run_jobs(
     with closing((engine or InThisProcess()).run(left, work or run_job, stop)) as events:
         for event in events:
             if isinstance(event, Outcome):
+                if event.record is not None and command:
+                    event = replace(event, record={**event.record, "command": command})
                 store.put(event)
                 outcomes[event.job] = event
             watch(event)
@@ -202,16 +207,40 @@ def run_jobs(
 
 def run_job(job: Job) -> Outcome:
     """Run one job; an error becomes part of the outcome."""
-    from qubolearn.paper.grid.tasks import TASKS
+    from qubolearn.paper.grid.tasks import TASKS  # not at the top: these need torch, and lists of jobs do not
+    from qubolearn.problems.data import files_read
 
     began = time.perf_counter()
     try:
-        metrics = TASKS[job.task](job.seed, **job.options)
+        with files_read() as data:
+            metrics = TASKS[job.task](job.seed, **job.options)
         seconds = round(time.perf_counter() - began, 3)
-        record = {"key": job.key, "job": asdict(job), "metrics": metrics, "seconds": seconds, **provenance()}
+        made = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **code(), "data": data, **provenance()}
+        record = {"key": job.key, "job": asdict(job), "metrics": metrics, "seconds": seconds, **made}
         json.dumps(record, allow_nan=False)  # what cannot be stored is this job's error, not the grid's
     except QubolearnError as error:
         return Outcome(job, None, " ".join(str(error).split()), traceback.format_exc())
     except Exception as error:
         return Outcome(job, None, " ".join(f"{type(error).__name__}: {error}".split()), traceback.format_exc())
     return Outcome(job, record)
+
+
+def by_code(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How many records were made by ``this`` code, by ``other`` code, or do not say by which: ``unknown``.
+
+    Records made before they held a digest of the source are unknown. None of this makes a record invalid.
+    """
+    sources = Counter(record.get("source") for record in records)
+    this, unknown = sources.pop(source_digest(), 0), sources.pop(None, 0)
+    return {"this": this, "other": sources.total(), "unknown": unknown}
+
+
+def code_note(counts: Mapping[str, int]) -> str:
+    """The counts of :func:`by_code` in one sentence.
+
+    >>> code_note({"this": 3, "other": 1, "unknown": 444})
+    'Of 448 records 3 were made by this code, 1 by other code, and 444 do not say by which.'
+    """
+    this, other, unknown = counts["this"], counts["other"], counts["unknown"]
+    said = f"{this} were made by this code, {other} by other code, and {unknown} do not say by which"
+    return f"Of {this + other + unknown} records {said}."

@@ -20,9 +20,8 @@ from qubolearn.paper.staged import evaluate_stages
 from qubolearn.problems import make_problem
 from qubolearn.randomness import stream
 from qubolearn.solvers import make_solver
-from qubolearn.training.recipes import preset
 
-__all__ = ["TASKS", "spelled_out"]
+__all__ = ["TASKS"]
 
 Tests = Sequence[Mapping[str, Any]]  # each with a label, and a solver or options of the problem to set
 PLAIN: Tests = ({"label": "exhaustive"},)
@@ -121,17 +120,6 @@ def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int) -> di
     chains = [len(chain) for chain in find_tiles(bits, wanted.couplers, Chip.ideal(chip, size)).tiles[0]]
     report = asdict(embed_report(wanted, chip, size))
     return {"embedding": {"logical": bits, "physical": sum(chains), "chain": max(chains), "report": report}}
-
-
-def spelled_out(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the options of a job leave to presets and defaults: every option of its problem and of its training."""
-    if "problem" not in options:
-        return {}
-    problem = make_problem(**options["problem"])
-    plain: dict[str, Any] = {"problem": asdict(problem)}  # type: ignore[call-overload]
-    if "protocol" in options:
-        plain["training"] = asdict(preset(options["protocol"], problem, **options.get("overrides", {})))
-    return plain
 
 
 def _solver(test: Mapping[str, Any]) -> Any:

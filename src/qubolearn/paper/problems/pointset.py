@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
@@ -16,6 +15,7 @@ from qubolearn.paper.problems.angles import AngleBins, Encoding, geodesic_so2, r
 from qubolearn.paper.problems.moments import aqm_matrix, check_clouds, pair_features, pair_moments
 from qubolearn.paper.problems.splits import split_by_class
 from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.data import cached_data
 from qubolearn.randomness import stream
 
 __all__ = ["CloudPairs", "Form", "PointSet"]
@@ -180,7 +180,7 @@ class PointSet(Problem):
         return aqm_matrix(numbers).flatten(1)
 
 
-@lru_cache(maxsize=8)
+@cached_data(8)
 def _pool(problem: PointSet, split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     """All instances of a split: numbers ``[size, starts, 4]`` and angles ``[size]``."""
     parts = []
@@ -215,7 +215,7 @@ def _pool_size(problem: PointSet, split: Split) -> int:
     return len(_shapes(problem, split)[1]) * (problem.rotations if split == "train" else HELD_OUT_ROTATIONS)
 
 
-@lru_cache(maxsize=8)
+@cached_data(8)
 def _shapes(problem: PointSet, split: Split) -> tuple[Tensor, Tensor]:
     """Outlines of a split ``[shapes, points, 2]``, filled up with 0, and their sizes ``[shapes]``."""
     outlines = load_outlines()

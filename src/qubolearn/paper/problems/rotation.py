@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple, get_args
 
 import torch
@@ -31,6 +30,7 @@ from qubolearn.paper.problems.stages import (
     solve_stages,
 )
 from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.data import cached_data
 from qubolearn.randomness import stream
 
 __all__ = [
@@ -224,7 +224,7 @@ def _norm(C: Tensor) -> Tensor:
     return C.square().sum((1, 2)).sqrt()
 
 
-@lru_cache(maxsize=8)
+@cached_data(8)
 def _shapes(problem: Rotation, split: Split) -> Tensor:
     """Clouds of a split ``[shapes, points, 3]``, centred and of mean squared radius 1."""
     models = load_modelnet()
@@ -241,7 +241,7 @@ def _shapes(problem: Rotation, split: Split) -> Tensor:
     return (points / radius[:, None, None]).float()
 
 
-@lru_cache(maxsize=8)
+@cached_data(8)
 def _covariances(problem: Rotation, split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     """Before any turn, with matches π: Σ y_π(i) y_iᵀ ``[shapes · draws, 3, 3]`` and Σ y_i y_iᵀ ``[shapes, 3, 3]``."""
     if device.type != "cpu":

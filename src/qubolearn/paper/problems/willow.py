@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import sha256
 from typing import ClassVar, NamedTuple
 
@@ -16,7 +15,7 @@ from qubolearn.paper.datasets.alexnet import check_layer
 from qubolearn.paper.datasets.willow import KEYPOINTS, WillowImages, read_features, read_willow
 from qubolearn.paper.problems.willow_weights import combined_weights, direction_and_length
 from qubolearn.problems.contract import Instances, Problem, Split
-from qubolearn.problems.data import data_folder
+from qubolearn.problems.data import cached_data, data_folder
 from qubolearn.problems.encodings import bits_per_entry, decode_permutation, encode_permutation, nearest_permutation
 
 __all__ = ["Pairs", "Willow", "split_images"]
@@ -163,7 +162,7 @@ class _Data(NamedTuple):
     splits: dict[Split, tuple[Tensor, Tensor]]  # the images class after class, and how many each class has
 
 
-@lru_cache(maxsize=4)
+@cached_data(4)
 def _load(folder: str, layer: str, device: str) -> _Data:
     images = read_willow(folder)
     features = F.normalize(read_features(layer, images, folder).flatten(0, 1), dim=1).to(device)

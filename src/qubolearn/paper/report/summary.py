@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from qubolearn.files import read_json
-from qubolearn.paper.grid.jobs import digest
+from qubolearn.paper.grid.jobs import by_code, code_note, digest
 from qubolearn.paper.grid.paper import Paper, PaperTable, paper
 from qubolearn.paper.report.claims import Checked, check_claims
 from qubolearn.paper.report.collect import Item, Measured, collect, measured
@@ -95,6 +95,11 @@ class Report:
         tables = [table for table in self.paper.tables if table.view not in names]
         claims = [checked for checked in self.claims if checked.pairs_table(self.paper).view not in names]
         return (tables, claims) if tables or claims else None
+
+    @property
+    def code(self) -> str:
+        """One sentence on how many records were made by this code."""
+        return code_note(by_code(self.records))
 
     @property
     def summary(self) -> Summary:

@@ -18,9 +18,9 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from qubolearn.errors import QubolearnError, missing_extra
-from qubolearn.paper.grid.engines.code_version import code_version, differences
 from qubolearn.paper.grid.engines.worker import Device, prepare
 from qubolearn.paper.grid.jobs import Events, Job, Outcome, Started, Work
+from qubolearn.provenance import provenance, source_digest
 
 __all__ = ["RayEngine"]
 
@@ -114,7 +114,7 @@ class RayEngine:
 
     def _task(self, ray: Any, work: Work, gpus: int) -> Callable[[Job], Any]:
         remote = ray.remote(on_node).options(num_cpus=1, num_gpus=gpus, max_retries=0)
-        shared = ray.put((work, dict(code_version()), "cuda" if gpus else "cpu", os.environ.get("QUBOLEARN_DATA")))
+        shared = ray.put((work, code_version(), "cuda" if gpus else "cpu", os.environ.get("QUBOLEARN_DATA")))
         return lambda job: remote.remote(shared, job)
 
     def _outcome(self, ray: Any, reference: Any) -> Outcome | str:
@@ -155,6 +155,21 @@ def on_node(shared: tuple[Work, Mapping[str, str], Device, str | None], job: Job
         os.environ.setdefault("QUBOLEARN_DATA", data)  # a node may have its own place for data
     prepare(1, device)
     return work(job)
+
+
+def code_version() -> dict[str, str]:
+    """Versions of all that computes, and a digest of qubolearn's own source, which changes between versions too."""
+    return {**provenance()["versions"], "qubolearn's source": source_digest()}
+
+
+def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """What differs, in words.
+
+    >>> differences({"torch": "2.4.0", "numpy": "2.0"}, {"torch": "2.5.1", "numpy": "2.0"})
+    'torch 2.4.0 there, 2.5.1 here'
+    """
+    names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+    return "; ".join(f"{name} {there.get(name, 'missing')} there, {here.get(name, 'missing')} here" for name in names)
 
 
 def _last_line(error: Exception) -> str:
