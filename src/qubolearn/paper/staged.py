@@ -34,12 +34,18 @@ def evaluate_stages(
         raise QubolearnError(f"runs of stages {stages}; want one each of {', '.join(STAGES)}, in this order")
     whole = replace(problems[0], stage="all")
     data = whole.sample(instances, stream(seed, split, device=device), split)
-    predictors = [_predictor(network, problem, solver) for network, problem in zip(networks, problems, strict=True)]
+    sources: dict[str, None] = {}  # in order, each once
+
+    def predictor(network: nn.Module, problem: Rotation) -> Callable[[Tensor], Tensor]:
+        def predict(p: Tensor) -> Tensor:
+            states, info = solve_instances(network, p, solver)
+            sources[info["source"]] = None
+            return problem.decode(states)
+
+        return predict
+
+    predictors = [predictor(*stage) for stage in zip(networks, problems, strict=True)]
     began = time.perf_counter()
     answers = solve_stages(predictors, data.p)
     found = evaluate_answers(whole, answers, data.answer)
-    return replace(found, info={"solve_seconds": time.perf_counter() - began})
-
-
-def _predictor(network: nn.Module, problem: Rotation, solver: Solver) -> Callable[[Tensor], Tensor]:
-    return lambda p: problem.decode(solve_instances(network, p, solver)[0])
+    return replace(found, info={"source": ", ".join(sources), "solve_seconds": time.perf_counter() - began})

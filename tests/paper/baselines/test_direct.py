@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from itertools import permutations
 
 import pytest
 import torch
 
 from qubolearn.errors import QubolearnError
+from qubolearn.paper import baselines
 from qubolearn.paper.baselines.direct import assignment_energies, direct
 from qubolearn.problems.encodings import all_permutations
 from qubolearn.problems.randgraph import RandGraph
@@ -46,8 +46,7 @@ def test_direct_solves_randgraph(k: int) -> None:
 def test_chunks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     W = random_weights(7, 4)
     whole = direct(W)
-    module = import_module("qubolearn.paper.baselines.direct")  # the package exports the function of that name
-    monkeypatch.setattr(module, "MAX_ENERGIES", 50)  # two instances of 24 permutations at a time
+    monkeypatch.setattr(baselines.direct, "MAX_ENERGIES", 50)  # two instances of 24 permutations at a time
     assert torch.equal(direct(W), whole)
 
 

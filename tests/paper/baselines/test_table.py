@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import pkgutil
+from importlib import import_module
 
 import pytest
 import torch
 
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
+from qubolearn.paper import baselines
 from qubolearn.paper.baselines import BASELINES, _euler_angles, evaluate_baseline
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.solvers import ExhaustiveSearch
@@ -19,6 +22,12 @@ needs_data = pytest.mark.skipif(not os.environ.get("QUBOLEARN_DATA"), reason="QU
 @pytest.mark.parametrize("name", [name for name, (problems, _) in BASELINES.items() if "randgraph" in problems])
 def test_graph_baselines_are_always_right_on_randgraph(name: str) -> None:
     assert evaluate_baseline(name, RandGraph(k=3), ExhaustiveSearch(), 50).metrics["accuracy"] == 1.0
+
+
+def test_every_method_of_the_package_is_a_module_of_that_name() -> None:
+    for module in pkgutil.iter_modules(baselines.__path__):
+        found = import_module(f"{baselines.__name__}.{module.name}")
+        assert getattr(baselines, module.name) is found
 
 
 def test_euler_angles_invert_the_matrix() -> None:

@@ -12,11 +12,15 @@ import pytest
 import torch
 
 from qubolearn.errors import QubolearnError
+from qubolearn.paper.baselines import evaluate_baseline
+from qubolearn.paper.baselines.icp import icp
 from qubolearn.paper.problems import pointset
 from qubolearn.paper.problems.angles import rotation_2d
 from qubolearn.paper.problems.pointset import CloudPairs, PointSet
+from qubolearn.problems import Split
 from qubolearn.problems.data import data_root
 from qubolearn.randomness import stream
+from qubolearn.solvers import ExhaustiveSearch
 
 SMALL = {"train_shapes": 12, "test_shapes": 5, "rotations": 6}
 
@@ -81,6 +85,24 @@ def test_samples_describe_the_pairs(split: str) -> None:
         template, reference = real_points(clouds, int(match))
         p = problem.describe(template[None], reference[None])
         torch.testing.assert_close(p[0], data.p[row], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("split", "count"), [("train", 30), ("test", 30), ("validation", 2000), ("test", 2000)])
+def test_baselines_see_the_instances_that_evaluate_draws(
+    split: Split, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of any split, and where more are wanted than there are; the clouds of several chunks in their order."""
+    monkeypatch.setattr(pointset, "CHUNK", 16)
+    problem = PointSet(**SMALL, starts=2, noise=0.1, train_noise=0.1)
+    data = problem.sample(count, stream(3, split), split)
+    clouds = problem.sample_pairs(count, stream(3, split), split)
+    assert torch.equal(clouds.angle, data.answer)
+    for row in range(0, count, count // 6):
+        p = problem.describe(*(cloud[None] for cloud in real_points(clouds, row)))
+        torch.testing.assert_close(p[0], data.p[row], rtol=1e-4, atol=1e-5)
+    found = evaluate_baseline("icp", problem, ExhaustiveSearch(), count, 3, split)
+    guess = problem.score(icp(*clouds[:4], [0.0]), data.answer)["degrees"]
+    assert (found.instances, found.metrics["degrees"]) == (count, pytest.approx(guess.mean().item()))
 
 
 def test_held_out_instances_come_at_most_once() -> None:

@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation as ScipyRotation
+from torch import nn
 
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.baselines.procrustes import procrustes
 from qubolearn.paper.problems import rotation
 from qubolearn.paper.problems.angles import geodesic_so3
 from qubolearn.paper.problems.rotation import STAGES, Rotation, advance, cross_covariance, euler_matrix, solve_stages
+from qubolearn.paper.staged import evaluate_stages
 from qubolearn.problems.data import data_root
 from qubolearn.randomness import stream
+from qubolearn.solvers import make_solver
 
 SMALL = {"train_shapes": 12, "test_shapes": 5, "draws": 8}
 FORMS = ["cross", "joint"]
@@ -264,3 +267,14 @@ def test_procrustes_on_real_shapes_is_what_the_notes_say(monkeypatch: pytest.Mon
     data = Rotation(noise=0.2, draws=10).sample(300, stream(0, "a"), "test")
     error = geodesic_so3(procrustes(cross_covariance(data.p)), euler_matrix(data.answer))
     assert error.mean() == pytest.approx(0.92, abs=0.15)  # not the 75 degrees that the paper prints
+
+
+@pytest.mark.parametrize("solver", ["exhaustive", "annealing:reads=2,sweeps=5,seed=0"])
+def test_three_stages_say_what_solved_them(solver: str) -> None:
+    class Bias(nn.Module):
+        def forward(self, p: torch.Tensor) -> torch.Tensor:
+            return torch.diag(torch.linspace(-1, 1, 5)).expand(len(p), 5, 5)
+
+    stages = [Rotation(**SMALL, stage=stage) for stage in STAGES]
+    found = evaluate_stages([Bias()] * 3, stages, make_solver(solver), 20)
+    assert found.info["source"] == make_solver(solver)(Bias()(torch.zeros(1, 9)), 1).info["source"] != "exact"

@@ -40,7 +40,7 @@ def _assignments(problem: Problem, count: int, seed: int, split: Split) -> tuple
     return data.p.reshape(count, side, side), data.answer
 
 
-def direct(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
+def by_direct_search(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
     """The best of all permutations."""
     from qubolearn.paper.baselines.direct import direct as search
 
@@ -48,7 +48,7 @@ def direct(problem: Problem, count: int, seed: int, split: Split, solver: Solver
     return Answers(search(W), P)
 
 
-def qgm(variant: str) -> Baseline:
+def by_qgm(variant: str) -> Baseline:
     """The permutation that the minimiser of QGM's QUBO says."""
 
     def run(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
@@ -61,7 +61,7 @@ def qgm(variant: str) -> Baseline:
     return run
 
 
-def procrustes(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
+def by_procrustes(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
     """The rotation closest to the covariance, as Euler angles."""
     from qubolearn.paper.baselines.procrustes import procrustes as closest
     from qubolearn.paper.problems.rotation import cross_covariance
@@ -80,7 +80,7 @@ def _euler_angles(R: Tensor) -> Tensor:
     return torch.stack([alpha, beta, gamma], 1)
 
 
-def icp(starts_degrees: Sequence[float]) -> Baseline:
+def by_icp(starts_degrees: Sequence[float]) -> Baseline:
     """Iterative closest points, on the point sets themselves, from one or several starting angles."""
 
     def run(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
@@ -93,7 +93,7 @@ def icp(starts_degrees: Sequence[float]) -> Baseline:
     return run
 
 
-def aqm(iterations: int) -> Baseline:
+def by_aqm(iterations: int) -> Baseline:
     """AQM's analytic QUBO, solved exactly; once as in the paper, or again with re-matched neighbours."""
 
     def run(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
@@ -106,35 +106,31 @@ def aqm(iterations: int) -> Baseline:
 
 
 def _pairs(problem: Problem, count: int, seed: int, split: Split) -> tuple[Tensor, ...]:
-    import torch
-
     from qubolearn.paper.problems.pointset import PointSet
 
     assert isinstance(problem, PointSet)
-    whole = problem.pairs(split)
-    rows = torch.randperm(len(whole.angle), generator=stream(seed, split))[:count]  # those that sample() draws
-    return tuple(tensor[rows] for tensor in whole)
+    return problem.sample_pairs(count, stream(seed, split), split)
 
 
 _GRAPHS = ("randgraph", "willow")
 #: name -> (the problems that it solves, the method)
 BASELINES: Mapping[str, tuple[tuple[str, ...], Baseline]] = {
-    "direct": (_GRAPHS, direct),
-    "qgm-baseline": (_GRAPHS, qgm("baseline")),
-    "qgm-row-wise": (_GRAPHS, qgm("row-wise")),
-    "qgm-inserted": (_GRAPHS, qgm("inserted")),
-    "aqm": (("pointset",), aqm(1)),
-    "aqm-iterated": (("pointset",), aqm(10)),
-    "icp": (("pointset",), icp([0.0])),
-    "icp-two-starts": (("pointset",), icp([15.0, 45.0])),
-    "procrustes": (("rotation",), procrustes),
+    "direct": (_GRAPHS, by_direct_search),
+    "qgm-baseline": (_GRAPHS, by_qgm("baseline")),
+    "qgm-row-wise": (_GRAPHS, by_qgm("row-wise")),
+    "qgm-inserted": (_GRAPHS, by_qgm("inserted")),
+    "aqm": (("pointset",), by_aqm(1)),
+    "aqm-iterated": (("pointset",), by_aqm(10)),
+    "icp": (("pointset",), by_icp([0.0])),
+    "icp-two-starts": (("pointset",), by_icp([15.0, 45.0])),
+    "procrustes": (("rotation",), by_procrustes),
 }
 
 
 def evaluate_baseline(
     name: str, problem: Problem, solver: Solver, count: int = 1000, seed: int = 0, split: Split = "test"
 ) -> Evaluation:
-    """Metrics of a baseline on the instances that ``evaluate`` would draw for the same seed and split."""
+    """Metrics of a baseline on the instances that ``evaluate`` draws on a CPU for the same count, seed and split."""
     from qubolearn.evaluation import evaluate_answers
 
     if name not in BASELINES:

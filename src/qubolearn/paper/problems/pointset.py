@@ -109,14 +109,26 @@ class PointSet(Problem):
         return self.angle_bits
 
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
-        device = generator.device
-        numbers, angles = _pool(self, split, device)
-        size = len(angles)
-        if split == "train" or count > size:
-            rows = torch.randint(size, (count,), generator=generator, device=device)
-        else:  # held-out instances, each at most once
-            rows = torch.randperm(size, generator=generator, device=device)[:count]
+        numbers, angles = _pool(self, split, generator.device)
+        rows = self._drawn(count, generator, split)
         return Instances(self._expand(numbers[rows]), self._bins.encode(angles[rows]), angles[rows])
+
+    def sample_pairs(self, count: int, generator: Generator, split: Split = "train") -> CloudPairs:
+        """The point sets behind the instances that :meth:`sample` draws from the same generator, in the same order."""
+        rows = self._drawn(count, generator, split).cpu()
+        chunks, order = (rows // CHUNK).sort(stable=True)
+        parts = []
+        for chunk in dict.fromkeys(chunks.tolist()):
+            inside = rows[order][chunks == chunk] - chunk * CHUNK
+            parts.append([tensor[inside] for tensor in _clouds(self, split, chunk * CHUNK)])
+        return CloudPairs(*(torch.cat(tensors)[order.argsort()] for tensors in zip(*parts, strict=True)))
+
+    def _drawn(self, count: int, generator: Generator, split: Split) -> Tensor:
+        """Rows of a split's pool that are drawn ``[count]``; held-out ones at most once where there are enough."""
+        size, device = _pool_size(self, split), generator.device
+        if split == "train" or count > size:
+            return torch.randint(size, (count,), generator=generator, device=device)
+        return torch.randperm(size, generator=generator, device=device)[:count]
 
     def pairs(self, split: Split = "test", count: int | None = None) -> CloudPairs:
         """The point sets themselves, for methods that do not start from p: the first ``count`` of a split, or all.
