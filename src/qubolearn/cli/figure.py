@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ from qubolearn.files import write_json
 from qubolearn.provenance import provenance
 
 if TYPE_CHECKING:
-    from qubolearn.paper.grid.figures import Drawn
     from qubolearn.training.runs import Run
 
 EPILOG = """examples:
@@ -42,6 +41,7 @@ class Kind:
     draw: str  # module and function below qubolearn.paper.grid
     solvers: tuple[str, ...]
     instances: int
+    options: Mapping[str, Any] = field(default_factory=dict)  # what a file shows and a record does not
 
 
 SWEEPS = (1000, 10, 2)  # as in the paper's appendix
@@ -49,11 +49,13 @@ OURS = tuple(f"annealing:reads=1000,sweeps={sweeps}" for sweeps in SWEEPS)
 NEAL = tuple(f"neal:reads=1000,sweeps={sweeps}" for sweeps in SWEEPS)
 QUANTUM = "quantum:reads=1000"
 KINDS = {
-    "matches": Kind("figures:matches", ("exhaustive",), 200),
+    "matches": Kind("figures:matches", ("exhaustive",), 200, {"each": 4, "pictures": True}),
     "alignment": Kind("figures:alignment", ("exhaustive",), 4),
     "failures": Kind("figures:failures", ("exhaustive",), 500),
     "errors": Kind("figures:errors", ("exhaustive", "annealing", "quantum", "neal"), 500),
-    "energies": Kind("sampler_figures:energies", (*OURS, QUANTUM, *NEAL, "dimod:reads=1000,sweeps=100"), 1),
+    "energies": Kind(
+        "sampler_figures:energies", (*OURS, QUANTUM, *NEAL, "dimod:reads=1000,sweeps=100"), 1, {"marks": True}
+    ),
     "second-best": Kind("sampler_figures:second_best", (QUANTUM, *OURS, *NEAL), 141),
 }
 
@@ -81,18 +83,21 @@ def run(args: argparse.Namespace, output: Output) -> None:
         raise QubolearnError(f"--instances {instances}; want at least 1")
     if len(kind.solvers) == 1 and len(solvers) > 1:
         raise QubolearnError(f"--solver given {len(solvers)} times; figure {args.kind} takes one")
-    from qubolearn.paper.grid.figures import Model
+    from qubolearn.paper.grid.answers import Model, solver_label
     from qubolearn.training.runs import Run
 
     module, _, function = kind.draw.partition(":")
     draw = getattr(import_module(f"qubolearn.paper.grid.{module}"), function)
     runs = [_changed(Run.open(folder), args.set) for folder in args.runs]
     with output.progress(f"figure {args.kind}", 1):
-        drawn = draw(Model.of(runs), solvers, instances, args.seed)
+        drawn = draw(Model.of(runs), solvers, instances, args.seed, **kind.options)
     header = {"figure": args.kind, "runs": [_describe(here) for here in runs], "seed": args.seed}
     result = {**header, "instances": instances, **drawn.numbers, **provenance()}
-    files = _write(Path(args.out or args.runs[0]), f"figure-{args.kind}", args.format, drawn, result)
-    if drawn.picture is None:
+    figure = drawn.figure
+    if figure and len(kind.solvers) == 1:
+        figure = {**figure, "title": f"{figure['title']}, {solver_label(solvers[0])}"}
+    files = _write(Path(args.out or args.runs[0]), f"figure-{args.kind}", args.format, figure, result)
+    if figure is None:
         _print_second_best(output, drawn.numbers, instances)
     for path in files:
         output.say(str(path))
@@ -111,13 +116,16 @@ def _describe(run: Run) -> dict[str, Any]:
     return {"problem": problem, "training": asdict(run.config)}
 
 
-def _write(folder: Path, name: str, suffix: str, drawn: Drawn, result: Mapping[str, Any]) -> list[Path]:
+def _write(
+    folder: Path, name: str, suffix: str, figure: Mapping[str, Any] | None, result: Mapping[str, Any]
+) -> list[Path]:
     """The picture, where there is one, and its numbers."""
     from qubolearn import plots
+    from qubolearn.paper.report.drawings import picture
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files = [plots.save(drawn.picture, folder / f"{name}.{suffix}")] if drawn.picture else []
+        files = [plots.save(picture(figure), folder / f"{name}.{suffix}")] if figure else []
         write_json(folder / f"{name}.json", result)
     except OSError as error:
         raise QubolearnError(f"cannot write to {folder}: {error.strerror}; choose another --out") from error

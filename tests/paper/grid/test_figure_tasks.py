@@ -30,7 +30,7 @@ def quick(item: str, column: str | None = None) -> tuple[Job, dict[str, Any]]:
     job = next(job for job in ENTRIES[item].jobs(1, True) if column in (None, job.column, job.row))
     metrics = TASKS[job.task](job.seed, **job.options)
     (label,) = ENTRIES[item].figures
-    check_figure(metrics[label])
+    check_figure(metrics[label]["figure"])
     assert len(json.dumps(metrics, separators=(",", ":"))) < MAX_BYTES
     return job, metrics[label]["figure"]
 
@@ -121,9 +121,9 @@ def test_matches_are_lines_between_two_images() -> None:
 )
 def test_panels_that_cannot_be_drawn_are_refused(panel: dict[str, Any], said: str) -> None:
     with pytest.raises(QubolearnError, match=said):
-        panels.figure("title", [panel])
+        panels.titled("title", [panel])
     with pytest.raises(QubolearnError, match="0 panels"):
-        panels.figure("title", [])
+        panels.titled("title", [])
 
 
 def test_clouds_are_thinned_and_numbers_rounded() -> None:

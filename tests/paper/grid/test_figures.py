@@ -12,7 +12,7 @@ import torch
 
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
-from qubolearn.paper.grid.figures import Model, seeded, solver_label
+from qubolearn.paper.grid.answers import Model, seeded, solver_label
 from qubolearn.paper.grid.sampler_figures import all_reads, second_lowest
 from qubolearn.problems.data import data_folder
 from qubolearn.qubo import all_states, energies

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
 
-from qubolearn.errors import QubolearnError
 from qubolearn.paper.problems.angles import rotation_2d
 from qubolearn.paper.problems.cloud_pictures import (
-    Panel,
-    draw_panels,
     misfit,
     planar_panels,
     spatial_panels,
@@ -21,9 +17,6 @@ from qubolearn.paper.problems.cloud_pictures import (
 from qubolearn.paper.problems.pointset import CloudPairs
 from qubolearn.paper.problems.rotation import MatchedClouds
 from qubolearn.paper.problems.stages import euler_matrix
-from qubolearn.plots import save
-
-pytest.importorskip("matplotlib")
 
 ANGLES = torch.tensor([[0.3, -0.1, 0.2]])
 
@@ -75,25 +68,3 @@ def test_misfit_of_a_square_does_not_see_a_quarter_turn() -> None:
     # After 45 degrees each corner is at (√2, 0) or the like, next to two corners of an extent of 2.
     expected = math.hypot(math.sqrt(2) - 1, 1) / 2
     assert misfit(square, square @ rotation_2d(torch.tensor(math.pi / 4))) == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.parametrize("swap", [False, True])
-def test_panels_are_drawn_and_wrong_matches_have_their_own_colour(tmp_path: Path, swap: bool) -> None:
-    made = draw_panels([spatial_panels(spatial(swap), 0, ANGLES[0])], "stages")
-    assert save(made, tmp_path / "stages.png").stat().st_size > 1000
-    assert len(made.axes) == 4
-    labels = [text.get_text() for text in made.legends[0].get_texts()]
-    assert labels == ["template", "reference"] + ["reference, wrong match"] * swap
-
-
-def test_planar_panels_are_drawn_in_rows() -> None:
-    before, after = planar_panels(planar(0.5), 0, torch.tensor(0.4))
-    made = draw_panels([[before, before], [after, after]], "pairs")
-    assert [axis.get_title() for axis in made.axes] == [before.title] * 2 + [after.title] * 2
-
-
-@pytest.mark.parametrize("sizes", [[], [0], [1, 2]])
-def test_ragged_and_empty_grids_are_refused(sizes: list[int]) -> None:
-    panel = Panel(torch.zeros(3, 2), torch.zeros(3, 2), "")
-    with pytest.raises(QubolearnError, match="panels"):
-        draw_panels([[panel] * size for size in sizes], "none")

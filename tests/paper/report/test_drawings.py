@@ -149,6 +149,7 @@ def test_damaged_figures_are_named_not_drawn(damaged: Any) -> None:
 def test_a_picture_for_a_file_has_all_panels_titles_and_the_legend() -> None:
     made = picture({"title": "Whole", "note": "Note.", "panels": [panel(kind) for kind in PANELS] + [matches("wrong")]})
     assert [axis.get_title() for axis in made.axes if axis.get_title()] == ["T & t"] * 6
+    assert not any("[" in str(artist.get_gid()) for artist in made.findobj())
     assert made.get_suptitle() == "Whole\nNote."
     assert "wrong" in [text.get_text() for text in made.legends[0].get_texts()]
 

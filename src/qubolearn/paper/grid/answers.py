@@ -28,6 +28,7 @@ __all__ = [
     "aligned_clouds",
     "error_histograms",
     "mean_error_by_turn",
+    "sampler_label",
     "seeded",
     "solver_label",
     "worst_of_each_shape",
@@ -103,6 +104,12 @@ def solver_label(spec: str) -> str:
     name, _, options = spec.partition(":")
     sweeps = [option.partition("=")[2] for option in options.split(",") if option.startswith("sweeps=")]
     return ", ".join([LABELS.get(name, name), *(f"{count} sweeps" for count in sweeps)])
+
+
+def sampler_label(spec: str) -> str:
+    """The same, where whatever samples is said to be simulated."""
+    label = solver_label(spec)
+    return label if "simulated" in label or spec.startswith("exhaustive") else f"{label} (simulated)"
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
-"""Jobs of figures that show solvers, training and chips, as plain numbers."""
+"""Jobs of figures: a model is trained, and what it answers, what samplers read or how it learned is kept as numbers."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from qubolearn.chips.embedding import Chip, find_tiles
 from qubolearn.chips.topologies import FAMILIES, topology
-from qubolearn.paper.grid import panels
-from qubolearn.paper.grid.answers import error_histograms, solver_label
-from qubolearn.paper.grid.sampler_figures import energy_histograms
+from qubolearn.paper.grid import figures, panels, sampler_figures
+from qubolearn.paper.grid.panels import Drawn
 from qubolearn.paper.grid.trained import device, time_of, trained_model
 from qubolearn.problems import make_problem
 from qubolearn.training.loop import train
@@ -22,38 +22,30 @@ __all__ = ["FIGURE_TASKS"]
 Options = Mapping[str, Any]
 
 
-def energies(seed: int, problem: Options, protocol: str, overrides: Options, solvers: Sequence[str]) -> dict[str, Any]:
-    """What samplers read on the QUBO of one test instance."""
-    model, seconds = trained_model(seed, problem, protocol, overrides)
-    found = energy_histograms(model, solvers, 1, seed)
-    drawn = [
-        panels.bars(
-            f"{_sampler(spec)}: {100 * row['share_at_lowest']:.1f} % at the lowest, {row['distinct_states']} states",
-            "energy, largest entry of A: 1",
-            f"of {row['reads']} reads",
-            found["edges"],
-            {_sampler(spec): row["counts"]},
-        )
-        for spec, row in found["solvers"].items()
-    ]
-    lowest = ", ".join(f"{energy:.3f}" for energy in found["two_lowest"] or ())
-    note = f"The two lowest energies are {lowest}. The last bar of each panel holds all that is above."
-    title = f"Energies that samplers read on one QUBO of {model.problem.bits} bits"
-    return {**time_of(seconds), "energies": panels.figure(title, drawn, note)}
+def drawn_by(name: str, draw: Callable[..., Drawn]) -> Callable[..., dict[str, Any]]:
+    """The task that trains a model and keeps the panels of one figure of it, under the figure's name."""
+
+    def task(
+        seed: int,
+        problem: Options,
+        protocol: str,
+        overrides: Options,
+        solvers: Sequence[str] = ("exhaustive",),
+        instances: int = 1,
+        noise: float = 0.0,
+        **more: int,
+    ) -> dict[str, Any]:
+        model, seconds = trained_model(seed, problem, protocol, overrides)
+        if noise:
+            model = replace(model, problem=replace(model.problem, noise=noise))  # type: ignore[type-var]
+        return {**time_of(seconds), name: {"figure": draw(model, solvers, instances, seed, **more).figure}}
+
+    return task
 
 
-def errors(
-    seed: int, problem: Options, protocol: str, overrides: Options, solvers: Sequence[str], instances: int
-) -> dict[str, Any]:
-    """Errors of the same model on the same instances, by solver at test time."""
-    model, seconds = trained_model(seed, problem, protocol, overrides)
-    found = error_histograms(model, solvers, instances, seed)
-    rows = {_sampler(spec): row for spec, row in found["solvers"].items()}
-    shares = {name: [100 * share for share in row["shares"]] for name, row in rows.items()}
-    panel = panels.bars("By solver at test time", found["error"], "instances in %", found["edges"], shares)
-    note = "; ".join(f"{name}: mean {row['mean']:.2f}, median {row['median']:.2f}" for name, row in rows.items())
-    title = f"Errors on the same {instances} test instances of {model.problem.name}"
-    return {**time_of(seconds), "errors": panels.figure(title, [panel], note)}
+def alignment(seed: int, cases: int, **options: Any) -> dict[str, Any]:
+    """Clouds before and after alignment."""
+    return drawn_by("alignment", figures.alignment)(seed, instances=cases, **options)
 
 
 def training(seed: int, problem: Options, protocol: str, overrides: Options) -> dict[str, Any]:
@@ -77,7 +69,7 @@ def training(seed: int, problem: Options, protocol: str, overrides: Options) -> 
     curve = [[record["step"] / config.steps_per_epoch, 100 * record["accuracy"]] for record in records]
     drawn.append(panels.lines("Over training", "epoch", "right instances in %", {"validation": curve}))
     title = f"{made}, L{config.layers} H{config.hidden}, loss {config.loss}, over {config.epochs} epochs"
-    return {**time_of(records[-1]["seconds"]), "training": panels.figure(title, drawn)}
+    return {**time_of(records[-1]["seconds"]), "training": {"figure": panels.titled(title, drawn)}}
 
 
 def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> dict[str, Any]:
@@ -87,9 +79,7 @@ def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> di
     wanted = topology(pattern, bits)
     ideal = Chip.ideal(chip, size)
     tiles = find_tiles(bits, wanted.couplers, ideal).tiles
-    layouts = {"chimera": graphs.chimera_layout, "pegasus": graphs.pegasus_layout, "zephyr": graphs.zephyr_layout}
-    make = {"chimera": graphs.chimera_graph, "pegasus": graphs.pegasus_graph, "zephyr": graphs.zephyr_graph}[chip]
-    places = layouts[chip](make(size))
+    places = getattr(graphs, f"{chip}_layout")(getattr(graphs, f"{chip}_graph")(size))
     number = {qubit: index for index, qubit in enumerate(sorted(ideal.graph))}
     panel = panels.graph(
         str(ideal),
@@ -101,18 +91,15 @@ def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> di
     whole = len(find_tiles(bits, wanted.couplers, Chip.ideal(chip, largest)).tiles)
     note = f"The largest {chip} chip, of size {largest}, holds {whole} instances of {bits} bits in one anneal."
     title = f"{len(tiles)} instances of {bits} bits and {len(wanted.couplers)} couplers on a {chip} chip of size {size}"
-    return {"connectivity": panels.figure(title, [panel], note)}
-
-
-def _sampler(spec: str) -> str:
-    """A sampler's name that says what is simulated."""
-    label = solver_label(spec)
-    return label if "simulated" in label or spec.startswith("exhaustive") else f"{label} (simulated)"
+    return {"connectivity": {"figure": panels.titled(title, [panel], note)}}
 
 
 FIGURE_TASKS: Mapping[str, Callable[..., dict[str, Any]]] = {
-    "energies": energies,
-    "errors": errors,
+    "energies": drawn_by("energies", sampler_figures.energies),
+    "errors": drawn_by("errors", figures.errors),
+    "failures": drawn_by("failures", figures.failures),
+    "matches": drawn_by("matches", figures.matches),
+    "alignment": alignment,
     "training": training,
     "connectivity": connectivity,
 }

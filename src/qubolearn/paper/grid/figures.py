@@ -1,92 +1,99 @@
-"""Figures of what trained runs answer: matches, alignments, failures and errors per solver.
+"""Figures of what trained runs answer: matches, alignments, failures and errors per solver, as plain numbers.
 
-Each function takes a trained model, solvers, a number of test instances and a seed, and gives a picture with its
-numbers. Pictures of what samplers read are in ``sampler_figures``.
+Each function takes a trained model, solvers, a number of test instances and a seed. Jobs of the grid keep the panels in
+their records; ``qubolearn figure`` draws them into a file. What samplers read is in ``sampler_figures``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
+from qubolearn.paper.baselines.procrustes import procrustes
+from qubolearn.paper.datasets.willow import WillowImages, read_pixels
+from qubolearn.paper.grid import panels
 from qubolearn.paper.grid.answers import (
     Model,
     aligned_clouds,
     error_histograms,
     mean_error_by_turn,
+    sampler_label,
     seeded,
-    solver_label,
     worst_of_each_shape,
 )
-from qubolearn.paper.problems.cloud_pictures import Panel, draw_panels, misfit
+from qubolearn.paper.grid.panels import Drawn, PanelNumbers
+from qubolearn.paper.problems.angles import geodesic_so3
+from qubolearn.paper.problems.cloud_pictures import Panel, misfit
 from qubolearn.paper.problems.pointset import PointSet
 from qubolearn.paper.problems.rotation import Rotation
 from qubolearn.paper.problems.willow import Pairs, Willow
-from qubolearn.paper.problems.willow_pictures import draw_matches, right_and_wrong
-from qubolearn.plots import BLUE, GREY, RED, figure
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.randomness import stream
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+__all__ = ["Drawn", "Model", "alignment", "errors", "failures", "match_panel", "matches", "right_and_wrong", "seeded"]
 
-__all__ = ["Drawn", "Model", "alignment", "errors", "failures", "matches", "seeded", "solver_label"]
-
-#: Cases of the figure of failures.
-WORST = 5
-#: The width of the intervals by which failures are summed up.
-INTERVAL_DEGREES = 10
-#: One shade and one hatch per solver.
-COLOURS = (BLUE, RED, "#fdae61", GREY, "#5e3c99", "#1a9850")
-HATCHES = ("", "///", "...", "xxx", "\\\\\\", "ooo")
+#: Points of one cloud of a picture, so that records stay small.
+SHOWN_POINTS = {2: 120, 3: 90}
+#: Degrees: errors are shown by the angle before, in steps of this.
+TURNS = 10
+UPWARDS = torch.tensor([1.0, -1.0])  # images count pixels downwards
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A picture and the numbers in it; some results are a table only."""
+def matches(
+    model: Model, solvers: Sequence[str], instances: int, seed: int, each: int = 2, pictures: bool = False
+) -> Drawn:
+    """Pairs of Willow images: ``each`` whose matching is right and as many whose matching is wrong.
 
-    numbers: Mapping[str, Any]
-    picture: Figure | None = None
-
-
-def matches(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
-    """Pairs of Willow images: four whose matching is right and four whose matching is wrong."""
+    With ``pictures`` the panels hold the images too, for a file; records keep keypoints and lines only.
+    """
     if not isinstance(model.problem, Willow):
         raise QubolearnError(f"a run of {model.problem.name}; matches are drawn on images: give a run of willow")
     pairs, P = _willow_matchings(model, solvers, instances, seed)
-    chosen = right_and_wrong(pairs, P)
-    return _drawn_pairs(model.problem, pairs, P, chosen, f"{solver_label(solvers[0])}: right (green) and wrong (red)")
+    right = (P == pairs.P).all(-1).double().mean().item()
+    note = f"{100 * right:.1f} % of {instances} pairs of unseen images are matched rightly. Each pair: two images."
+    chosen = right_and_wrong(pairs, P, each)
+    drawn = [_pair_panel(model.problem.images(), pairs, P, index, pictures) for index in chosen.tolist()]
+    return Drawn(_matching_numbers(P, pairs.P, chosen), panels.titled("Matched keypoints of Willow", drawn, note))
 
 
 def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
-    """Clouds before and after alignment: in 2D a column each, in 3D a row each, with all stages."""
+    """Clouds before and after alignment; in 3D after every stage, and after Procrustes."""
     aligned = aligned_clouds(model, solvers[0], instances, seed)
-    cases = [aligned.panels(index) for index in range(len(aligned.error))]
-    picture = draw_panels(_arranged(cases), f"test instances of {model.problem.name}, {solver_label(solvers[0])}")
-    return Drawn({"cases": [aligned.numbers(index) for index in range(len(cases))]}, picture)
+    drawn = []
+    for index in range(len(aligned.error)):
+        shown = list(aligned.panels(index))
+        if shown[0].template.shape[1] == 3:
+            shown.append(_by_procrustes(shown[0]))
+        drawn += [_cloud_panel(f"case {index + 1}: {panel.title}", panel) for panel in shown]
+    name, noise = model.problem.name, getattr(model.problem, "noise", 0.0)
+    what = "of the matches are wrong" if name == "rotation" else "of the extent is the range of uniform noise"
+    note = f"{100 * noise:.0f} % {what}." if noise else ""
+    figure = panels.titled(f"Test instances of {name} before and after alignment", drawn, note)
+    return Drawn({"cases": [aligned.numbers(index) for index in range(len(aligned.error))]}, figure)
 
 
-def failures(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
+def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int = 5) -> Drawn:
     """The worst of all instances: clouds that ended far from aligned, or matchings with the most wrong nodes."""
     if isinstance(model.problem, (PointSet, Rotation)):
-        return _cloud_failures(model, solvers, instances, seed)
+        return _cloud_failures(model, solvers, instances, seed, cases)
+    title = f"Wrong matchings of {instances} test instances, the most wrong ones first; dashed: the truth"
     if isinstance(model.problem, Willow):
         pairs, P = _willow_matchings(model, solvers, instances, seed)
         chosen = _most_wrong(P, pairs.P)
-        title = f"{solver_label(solvers[0])}: wrong matchings, the most wrong ones first (red lines)"
-        return _drawn_pairs(model.problem, pairs, P, chosen, title)
+        drawn = [_pair_panel(model.problem.images(), pairs, P, index, True) for index in chosen.tolist()]
+        return Drawn(_matching_numbers(P, pairs.P, chosen), panels.titled(title, drawn))
     if isinstance(model.problem, RandGraph):
         data = model.problem.sample(instances, stream(seed, "test"), "test")
         P = model.answers(data.p, seeded(solvers[0], seed))
         chosen = _most_wrong(P, data.answer)
-        title = f"{solver_label(solvers[0])}: wrong matchings of {len(P)} test instances, the most wrong ones first"
-        numbers = _matching_numbers(P, data.answer, chosen)
-        return Drawn(numbers, _draw_matchings(P[chosen], data.answer[chosen], title))
+        rows = -torch.arange(P.shape[1]).double()
+        x, y = (torch.stack([torch.full_like(rows, side), rows], 1) for side in (0.0, len(rows) - 1.0))
+        drawn = [match_panel("", x, y, P[index], data.answer[index]) for index in chosen.tolist()]
+        return Drawn(_matching_numbers(P, data.answer, chosen), panels.titled(title, drawn))
     raise QubolearnError(
         f"failures of {model.problem.name} cannot be drawn; want pointset, rotation, randgraph or willow"
     )
@@ -95,46 +102,51 @@ def failures(model: Model, solvers: Sequence[str], instances: int, seed: int) ->
 def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
     """How large errors are with each solver, all on the same instances: degrees, or wrong nodes of a matching."""
     numbers = error_histograms(model, solvers, instances, seed)
-    return Drawn(numbers, _draw_errors(numbers, f"{model.problem.name}, the same {instances} test instances"))
+    rows = {sampler_label(spec): row for spec, row in numbers["solvers"].items()}
+    shares = {name: [100 * share for share in row["shares"]] for name, row in rows.items()}
+    panel = panels.bars("By solver at test time", numbers["error"], "instances in %", numbers["edges"], shares)
+    note = "; ".join(f"{name}: mean {row['mean']:.2f}, median {row['median']:.2f}" for name, row in rows.items())
+    title = f"Errors on the same {instances} test instances of {model.problem.name}"
+    return Drawn(numbers, panels.titled(title, [panel], note))
 
 
-def _draw_errors(numbers: Mapping[str, Any], title: str) -> Figure:
-    made, (axis,) = figure(1, width=6.4, height=3.2)
-    edges, rows = numbers["edges"], list(numbers["solvers"].values())
-    width = edges[1] - edges[0]
-    bar = 0.85 * width / len(rows)
-    for index, row in enumerate(rows):
-        places = [edge + width / 2 + (index - (len(rows) - 1) / 2) * bar for edge in edges[:-1]]
-        label = f"{row['label']}: mean {row['mean']:.2f}, median {row['median']:.2f}"
-        style: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "hatch": HATCHES[index % len(HATCHES)]}
-        shares = [100 * share for share in row["shares"]]
-        axis.bar(places, shares, bar, label=label, edgecolor="white", linewidth=0.3, **style)
-    axis.set(xlabel=numbers["error"], ylabel="instances in %", title=title)
-    axis.title.set_fontsize(9)
-    axis.legend(fontsize=7)
-    return made
-
-
-def _arranged(cases: Sequence[Sequence[Panel]]) -> Sequence[Sequence[Panel]]:
-    """Two planar panels stand above each other, up to four spatial ones side by side."""
-    return list(zip(*cases, strict=True)) if cases[0][0].template.shape[1] == 2 else cases
-
-
-def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
-    """The worst instance of each of the worst shapes."""
+def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int) -> Drawn:
+    """The worst instance of each of the worst shapes, and how errors grow with the angle."""
     aligned = aligned_clouds(model, solvers[0], instances, seed)
-    chosen = worst_of_each_shape(aligned, WORST)
-    cases = []
+    chosen, drawn = worst_of_each_shape(aligned, cases), []
     for index in chosen:
         first, *_, last = aligned.panels(index)
-        title = f"{last.title}\nmisfit {100 * misfit(last.template, last.reference):.1f} % of the extent"
-        cases.append((first, last._replace(title=title)))
-    title = f"{model.problem.name}, {solver_label(solvers[0])}: the worst shapes of {len(aligned.error)} test instances"
-    by_turn = {
-        f"{low}-{low + INTERVAL_DEGREES}": error for low, error in mean_error_by_turn(aligned, INTERVAL_DEGREES).items()
+        fit = f"misfit {100 * misfit(last.template, last.reference):.1f} % of the extent"
+        drawn += [_cloud_panel(first.title, first), _cloud_panel(f"{last.title}, {fit}", last)]
+    by_turn = mean_error_by_turn(aligned, TURNS)
+    curve = [[low + TURNS / 2, error] for low, error in by_turn.items()]
+    drawn.append(panels.lines("By angle", "turned by, degrees", "mean error in degrees", {"mean": curve}))
+    numbers = {
+        "cases": [aligned.numbers(index) for index in chosen],
+        "mean_error_by_turn_degrees": {f"{low}-{low + TURNS}": error for low, error in by_turn.items()},
     }
-    numbers = {"cases": [aligned.numbers(index) for index in chosen], "mean_error_by_turn_degrees": by_turn}
-    return Drawn(numbers, draw_panels(list(zip(*cases, strict=True)), title))
+    title = f"The worst shapes among {instances} test instances of {model.problem.name}"
+    return Drawn(numbers, panels.titled(title, drawn))
+
+
+def _by_procrustes(first: Panel) -> Panel:
+    """The clouds after Procrustes undid the turn between them; the points that match say what it should have been."""
+    R, R_true = (
+        procrustes((first.reference[rows].mT @ first.template[rows])[None].double())[0]
+        for rows in (slice(None), ~first.wrong)
+    )
+    left = geodesic_so3(R, R_true).item()
+    return first._replace(reference=first.reference @ R.float(), title=f"Procrustes, {left:.1f}° left")
+
+
+def _cloud_panel(title: str, panel: Panel) -> PanelNumbers:
+    step = -(-len(panel.template) // SHOWN_POINTS[panel.template.shape[1]])
+    series = {
+        "template": panel.template[::step],
+        "reference": panel.reference[~panel.wrong][::step],
+        "reference, wrong match": panel.reference[panel.wrong][::step],
+    }
+    return panels.clouds(title, {name: points.tolist() for name, points in series.items() if len(points)})
 
 
 def _willow_matchings(model: Model, solvers: Sequence[str], instances: int, seed: int) -> tuple[Pairs, Tensor]:
@@ -144,11 +156,10 @@ def _willow_matchings(model: Model, solvers: Sequence[str], instances: int, seed
     return pairs, model.answers(model.problem.weights(pairs).flatten(1), seeded(solvers[0], seed))
 
 
-def _drawn_pairs(problem: Willow, pairs: Pairs, P: Tensor, chosen: Tensor, title: str) -> Drawn:
-    some = Pairs(*(tensor[chosen] for tensor in pairs))
-    picture = draw_matches(problem.images(), some, P[chosen])
-    picture.suptitle(title, fontsize=9)
-    return Drawn(_matching_numbers(P, pairs.P, chosen), picture)
+def right_and_wrong(pairs: Pairs, P: Tensor, each: int) -> Tensor:
+    """Indices of the first ``each`` pairs whose matching P ``[batch, k]`` is right, then of as many wrong ones."""
+    right = (P == pairs.P).all(-1)
+    return torch.cat([right.nonzero()[:each, 0], (~right).nonzero()[:each, 0]])
 
 
 def _most_wrong(P: Tensor, P_true: Tensor, count: int = 8) -> Tensor:
@@ -166,27 +177,40 @@ def _matching_numbers(P: Tensor, P_true: Tensor, chosen: Tensor) -> dict[str, An
     return {"accuracy": (wrong == 0).double().mean().item(), "instances_by_wrong_nodes": counts, "drawn": drawn}
 
 
-def _draw_matchings(P: Tensor, P_true: Tensor, title: str) -> Figure:
-    """Nodes of both graphs as two columns; what was found as lines, what is true dashed where it was missed."""
-    count, k = P.shape
-    made, axes = figure(4, rows=-(-count // 4), width=1.9, height=2.1)
-    for axis in axes:
-        axis.axis("off")
-    for axis, found, true in zip(axes, P.tolist(), P_true.tolist(), strict=False):
-        for node, (here, there) in enumerate(zip(found, true, strict=True)):
-            if here != there:
-                axis.plot([0, 1], [node, there], color=GREY, linewidth=1, linestyle="--")
-            if here < k:
-                axis.plot([0, 1], [node, here], color=BLUE if here == there else RED, linewidth=1.6)
-            else:  # bits may say a node that there is not
-                axis.plot(0.12, node, marker="x", color=RED, markersize=7)
-            for side in (0, 1):
-                axis.text(side, node, str(node + 1), ha="center", va="center", fontsize=7, bbox=_NODE)
-        axis.set(xlim=(-0.15, 1.15), ylim=(k - 0.5, -0.5))
-        right = sum(here == there for here, there in zip(found, true, strict=True))
-        axis.set_title(f"{right} of {k} right", fontsize=8)
-    made.suptitle(f"{title}\nblue: right, red: wrong (×: no such node), dashed: the truth", fontsize=8)
+def match_panel(name: str, x: Tensor, y: Tensor, P: Tensor, P_true: Tensor, truth: bool = True) -> PanelNumbers:
+    """Nodes at x and y ``[k, 2]`` with a line from each to the one that P ``[k]`` says, right and wrong ones.
+
+    Bits may say a node that there is not: it has no line. With ``truth`` the matches that were missed are dashed.
+    """
+    right = P_true == P
+    series = {"right": torch.cat([x[right], y[P_true[right]]]), "wrong": torch.cat([x[~right], y[P_true[~right]]])}
+    lines = [[x[node].tolist(), y[found].tolist()] for node, found in enumerate(P.tolist()) if found < len(P)]
+    points = {each: places.tolist() for each, places in series.items() if len(places)}
+    made = panels.clouds(f"{name}{int(right.sum())} of {len(P)} right", points, lines)
+    if truth:
+        made["missed"] = [[x[node].tolist(), y[P_true[node]].tolist()] for node in (~right).nonzero()[:, 0].tolist()]
     return made
 
 
-_NODE = {"boxstyle": "circle,pad=0.25", "facecolor": "white", "edgecolor": GREY, "linewidth": 0.8}
+def _pair_panel(images: WillowImages, pairs: Pairs, P: Tensor, index: int, pictures: bool) -> PanelNumbers:
+    """One pair side by side, each image of height 1."""
+    pair = Pairs(*(tensor[index] for tensor in pairs))
+    heights = images.sizes[[int(pair.source), int(pair.target)], 1]
+    widths = images.sizes[[int(pair.source), int(pair.target)], 0] / heights
+    lefts = torch.stack([torch.zeros(()), 1.1 * widths[0]])
+    nodes = (pair.source_keypoints, pair.target_keypoints)
+    x, y = (
+        images.keypoints[int(image)][some] / height * UPWARDS + left * torch.tensor([1.0, 0.0])
+        for image, some, height, left in zip((pair.source, pair.target), nodes, heights, lefts, strict=True)
+    )
+    name = f"{images.classes[int(pair.source)]}: "
+    made = match_panel(name, x, y, P[index], pair.P, truth=pictures)
+    if pictures:
+        half = (0.5 / heights).tolist()  # pixels are counted from 1, their centres lie half a pixel inside
+        made["images"] = [
+            (read_pixels(images.files[int(image)]).permute(1, 2, 0).numpy(), (left + h, left + width + h, -1 - h, -h))
+            for image, left, width, h in zip(
+                (pair.source, pair.target), lefts.tolist(), widths.tolist(), half, strict=True
+            )
+        ]
+    return made

@@ -1,17 +1,20 @@
 """Figures as plain numbers: what a record keeps, and a report draws.
 
-A figure is ``{"figure": {"title", "note", "panels": [...]}}``; the functions below make its panels.
+A figure is ``{"title", "note", "panels": [...]}``; the functions below make its panels. Those of a file may hold more
+than a record keeps: ``log`` and ``at`` (bars on a logarithmic scale, lines at these places), ``missed`` (dashed lines)
+and ``images`` (pixels and their places).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from qubolearn.errors import QubolearnError, unknown_name
 
-__all__ = ["MAX_POINTS", "bars", "check_figure", "clouds", "figure", "graph", "lines", "matrix"]
+__all__ = ["MAX_POINTS", "Drawn", "bars", "check_figure", "clouds", "graph", "lines", "matrix", "titled"]
 
 Pairs = Sequence[Sequence[float]]
 PanelNumbers = dict[str, Any]
@@ -28,11 +31,20 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "clouds": ("series", "lines"),
     "graph": ("nodes", "edges", "marked"),
 }
+FILE_ONLY = {"log", "at", "missed", "images"}
 
 
-def figure(title: str, panels: Sequence[PanelNumbers], note: str = "") -> dict[str, Any]:
+@dataclass(frozen=True)
+class Drawn:
+    """The numbers of a figure and its panels; some results are a table only."""
+
+    numbers: Mapping[str, Any]
+    figure: Mapping[str, Any] | None = None
+
+
+def titled(title: str, panels: Sequence[PanelNumbers], note: str = "") -> dict[str, Any]:
     """A figure, checked."""
-    made = {"figure": {"title": title, "note": note, "panels": list(panels)}}
+    made = {"title": title, "note": note, "panels": list(panels)}
     check_figure(made)
     return made
 
@@ -85,18 +97,18 @@ def _rounded(values: Sequence[float]) -> list[float]:
 
 def check_figure(made: Mapping[str, Any]) -> None:
     """Raise unless this is a figure as above: every panel of a known kind, whole and finite."""
-    panels = made["figure"]["panels"]
-    if not panels or not made["figure"]["title"]:
-        raise QubolearnError(f"figure {made['figure']['title']!r} of {len(panels)} panels; want a title and a panel")
+    panels = made["panels"]
+    if not panels or not made["title"]:
+        raise QubolearnError(f"figure {made['title']!r} of {len(panels)} panels; want a title and a panel")
     for panel in panels:
         kind = panel.get("kind")
         if kind not in KINDS:
             raise unknown_name("kind of panel", str(kind), KINDS)
-        if set(panel) != {"kind", "title", *KINDS[kind]}:
+        if set(panel) - FILE_ONLY != {"kind", "title", *KINDS[kind]}:
             raise QubolearnError(
                 f"a panel of {kind} holds {', '.join(panel)}; want kind, title, {', '.join(KINDS[kind])}"
             )
-        if not all(map(math.isfinite, _numbers(panel))):
+        if not all(map(math.isfinite, _numbers([panel[name] for name in KINDS[kind]]))):
             raise QubolearnError(f"panel {panel['title']!r} holds a number that is not finite")
         _check_lengths(panel)
 

@@ -5,22 +5,19 @@ x⁺ is taken from the reads alone here. Our solvers complete it otherwise, whic
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.paper.grid.answers import Model, seeded, solver_label
-from qubolearn.paper.grid.figures import Drawn
-from qubolearn.plots import BLUE, RED, figure
+from qubolearn.paper.grid import panels
+from qubolearn.paper.grid.answers import Model, sampler_label, seeded, solver_label
+from qubolearn.paper.grid.panels import Drawn
 from qubolearn.qubo import energies as qubo_energies
 from qubolearn.randomness import stream
 from qubolearn.solvers import ExhaustiveSearch, Solver
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["all_reads", "energies", "energy_histograms", "second_best", "second_lowest"]
 
@@ -71,11 +68,21 @@ def energy_histograms(model: Model, solvers: Sequence[str], instances: int, seed
     return {"instance": instances - 1, "two_lowest": two, "edges": edges.tolist(), "solvers": rows}
 
 
-def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
-    """The histograms, drawn."""
+def energies(model: Model, solvers: Sequence[str], instances: int, seed: int, marks: bool = False) -> Drawn:
+    """The histograms; with ``marks`` on a logarithmic scale, with lines at the two lowest energies."""
     numbers = energy_histograms(model, solvers, instances, seed)
-    title = f"{model.problem.name}: energies read on one QUBO of {model.problem.bits} bits"
-    return Drawn(numbers, _draw_energies(numbers["solvers"], numbers["edges"], numbers["two_lowest"], title))
+    drawn = []
+    for spec, row in numbers["solvers"].items():
+        name, at_lowest = sampler_label(spec), 100 * row["share_at_lowest"]
+        title = f"{name}: {at_lowest:.1f} % at the lowest, {row['distinct_states']} states"
+        x, y = "energy, largest entry of A: 1", f"of {row['reads']} reads"
+        drawn.append(panels.bars(title, x, y, numbers["edges"], {name: row["counts"]}))
+    if marks:
+        drawn = [{**panel, "log": True, "at": numbers["two_lowest"] or ()} for panel in drawn]
+    lowest = ", ".join(f"{energy:.3f}" for energy in numbers["two_lowest"] or ())
+    note = f"The two lowest energies are {lowest}. The last bar of each panel holds all that is above."
+    title = f"Energies that samplers read on one QUBO of {model.problem.bits} bits"
+    return Drawn(numbers, panels.titled(title, drawn, note))
 
 
 def _edges(energy: Sequence[Tensor]) -> Tensor:
@@ -87,32 +94,6 @@ def _edges(energy: Sequence[Tensor]) -> Tensor:
     high = sorted(float(value.max()) for value in energy)[-2:][0]
     margin = max((high - low) / BINS, 1e-6) / 2  # so that the lowest energy is the middle of its bar
     return torch.linspace(low - margin, high + margin, BINS + 1, dtype=torch.float64)
-
-
-def _draw_energies(
-    rows: Mapping[str, Mapping[str, Any]], edges: Sequence[float], two: Sequence[float] | None, title: str
-) -> Figure:
-    columns = min(4, len(rows))
-    made, axes = figure(columns, -(-len(rows) // columns), width=2.4, height=2.2)
-    top = 8 * max(max(row["counts"]) for row in rows.values())  # room for words above the bars
-    for index, (axis, row) in enumerate(zip(axes, rows.values(), strict=False)):
-        axis.stairs(row["counts"], edges, fill=True, color=BLUE)
-        for energy, style in zip(two or (), ("-", "--"), strict=False):
-            axis.axvline(energy, color=RED, linestyle=style, linewidth=0.8)
-        axis.set_title(row["label"], fontsize=9)
-        states = f"{row['distinct_states']} state" + "s" * (row["distinct_states"] > 1)
-        words = f"{100 * row['share_at_lowest']:.1f} % lowest\n{states}"
-        axis.text(0.97, 0.93, words, transform=axis.transAxes, ha="right", va="top", fontsize=8)
-        axis.set(xlim=(edges[0] - 0.02 * (edges[-1] - edges[0]), edges[-1]), yscale="log", ylim=(0.5, top))
-        axis.tick_params(labelsize=7)
-        if index % columns == 0:
-            axis.set_ylabel(f"of {row['reads']} reads", fontsize=8)
-        axis.set_xlabel("energy, largest entry of A: 1", fontsize=8)
-    for axis in axes[len(rows) :]:
-        axis.axis("off")
-    lines = "" if two is None else "; red: the lowest energy, dashed: the second lowest (exhaustive search)"
-    made.suptitle(f"{title}\nthe last bar holds all that is above{lines}", fontsize=9)
-    return made
 
 
 def second_best(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:

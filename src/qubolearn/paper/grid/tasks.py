@@ -11,7 +11,6 @@ from qubolearn.chips.topologies import topology
 from qubolearn.evaluation import Evaluation, evaluate
 from qubolearn.paper.baselines import evaluate_baseline
 from qubolearn.paper.baselines.qgm import qgm
-from qubolearn.paper.grid.cloud_tasks import CLOUD_TASKS
 from qubolearn.paper.grid.figure_tasks import FIGURE_TASKS
 from qubolearn.paper.grid.sampler_figures import second_best
 from qubolearn.paper.grid.trained import device, time_of, trained, trained_model
@@ -139,5 +138,4 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "second-best": second_best_energies,
     "qubits": count_qubits,
     **FIGURE_TASKS,
-    **CLOUD_TASKS,
 }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["colours_of", "described", "dumbbells", "grouped", "panel_svg", "picture"]
+__all__ = ["colours_by_kind", "colours_of", "described", "dumbbells", "grouped", "panel_svg", "picture"]
 
 Panel = Mapping[str, Any]
 Colours = Mapping[str, str]  # name of a series -> name of a colour
@@ -34,7 +34,6 @@ SERIES_COLOURS = [name for name in PALETTE if name[0] == "s" and name[1:].isdigi
 SQUARE = ("matrix", "clouds")  # kinds that need little room
 SIDE = 260.0  # points: the width of a picture without axes
 MAX_MARKS = 40  # a curve of more points shows no mark at each
-MAX_COLUMNS = 5  # of a picture in a file
 
 
 def grouped(panels: Sequence[Panel]) -> list[list[Panel]]:
@@ -58,6 +57,12 @@ def colours_of(panels: Sequence[Panel]) -> dict[str, str]:
     }
 
 
+def colours_by_kind(panels: Sequence[Panel]) -> dict[str, dict[str, str]]:
+    """The colours of a figure's series, for each kind of panel: kind -> name of a series -> colour."""
+    kinds = dict.fromkeys(str(panel["kind"]) for panel in panels)
+    return {kind: colours_of([panel for panel in panels if panel["kind"] == kind]) for kind in kinds}
+
+
 def panel_svg(panel: Panel, colours: Colours) -> Markup:
     """One panel as SVG for the page, without its title."""
     made, (axis,) = _figure(*_size(panel))
@@ -70,22 +75,29 @@ def picture(made_of: Mapping[str, Any]) -> Figure:
     import matplotlib
     from matplotlib.patches import Patch
 
-    groups = grouped(made_of["panels"])
-    rows = [group[i : i + MAX_COLUMNS] for group in groups for i in range(0, len(group), MAX_COLUMNS)]
+    rows = [row for group in grouped(made_of["panels"]) for row in _rows(group)]
+    columns, colours = max(map(len, rows)), colours_by_kind(made_of["panels"])
     with matplotlib.rc_context(STYLE):
-        made, axes = figure(max(map(len, rows)), len(rows), width=3.1, height=2.7)
-        colours = colours_of(made_of["panels"])
-        for row, start in zip(rows, range(0, len(axes), len(axes) // len(rows)), strict=True):
-            for axis, panel in zip(axes[start:], row, strict=False):
-                DRAW[panel["kind"]](axis, panel, colours)
+        made, axes = figure(columns, len(rows), width=max(3.1, 6.4 / columns), height=2.7)
+        for index, row in enumerate(rows):
+            for axis, panel in zip(axes[columns * index :], row, strict=False):
+                DRAW[panel["kind"]](axis, panel, colours[panel["kind"]])
                 axis.set_title(panel["title"], fontsize=8, wrap=True)
-            for axis in axes[start + len(row) : start + len(axes) // len(rows)]:
+            for axis in axes[columns * index + len(row) : columns * (index + 1)]:
                 axis.axis("off")
-        if len(set(colours.values())) > 1:
-            keys = [Patch(color=PALETTE[colour], label=name) for name, colour in colours.items()]
-            made.legend(handles=keys, loc="outside lower center", ncols=min(3, len(keys)), fontsize=8)
+        shown = {name: hue for of in colours.values() if len(set(of.values())) > 1 for name, hue in of.items()}
+        if shown:
+            keys = [Patch(color=PALETTE[hue], label=name) for name, hue in shown.items()]
+            made.legend(handles=keys, loc="outside lower center", ncols=min(columns + 1, len(keys)), fontsize=8)
         made.suptitle("\n".join(filter(None, (made_of["title"], made_of["note"]))), fontsize=9, wrap=True)
+    for artist in made.findobj():
+        artist.set_gid(None)  # tips are for the page
     return made
+
+
+def _rows(group: Sequence[Panel]) -> list[Sequence[Panel]]:
+    """Up to five panels in one row, more of them four by four."""
+    return [group] if len(group) <= 5 else [group[i : i + 4] for i in range(0, len(group), 4)]
 
 
 def described(panel: Panel) -> str:

@@ -56,13 +56,12 @@ def page(report: Report) -> str:
 def drawn(figure: Mapping[str, Any]) -> tuple[list[Group], str]:
     """The groups of a record's figure, or why it cannot be drawn: a kind that this version lacks, a damaged record."""
     try:
-        check_figure({"figure": figure})
-        groups = []
+        check_figure(figure)
+        groups, colours = [], drawings.colours_by_kind(figure["panels"])
         for panels in drawings.grouped(figure["panels"]):
             kind = panels[0]["kind"]
-            colours = drawings.colours_of([panel for panel in figure["panels"] if panel["kind"] == kind])
-            pictures = [(panel["title"], drawings.panel_svg(panel, colours)) for panel in panels]
-            groups.append(Group(pictures, colours, kind in drawings.SQUARE))
+            pictures = [(panel["title"], drawings.panel_svg(panel, colours[kind])) for panel in panels]
+            groups.append(Group(pictures, colours[kind], kind in drawings.SQUARE))
     except (QubolearnError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         return [], str(error)
     return groups, ""
