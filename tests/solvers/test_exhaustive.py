@@ -243,7 +243,7 @@ def test_too_many_bits() -> None:
 def test_torch_bounds_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(exhaustive_torch.BLOCK_STATES, "cpu", 2**11)
     A = random_qubos(3, 13)
-    blocks = list(exhaustive_torch.energy_blocks(A))
+    blocks = list(exhaustive_torch.energy_blocks(A, exhaustive_torch.bit_states(A)))
     assert max(block.energies.numel() for block in blocks) <= 2**11
     assert sum(block.energies.numel() for block in blocks) == 3 * 2**13
     assert torch.equal(exhaustive_torch.lowest_codes(A, 3), all_energies(A).topk(3, largest=False).indices)

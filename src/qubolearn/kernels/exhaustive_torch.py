@@ -5,13 +5,13 @@ Bits are split into low bits y (the first ones) and high bits z: with U the uppe
     E(y, z) = yᵀU_yy y + zᵀU_zz z + yᵀU_yz z
 
 is one matrix product per block. Up to :data:`FEW` bits E(x) = <A, xxᵀ> is one of all states at once. A state's *code*
-is the integer Σ_i x_i 2^i.
+is the integer Σ_i x_i 2^i, or its number among the states that are wanted (:class:`States`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +20,26 @@ from torch import Tensor
 
 from qubolearn.qubo import upper_triangular
 
-__all__ = ["code_bits", "log_partition_and_marginals", "lowest_codes"]
+__all__ = ["States", "code_bits", "log_partition_and_marginals", "lowest_codes"]
 
 #: Energies held at once. Small enough to stay in cache or near it on a CPU, large enough to fill a GPU.
 BLOCK_STATES = {"cpu": 2**20, "cuda": 2**26}
 
 #: Bits up to which a step costs a GPU no more than its kernels' starts, so that the fewest kernels are the fastest.
 FEW = 10
+
+
+class States(NamedTuple):
+    """Every combination of a state of the first bits with one of the others."""
+
+    low: Tensor  # [low, l]
+    high: Callable[[int, int], Tensor]  # states number first ... stop - 1 of the other bits: [stop - first, h]
+    high_count: int
+
+    def of(self, codes: Tensor) -> Tensor:
+        """The states ``[..., n]`` of codes ``[...]``: high state code // low, low state code % low."""
+        high = torch.stack([self.high(code, code + 1)[0] for code in (codes // len(self.low)).flatten().tolist()])
+        return torch.cat([self.low[codes % len(self.low)], high.reshape(*codes.shape, -1)], -1)
 
 
 class Block(NamedTuple):
@@ -46,26 +59,36 @@ def code_bits(codes: Tensor, n: int) -> Tensor:
     return (codes[..., None] >> torch.arange(n, device=codes.device)) & 1
 
 
-def energy_blocks(A: Tensor) -> Iterator[Block]:
-    """Every state of every instance of A ``[batch, n, n]`` once; blocks of an instance come in order of code."""
-    batch, n = A.shape[0], A.shape[2]
-    limit = BLOCK_STATES.get(A.device.type, 2**22)
+def bit_states(A: Tensor) -> States:
+    """All states of n bits, in order of code."""
+    n = A.shape[2]
     low_bits = min(n, max(10, (n + 1) // 2))
-    high_bits = n - low_bits
-    high_states = min(2**high_bits, max(1, limit >> low_bits))
-    group = max(1, limit // (high_states << low_bits))
+
+    def states(bits: int, first: int, stop: int) -> Tensor:
+        return code_bits(torch.arange(first, stop, device=A.device), bits).to(A.dtype)
+
+    return States(states(low_bits, 0, 2**low_bits), partial(states, n - low_bits), 2 ** (n - low_bits))
+
+
+def energy_blocks(A: Tensor, states: States) -> Iterator[Block]:
+    """Every state of every instance of A ``[batch, n, n]`` once; blocks of an instance come in order of code."""
+    y = states.low
+    low_states, low_bits = y.shape
+    limit = BLOCK_STATES.get(A.device.type, 2**22)
+    high_states = min(states.high_count, max(1, limit // low_states))
+    group = max(1, limit // (high_states * low_states))
     U = upper_triangular(A)
-    y = code_bits(torch.arange(2**low_bits, device=A.device), low_bits).to(A.dtype)
-    for start in range(0, batch, group):
-        instances = slice(start, min(start + group, batch))
+    for start in range(0, A.shape[0], group):
+        instances = slice(start, min(start + group, A.shape[0]))
         U_g = U[instances]
         low = ((y @ U_g[:, :low_bits, :low_bits]) * y).sum(-1)  # [group, low]
-        for first in range(0, 2**high_bits, high_states):
-            z = code_bits(torch.arange(first, first + high_states, device=A.device), high_bits).to(A.dtype)
+        for first in range(0, states.high_count, high_states):
+            z = states.high(first, min(first + high_states, states.high_count))
             high = ((z @ U_g[:, low_bits:, low_bits:]) * z).sum(-1)  # [group, high]
             rows = z @ U_g[:, :low_bits, low_bits:].mT  # [group, high, l]: what z adds to the low diagonal
             base = low[:, None] + high[..., None]
-            yield Block(instances, y, z, first << low_bits, torch.baddbmm(base, rows, y.mT.expand(len(U_g), -1, -1)))
+            energies = torch.baddbmm(base, rows, y.mT.expand(len(U_g), -1, -1))
+            yield Block(instances, y, z, first * low_states, energies)
 
 
 @lru_cache(maxsize=32)
@@ -92,13 +115,13 @@ def _sum_of_few(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     return value, ((log_weights - value[:, None]).exp() @ products.mT).view_as(A)
 
 
-def lowest_codes(A: Tensor, count: int) -> Tensor:
-    """Codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, in A's precision, best first."""
-    if A.shape[2] <= FEW:
+def lowest_codes(A: Tensor, count: int, states: States | None = None) -> Tensor:
+    """Codes ``[batch, count]`` of the lowest of these states (all) of A ``[batch, n, n]``, best first."""
+    if states is None and A.shape[2] <= FEW:
         return torch.cat([_lowest_of_few(some, count) for some in torch.split(A, _at_once(A))])
     codes = torch.empty(A.shape[0], count, dtype=torch.int64, device=A.device)
     best = torch.full((A.shape[0], count), float("inf"), dtype=A.dtype, device=A.device)
-    for block in energy_blocks(A):
+    for block in energy_blocks(A, states or bit_states(A)):
         flat = block.energies.flatten(1)
         energy, index = flat.topk(min(count, flat.shape[1]), largest=False)
         energy = torch.cat([best[block.instances], energy], dim=1)
@@ -108,19 +131,19 @@ def lowest_codes(A: Tensor, count: int) -> Tensor:
     return codes
 
 
-def log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]`` for A ``[batch, n, n]``.
+def log_partition_and_marginals(A: Tensor, beta: float, states: States | None = None) -> tuple[Tensor, Tensor]:
+    """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]`` for A ``[batch, n, n]`` over these states (all).
 
     The running maximum of -βE is kept with the sums, as in a streaming softmax, so that nothing overflows.
     """
-    batch, n = A.shape[0], A.shape[2]
-    if n <= FEW:
+    batch = A.shape[0]
+    if states is None and A.shape[2] <= FEW:
         parts = [_sum_of_few(some, beta) for some in torch.split(A, _at_once(A))]
         return torch.cat([value for value, _ in parts]), torch.cat([marginals for _, marginals in parts])
     peak = A.new_full((batch,), -float("inf"))
     total = A.new_zeros(batch)
     moments = torch.zeros_like(A)
-    for block in energy_blocks(A):
+    for block in energy_blocks(A, states or bit_states(A)):
         chosen = block.instances
         exponent = -beta * block.energies
         new_peak = torch.maximum(peak[chosen], exponent.amax((1, 2)))

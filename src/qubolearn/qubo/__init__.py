@@ -1,4 +1,4 @@
-"""What a QUBO is: dense and sparse values, energies, normal forms, Ising, dimod and files in and out."""
+"""What a QUBO is: dense and sparse values, clamps, groups, energies, Ising, dimod and files in and out."""
 
 from qubolearn.qubo.algebra import (
     Ising,
@@ -12,6 +12,8 @@ from qubolearn.qubo.algebra import (
     upper_triangular,
 )
 from qubolearn.qubo.checks import can_be_read
+from qubolearn.qubo.clamps import FREE, Clamp, Reduced, as_clamp, forced, reduced
+from qubolearn.qubo.groups import Groups, penalised_bqm, penalty_weights, to_cqm, to_dqm, with_penalties
 from qubolearn.qubo.interchange import (
     MAX_FILE_BITS,
     check_offset,
@@ -26,26 +28,38 @@ from qubolearn.qubo.interchange import (
 from qubolearn.qubo.sparse import Qubo, SparseQubo, as_dense
 
 __all__ = [
+    "FREE",
     "MAX_FILE_BITS",
+    "Clamp",
+    "Groups",
     "Ising",
     "Qubo",
+    "Reduced",
     "SparseQubo",
     "all_states",
+    "as_clamp",
     "as_dense",
     "can_be_read",
     "check_offset",
     "check_qubo",
     "energies",
     "flip_costs",
+    "forced",
     "from_bqm",
     "from_bqms",
     "from_coo",
     "from_ising",
+    "penalised_bqm",
+    "penalty_weights",
+    "reduced",
     "sparse_from_coo",
     "symmetric",
     "to_bqm",
     "to_bqms",
     "to_coo",
+    "to_cqm",
+    "to_dqm",
     "to_ising",
     "upper_triangular",
+    "with_penalties",
 ]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels.parallel import run_tasks
-from qubolearn.qubo import Qubo, as_dense, can_be_read, check_qubo, energies
+from qubolearn.qubo import Clamp, Groups, Qubo, as_dense, can_be_read, check_qubo, energies
 
 __all__ = ["Found", "QuboSolver", "Solution", "Solver", "best_distinct", "solve", "with_neighbours"]
 
@@ -78,16 +78,30 @@ class QuboSolver(ABC):
         """Candidates for the ``count`` lowest states of A ``[batch, n, n]``: finite, detached, batch >= 1."""
 
 
-def solve(A: Qubo, solver: Solver, count: int = 2) -> Solution:
+def solve(
+    A: Qubo, solver: Solver, count: int = 2, *, clamp: Clamp | None = None, groups: Groups | None = None
+) -> Solution:
     """The ``count`` lowest states of each QUBO in A, ``[batch, n, n]`` or sparse, that the solver finds, best first.
+
+    ``clamp`` holds bits at known values: a tensor of 0, 1 and -1 (free), ``[batch, n]`` or ``[n]``, or a mapping
+    ``{bit: value}`` for the whole batch. ``groups`` are sets of bits of which exactly one is 1. Any solver takes
+    both; states come back whole, and energies are those of the whole QUBO.
 
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> states, energies = solve(A, ExhaustiveSearch(), count=2)
     >>> states.tolist(), energies.tolist()
     ([[[1.0, 1.0], [0.0, 0.0]]], [[-1.0, 0.0]])
+    >>> solve(A, ExhaustiveSearch(), count=2, clamp={0: 0}).states.tolist()
+    [[[0.0, 0.0], [0.0, 1.0]]]
+    >>> solve(A, ExhaustiveSearch(), count=2, groups=Groups([[0, 1]])).energies.tolist()
+    [[1.0, 1.0]]
     """
-    return solver(A, count)
+    if clamp is None and groups is None:
+        return solver(A, count)
+    from qubolearn.solvers.constrained import solve_constrained
+
+    return solve_constrained(A, solver, count, clamp, groups)
 
 
 def best_distinct(

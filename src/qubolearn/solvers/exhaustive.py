@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -9,15 +10,19 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, exhaustive_triton
-from qubolearn.kernels.exhaustive_torch import code_bits
-from qubolearn.qubo import can_be_read
+from qubolearn.kernels.exhaustive_groups import group_states
+from qubolearn.kernels.exhaustive_torch import States, code_bits
+from qubolearn.qubo import Groups, can_be_read
 from qubolearn.solvers.contract import Found, QuboSolver
 
-__all__ = ["ExhaustiveSearch"]
+__all__ = ["ExhaustiveSearch", "allowed_states"]
 
 #: The largest n by default: seconds for one QUBO.
 MAX_BITS = {"cpu": 36, "cuda": 40}
 OTHER_MAX_BITS = 28
+
+#: The largest log2 of the number of allowed states of QUBOs with groups, for the same reason.
+GROUPS_BITS = 28
 
 #: States per second (per thread on a CPU), for the estimate in errors.
 SPEED = {"cpu": 2e10, "cuda": 2e12}
@@ -59,6 +64,25 @@ class ExhaustiveSearch(QuboSolver):
             )
         codes = _lowest_codes(A if A.dtype == torch.float64 else A.to(torch.float32), count)
         return Found(code_bits(codes, n), {"source": "exhaustive"}, distinct=True)
+
+    def search_groups(self, A: Tensor, count: int, groups: Groups) -> Found:
+        """The same over the allowed states of consecutive groups of A's first bits."""
+        states = allowed_states(A.double(), groups, GROUPS_BITS if self.max_bits is None else self.max_bits)
+        codes = exhaustive_torch.lowest_codes(A.double(), count, states)
+        return Found(states.of(codes), {"source": "exhaustive"}, distinct=True)
+
+
+def allowed_states(A: Tensor, groups: Groups, max_bits: int) -> States:
+    """All allowed states of A ``[batch, n, n]`` with consecutive groups from bit 0 on; at most 2**max_bits."""
+    sizes = [len(group) for group in groups.members]
+    singles = A.shape[2] - sum(sizes)
+    bits = sum(math.log2(size) for size in sizes) + singles
+    if bits > max_bits:
+        raise QubolearnError(
+            f"{len(sizes)} groups and {singles} bits outside them have 2**{bits:.1f} allowed states "
+            f"(limit 2**{max_bits}); use tempering, clamp more bits, or raise max_bits"
+        )
+    return group_states(sizes, singles, A)
 
 
 def _lowest_codes(A: Tensor, count: int) -> Tensor:

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, exhaustive_triton
-from qubolearn.qubo import Qubo, as_dense, can_be_read, check_qubo
+from qubolearn.kernels.exhaustive_torch import log_partition_and_marginals as log_partition_over
+from qubolearn.qubo import Clamp, Groups, Qubo, Reduced, as_clamp, as_dense, can_be_read, check_qubo, forced, reduced
+from qubolearn.solvers.exhaustive import GROUPS_BITS, allowed_states
 
 __all__ = ["log_partition", "log_partition_and_marginals", "pair_marginals"]
 
@@ -21,7 +23,7 @@ TRITON_BITS = 15
 MAX_BITS = 30
 
 
-def log_partition(A: Qubo, beta: float = 1.0) -> Tensor:
+def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None) -> Tensor:
     """log Σ_x exp(-β xᵀAx) over all x in {0, 1}ⁿ, ``[batch]`` for A ``[batch, n, n]`` or sparse, differentiable in A.
 
     ∂/∂A_ij = -β E[x_i x_j] under p(x) ∝ exp(-β xᵀAx), for every entry of A by itself. The marginals come out
@@ -30,59 +32,104 @@ def log_partition(A: Qubo, beta: float = 1.0) -> Tensor:
     The result has A's dtype. In float32 energies are rounded, so that marginals are good to about 1e-6 where β E is
     of order 10; where β Σ|A_ij| is in the thousands, the CPU sums in float64, a GPU in float32 all the same.
 
+    With ``clamp`` or ``groups`` (as in :func:`qubolearn.solve`) only the states that they allow are summed; what counts
+    against the limit is then the number of these.
+
     >>> A = torch.zeros(1, 3, 3)
     >>> round(log_partition(A).exp().item(), 3)
     8.0
+    >>> round(log_partition(A, clamp={0: 1}, groups=Groups([[1, 2]])).exp().item(), 3)
+    2.0
     """
-    result: Tensor = _LogPartition.apply(as_dense(A), beta)  # type: ignore[no-untyped-call]
+    result: Tensor = _LogPartition.apply(as_dense(A), beta, clamp, groups)  # type: ignore[no-untyped-call]
     return result
 
 
-def pair_marginals(A: Qubo, beta: float = 1.0) -> Tensor:
+def pair_marginals(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None) -> Tensor:
     """E[x_i x_j] under p(x) ∝ exp(-β xᵀAx), ``[batch, n, n]``, symmetric; E[x_i] on the diagonal.
+
+    With ``clamp`` or ``groups`` p(x) is over the states that they allow.
 
     >>> pair_marginals(torch.zeros(1, 2, 2))
     tensor([[[0.5000, 0.2500],
              [0.2500, 0.5000]]])
     """
-    return log_partition_and_marginals(as_dense(A).detach(), beta)[1]
+    return log_partition_and_marginals(as_dense(A).detach(), beta, clamp, groups)[1]
 
 
 class _LogPartition(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, A: Tensor, beta: float) -> Tensor:
-        value, marginals = log_partition_and_marginals(A.detach(), beta)
+    def forward(ctx: Any, A: Tensor, beta: float, clamp: Clamp | None, groups: Groups | None) -> Tensor:
+        value, marginals = log_partition_and_marginals(A.detach(), beta, clamp, groups)
         ctx.save_for_backward(marginals)
         ctx.beta = beta
         return value
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         (marginals,) = ctx.saved_tensors
-        return -ctx.beta * grad[:, None, None] * marginals, None
+        return -ctx.beta * grad[:, None, None] * marginals, None, None, None
 
 
-def log_partition_and_marginals(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+def log_partition_and_marginals(
+    A: Tensor, beta: float, clamp: Clamp | None = None, groups: Groups | None = None
+) -> tuple[Tensor, Tensor]:
     """:func:`log_partition` and :func:`pair_marginals` of one pass over all states, without a gradient."""
     check_qubo(A)
+    if not math.isfinite(beta):
+        raise QubolearnError(f"beta={beta} must be finite")
+    if A.shape[0] == 0:
+        return A.new_zeros(0), torch.zeros_like(A)
+    if clamp is None and groups is None:
+        value, marginals = _sums(A, beta)
+    else:
+        value, marginals = _constrained_sums(A, beta, as_clamp(clamp, *A.shape[:2]), groups or Groups(()))
+    value = value.to(A.dtype)
+    if can_be_read(A) and not bool(value.isfinite().all()):
+        largest = float(A.abs().amax())
+        raise QubolearnError(f"log Z overflows {A.dtype} at beta={beta} and |A_ij| up to {largest:.1e}; divide A by it")
+    return value, marginals.to(A.dtype)
+
+
+def _constrained_sums(A: Tensor, beta: float, clamp: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
+    """Sums over the states that clamp ``[batch, n]`` and groups allow, in float64."""
+    value = torch.zeros(len(A), dtype=torch.float64, device=A.device)
+    marginals = torch.zeros(A.shape, dtype=torch.float64, device=A.device)
+    for part in reduced(A.double(), forced(clamp, groups), groups):
+        small = as_dense(part.A)
+        if small.shape[2] == 0:
+            log_z, inner = torch.zeros_like(part.offset), small
+        elif len(part.groups):
+            # `reduced` sorts bits by group
+            log_z, inner = log_partition_over(small, beta, allowed_states(small, part.groups, GROUPS_BITS))
+        else:
+            log_z, inner = _sums(small, beta)
+        rows = part.rows.to(A.device)
+        value[rows] = log_z - beta * part.offset
+        marginals[rows] = _whole(part, inner)
+    return value, marginals
+
+
+def _whole(part: Reduced, inner: Tensor) -> Tensor:
+    """E[x xᵀ] ``[b, n, n]`` of all bits from that of the free ones ``[b, f, f]``."""
+    means = part.expand(inner.diagonal(dim1=1, dim2=2)[:, None])[:, 0]  # clamped bits are their values
+    whole = means[:, :, None] * means[:, None]  # right wherever one of the two bits is clamped
+    bits = part.bits.to(inner.device)
+    instance = torch.arange(len(bits), device=inner.device)[:, None, None]
+    whole[instance, bits[:, :, None], bits[:, None]] = inner
+    return whole
+
+
+def _sums(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    """Sums over all states."""
     n = A.shape[2]
     if n > MAX_BITS:
         raise QubolearnError(
             f"the partition function of n={n} bits is a sum over 2**{n} states (limit 2**{MAX_BITS}); "
             "use a loss that needs only the best states, e.g. hinge"
         )
-    if not math.isfinite(beta):
-        raise QubolearnError(f"beta={beta} must be finite")
-    if A.shape[0] == 0:
-        return A.new_zeros(0), torch.zeros_like(A)
-    wide = A if A.dtype == torch.float64 else A.to(torch.float32)
-    value, marginals = _on_device(wide, beta)
-    value = value.to(A.dtype)
-    if can_be_read(A) and not bool(value.isfinite().all()):
-        largest = float(A.abs().amax())
-        raise QubolearnError(f"log Z overflows {A.dtype} at beta={beta} and |A_ij| up to {largest:.1e}; divide A by it")
-    return value, marginals.to(A.dtype)
+    return _on_device(A if A.dtype == torch.float64 else A.to(torch.float32), beta)
 
 
 def _on_device(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,253 @@
+"""QUBOs with clamped bits and one-hot groups as units, compiled: what a search moves, and the lowest states around.
+
+A *unit* is what changes in one move: a one-hot group, whose *options* are its free bits, or a free bit outside all
+groups, whose options are that bit and "none". Clamped bits are in no unit; what they add to others is part of ``h``.
+A state holds one option of each unit. The energy of choosing option o, given all other units, is its *field*
+h_o + Σ J_op over the chosen options p of other units: couplings within a unit are never felt.
+
+One instance is a tuple of arrays, made by :func:`units_of`:
+
+- ``first [units + 1]``: the options of unit u are first[u] ... first[u + 1] - 1
+- ``bit [options]``: the bit of each option, -1 for "none"
+- ``h [options]``, float64
+- ``edge_first [options + 1]``, ``edge_to``, ``edge_value``: the couplings of each option, float64
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+
+from qubolearn.kernels.annealing_numba import compiled, mixed
+
+__all__ = ["empty_pool", "export", "harvest_units", "offer", "offer_around", "units_of"]
+
+# Ties make accumulated energies differ by roundings: no loop may depend on energies alone.
+ROUNDS = 64
+DESCENT = 8
+
+
+@compiled
+def units_of(linear, quadratic, graph, clamp, members):
+    """The units of one instance, and the energy of its clamped bits alone.
+
+    linear ``[n]`` and quadratic ``[m]`` are float64. ``graph`` is (first, to, edge): bit i has the neighbours
+    ``to[first[i] : first[i + 1]]`` through the edges ``edge[...]``. clamp ``[n]`` holds 0, 1 and -1 for free bits.
+    ``members`` is (first, bits, in_group): the bits of every group and every other bit by itself.
+    """
+    member_first, member_bits, in_group = members
+    n = linear.size
+    option_of = np.full(n, -1)
+    first, bit = np.zeros(member_first.size, np.int64), np.empty(2 * n, np.int64)
+    units = options = 0
+    for member in range(member_first.size - 1):
+        before = options
+        for k in range(member_first[member], member_first[member + 1]):
+            i = member_bits[k]
+            if clamp[i] < 0:
+                option_of[i], bit[options] = options, i
+                options += 1
+        if options > before:
+            if not in_group[member]:
+                bit[options] = -1
+                options += 1
+            units += 1
+            first[units] = options
+    first, bit = first[: units + 1].copy(), bit[:options].copy()
+    return with_edges(linear, quadratic, graph, clamp, first, bit, option_of)
+
+
+@compiled
+def with_edges(linear, quadratic, graph, clamp, first, bit, option_of):
+    """The rest of :func:`units_of`: fields of clamped bits, and couplings between options of different units."""
+    graph_first, graph_to, graph_edge = graph
+    h, edge_first = np.zeros(bit.size), np.zeros(bit.size + 1, np.int64)
+    edge_to, edge_value = np.empty(graph_to.size, np.int64), np.empty(graph_to.size)
+    edges, constant = 0, 0.0
+    for i in range(linear.size):
+        if clamp[i] == 1:
+            constant += linear[i]
+            for slot in range(graph_first[i], graph_first[i + 1]):
+                if clamp[graph_to[slot]] == 1:
+                    constant += 0.5 * quadratic[graph_edge[slot]]
+    for unit in range(first.size - 1):
+        for option in range(first[unit], first[unit + 1]):
+            i = bit[option]
+            if i >= 0:
+                h[option] = linear[i]
+                for slot in range(graph_first[i], graph_first[i + 1]):
+                    j, value = graph_to[slot], quadratic[graph_edge[slot]]
+                    other = option_of[j]
+                    if clamp[j] == 1:
+                        h[option] += value
+                    elif other >= 0 and value != 0 and not first[unit] <= other < first[unit + 1]:
+                        edge_to[edges], edge_value[edges] = other, value
+                        edges += 1
+            edge_first[option + 1] = edges
+    return (first, bit, h, edge_first, edge_to[:edges].copy(), edge_value[:edges].copy()), constant
+
+
+@compiled
+def fields_of(units, x, fields):
+    """Fill fields ``[options]`` for the chosen options x ``[units]``; the energy of x."""
+    _, _, h, edge_first, edge_to, edge_value = units
+    for option in range(h.size):
+        fields[option] = h[option]
+    energy = 0.0
+    for option in x:
+        energy += h[option]
+        for edge in range(edge_first[option], edge_first[option + 1]):
+            fields[edge_to[edge]] += edge_value[edge]
+    for option in x:
+        energy += 0.5 * (fields[option] - h[option])
+    return energy
+
+
+@compiled
+def key_of(x):
+    """The key of x: the exclusive or of its options' keys."""
+    key = np.uint64(0)
+    for option in x:
+        key ^= mixed(np.uint64(option))
+    return key
+
+
+@compiled
+def empty_pool(count, units):
+    """Room for the ``count`` lowest states: chosen options, energies, keys, and whether neighbours were offered."""
+    return (
+        np.zeros((count, units), np.int64),
+        np.full(count, np.inf),
+        np.zeros(count, np.uint64),
+        np.zeros(count, np.bool_),
+    )
+
+
+@compiled
+def offer(pool, x, energy, key, unit, option):
+    """Put x, with another option of one unit where unit >= 0, into the pool if it is low enough and new."""
+    states, energies, keys, expanded = pool
+    last = energies.size - 1
+    if energy >= energies[last]:
+        return
+    for rank in range(last + 1):
+        if keys[rank] == key and energies[rank] < np.inf:
+            return
+    rank = last
+    while rank > 0 and energies[rank - 1] > energy:
+        for u in range(x.size):
+            states[rank, u] = states[rank - 1, u]
+        energies[rank], keys[rank], expanded[rank] = energies[rank - 1], keys[rank - 1], expanded[rank - 1]
+        rank -= 1
+    for u in range(x.size):
+        states[rank, u] = x[u]
+    if unit >= 0:
+        states[rank, unit] = option
+    energies[rank], keys[rank], expanded[rank] = energy, key, False
+
+
+@compiled
+def descend(units, x, fields, energy):
+    """Take the best move again and again until none lowers the energy: x and fields in place; the energy."""
+    first, _, _, edge_first, edge_to, edge_value = units
+    for _ in range(DESCENT * x.size + ROUNDS):
+        lowest, best, place = -1e-13 * abs(energy), -1, 0
+        for unit in range(x.size):
+            own = fields[x[unit]]
+            for option in range(first[unit], first[unit + 1]):
+                if fields[option] - own < lowest:
+                    lowest, best, place = fields[option] - own, option, unit
+        if best < 0:
+            break
+        for edge in range(edge_first[x[place]], edge_first[x[place] + 1]):
+            fields[edge_to[edge]] -= edge_value[edge]
+        for edge in range(edge_first[best], edge_first[best + 1]):
+            fields[edge_to[edge]] += edge_value[edge]
+        x[place] = best
+        energy += lowest
+    return energy
+
+
+@compiled
+def offer_around(pool, units, x):
+    """Offer x and the local minimum below it."""
+    fields = np.empty(units[2].size)
+    energy = fields_of(units, x, fields)
+    offer(pool, x, energy, key_of(x), -1, 0)
+    low = x.copy()
+    energy = descend(units, low, fields, energy)
+    offer(pool, low, energy, key_of(low), -1, 0)
+
+
+@compiled
+def offer_neighbours(pool, units):
+    """Offer the neighbours of the lowest states until all but the last in the pool have been expanded.
+
+    Without ties the k-th lowest state is a local minimum or a neighbour of one of the k - 1 lower ones. While the pool
+    is not full every neighbour is taken, so that it fills up where there are that many states.
+    """
+    states, energies, keys, expanded = pool
+    first, last = units[0], energies.size - 1
+    x, fields = np.empty(states.shape[1], np.int64), np.empty(units[2].size)
+    rank = 0
+    for _ in range(ROUNDS * (fields.size + last + 1) * (last + 1)):
+        if rank > last or (rank == last and (rank > 0 or expanded[0])) or energies[rank] == np.inf:
+            return
+        if expanded[rank]:
+            rank += 1
+            continue
+        expanded[rank] = True
+        for unit in range(x.size):
+            x[unit] = states[rank, unit]
+        energy, key = fields_of(units, x, fields), keys[rank]
+        for unit in range(x.size):
+            for option in range(first[unit], first[unit + 1]):
+                if option != x[unit]:
+                    change = fields[option] - fields[x[unit]]
+                    offered = key ^ mixed(np.uint64(x[unit])) ^ mixed(np.uint64(option))
+                    offer(pool, x, energy + change, offered, unit, option)
+        rank = 0
+
+
+@compiled
+def export(pool, units, clamp, states):
+    """Write the pool as bits into states ``[count, n]``, clamped bits included."""
+    for rank in range(states.shape[0]):
+        for i in range(clamp.size):
+            states[rank, i] = 1 if clamp[i] == 1 else 0
+        for option in pool[0][rank]:
+            if units[1][option] >= 0:
+                states[rank, units[1][option]] = 1
+
+
+@compiled
+def chosen_options(units, state, x):
+    """Options x ``[units]`` of bits ``[n]``; where not exactly one is set, the one that fits of least linear term."""
+    first, bit, h, _, _, _ = units
+    for unit in range(x.size):
+        ones = 0
+        for option in range(first[unit], first[unit + 1]):
+            ones += bit[option] >= 0 and state[bit[option]] == 1
+        has_none = bit[first[unit + 1] - 1] < 0
+        best = -1
+        for option in range(first[unit], first[unit + 1]):
+            is_none = bit[option] < 0
+            fits = is_none == has_none if ones == 0 else not is_none and state[bit[option]] == 1
+            if fits and (best < 0 or h[option] < h[best]):
+                best = option
+        x[unit] = best
+
+
+@compiled
+def harvest_units(linear, quadratic, graph, clamps, members, reads, states):
+    """Fill states ``[batch, count, n]``, lowest first, from reads ``[batch, r, n]``, allowed or not."""
+    for b in range(linear.shape[0]):
+        units, _ = units_of(linear[b], quadratic[b], graph, clamps[b], members)
+        pool = empty_pool(states.shape[1], units[0].size - 1)
+        x = np.empty(units[0].size - 1, np.int64)
+        for read in range(reads.shape[1]):
+            chosen_options(units, reads[b, read], x)
+            offer_around(pool, units, x)
+        offer_neighbours(pool, units)
+        export(pool, units, clamps[b], states[b])

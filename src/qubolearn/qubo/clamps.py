@@ -1,0 +1,158 @@
+"""Clamped bits: values that are known before a QUBO is solved, the bits that they force, and the smaller QUBO left.
+
+A clamp is an int8 tensor ``[batch, n]`` of 0, 1 and :data:`FREE`. Functions of users also take one row ``[n]`` for the
+whole batch, or a mapping ``{bit: value}``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo.algebra import energies
+from qubolearn.qubo.groups import Groups
+from qubolearn.qubo.sparse import Qubo, SparseQubo
+
+__all__ = ["FREE", "Clamp", "Reduced", "as_clamp", "forced", "reduced"]
+
+#: The entry of a bit that is not clamped.
+FREE = -1
+
+Clamp: TypeAlias = Tensor | Mapping[int, int]
+
+
+def as_clamp(clamp: Clamp | None, batch: int, n: int) -> Tensor:
+    """A clamp of any form as int8 ``[batch, n]`` on the CPU; None clamps nothing.
+
+    >>> as_clamp({2: 1}, batch=2, n=3).tolist()
+    [[-1, -1, 1], [-1, -1, 1]]
+    """
+    if clamp is None or isinstance(clamp, Mapping):
+        row = torch.full((n,), FREE, dtype=torch.int8)
+        for bit, value in (clamp or {}).items():
+            if not (isinstance(bit, int) and 0 <= bit < n):
+                raise QubolearnError(f"clamp of bit {bit!r}, but the QUBO has bits 0 to {n - 1}")
+            if value not in (0, 1):
+                raise QubolearnError(f"clamp of bit {bit} to {value!r}; want 0 or 1, or leave the bit out")
+            row[bit] = operator.index(int(value))
+        return row.expand(batch, n).clone()
+    if not isinstance(clamp, Tensor):
+        raise QubolearnError(f"clamp must be a tensor [{batch}, {n}] or {{bit: value}}, got {type(clamp).__name__}")
+    if list(clamp.shape) not in ([n], [1, n], [batch, n]):
+        raise QubolearnError(f"clamp has shape {list(clamp.shape)}; want [{batch}, {n}], or [{n}] for all instances")
+    rows = clamp.detach().cpu().reshape(-1, n)
+    wrong = ~((rows == 0) | (rows == 1) | (rows == FREE))
+    if bool(wrong.any()):
+        row, bit = wrong.nonzero()[0].tolist()
+        raise QubolearnError(f"clamp[{row}, {bit}] is {rows[row, bit].item()}; want 0, 1, or {FREE} for a free bit")
+    return rows.to(torch.int8).expand(batch, n).clone()
+
+
+def forced(clamp: Tensor, groups: Groups) -> Tensor:
+    """The clamp ``[batch, n]`` and what groups make of it: after a 1 the rest is 0, the last bit that can be 1 is.
+
+    >>> forced(as_clamp({0: 1}, 1, 4), Groups([[0, 1, 2]])).tolist()
+    [[1, 0, 0, -1]]
+    """
+    if not len(groups):
+        return clamp
+    number = groups.of_bits(clamp.shape[1])
+    inside = number >= 0
+    ones, free = (_per_group(clamp[:, inside] == value, number[inside], len(groups)) for value in (1, FREE))
+    for wrong, what in ((ones > 1, "sets more than one bit of"), (ones + free == 0, "sets all bits to 0 of")):
+        if bool(wrong.any()):
+            row, group = wrong.nonzero()[0].tolist()
+            bits = list(groups.members[group])
+            raise QubolearnError(f"the clamp of instance {row} {what} group {group}, bits {bits}; want exactly one 1")
+    filled, single = ones[:, number] == 1, free[:, number] == 1
+    open_ = (clamp == FREE) & inside
+    clamp = torch.where(open_ & filled, 0, clamp)
+    return torch.where(open_ & ~filled & single, 1, clamp).to(torch.int8)
+
+
+def _per_group(chosen: Tensor, number: Tensor, groups: int) -> Tensor:
+    """How many bits of each group are chosen: bool ``[batch, bits]`` -> int64 ``[batch, groups]``."""
+    return torch.zeros(len(chosen), groups, dtype=torch.int64).index_add(1, number, chosen.long())
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """Some QUBOs of a batch without their clamped bits; all have the same number of free bits, f, in like groups."""
+
+    rows: Tensor  # [b]: their places in the batch
+    bits: Tensor  # [b, f]: the free bits of each
+    clamped: Tensor  # [b, n]: the values of the clamped bits, 0 where free
+    A: Qubo  # [b, f, f]
+    offset: Tensor  # [b], float64: what is to be added to energies of A
+    groups: Groups  # among the f bits; none where the batch has no groups
+
+    def expand(self, states: Tensor) -> Tensor:
+        """States ``[b, c, f]`` of the free bits with the clamped ones between them: ``[b, c, n]``."""
+        b, c, f = states.shape
+        whole = self.clamped.to(states)[:, None].expand(b, c, -1).clone()
+        return whole.scatter(2, self.bits.to(states.device)[:, None].expand(b, c, f), states)
+
+
+def reduced(A: Qubo, clamp: Tensor, groups: Groups) -> list[Reduced]:
+    """A batch of QUBOs without its clamped bits, in parts of equal shape; clamp as :func:`forced` returns it.
+
+    A dense batch is parted by the number of free bits and of free bits in each group, a sparse one, whose parts share
+    a graph each, by the set of free bits. What clamped ones add to a free bit becomes part of its linear term.
+    """
+    free = clamp == FREE
+    number = groups.of_bits(clamp.shape[1])
+    if isinstance(A, SparseQubo):
+        order, shapes = torch.arange(clamp.shape[1]).expand_as(clamp), free
+    else:
+        order, shapes = _in_groups(free, number, len(groups))
+    kinds, kind = torch.unique(shapes, dim=0, return_inverse=True)
+    return [_part(A, clamp, order, number, (kind == k).nonzero()[:, 0]) for k in range(len(kinds))]
+
+
+def _in_groups(free: Tensor, number: Tensor, groups: int) -> tuple[Tensor, Tensor]:
+    """Bits ``[batch, n]`` in order of the sizes of their groups, those in no group last, and what shape that has."""
+    inside = number >= 0
+    sizes, order = _per_group(free[:, inside], number[inside], groups).sort(dim=1, stable=True)
+    place = torch.nn.functional.pad(order.argsort(1), (0, 1), value=groups)[:, number]  # number -1 is in no group
+    return place.argsort(dim=1, stable=True), torch.cat([sizes, free.sum(1, keepdim=True)], 1)
+
+
+def _part(A: Qubo, clamp: Tensor, order: Tensor, number: Tensor, rows: Tensor) -> Reduced:
+    """The QUBOs in these rows, whose free bits have one shape."""
+    order, clamp = order[rows], clamp[rows]
+    free = clamp.gather(1, order) == FREE
+    bits = order[free].reshape(len(rows), -1)
+    known = clamp.clamp_min(0)
+    members: dict[int, list[int]] = {}
+    for place, group in enumerate(number[bits[0]].tolist()):
+        members.setdefault(group, []).append(place)
+    members.pop(-1, None)
+    some = A[rows.to(A.device)]
+    offset = energies(some.to(torch.float64), known.to(A.device))
+    small = _free_part(some, bits.to(A.device), known.to(A.device))
+    return Reduced(rows, bits, known, small, offset, Groups(members.values()))
+
+
+def _free_part(A: Qubo, bits: Tensor, known: Tensor) -> Qubo:
+    """A ``[b, f, f]`` among bits ``[b, f]``, with what known bits ``[b, n]`` add to the linear terms."""
+    b, f = bits.shape
+    if f == 0:
+        return torch.zeros(b, 0, 0, dtype=A.dtype, device=A.device)
+    ones = known.to(A.dtype)
+    if not isinstance(A, SparseQubo):
+        rows = A.gather(1, bits[:, :, None].expand(b, f, A.shape[2]))
+        inner = rows.gather(2, bits[:, None].expand(b, f, f))
+        fields = (ones[:, None] @ (A + A.mT))[:, 0].gather(1, bits)
+        return inner + torch.diag_embed(fields)
+    place = torch.full((A.n,), -1, device=A.device)
+    place[bits[0]] = torch.arange(f, device=A.device)  # the same bits in all rows
+    i, j = A.edges
+    linear = A.linear.index_add(1, i, A.quadratic * ones[:, j]).index_add(1, j, A.quadratic * ones[:, i])
+    inside = (place[A.edges] >= 0).all(0)
+    return SparseQubo(linear[:, bits[0]], place[A.edges[:, inside]], A.quadratic[:, inside])

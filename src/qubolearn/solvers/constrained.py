@@ -1,0 +1,153 @@
+"""Solving with clamped bits and one-hot groups, by any solver: the solver sees what is left of the QUBO.
+
+A solver that knows groups, or that holds clamped bits itself, says so by a method more:
+
+- ``search_held(A, count, clamp, groups)`` takes the whole QUBO, ``clamp [batch, n]`` and groups (tempering does);
+- ``search_groups(A, count, groups)`` takes QUBOs without clamped bits, whose groups are consecutive bits from bit 0 on
+  (exhaustive search does).
+
+For any other solver groups become penalties, and what it returns is repaired where they are broken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.kernels.parallel import run_tasks
+from qubolearn.qubo import (
+    FREE,
+    Clamp,
+    Groups,
+    Qubo,
+    Reduced,
+    as_clamp,
+    as_dense,
+    check_qubo,
+    forced,
+    reduced,
+    with_penalties,
+)
+from qubolearn.solvers.contract import Found, Solution, Solver, best_distinct
+from qubolearn.solvers.units import as_units
+
+__all__ = ["in_order", "solve_constrained"]
+
+
+@runtime_checkable
+class HoldsBits(Protocol):
+    """A solver that takes clamps and groups itself."""
+
+    def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> Found: ...
+
+
+@runtime_checkable
+class KnowsGroups(Protocol):
+    """A solver that moves within consecutive groups."""
+
+    def search_groups(self, A: Tensor, count: int, groups: Groups) -> Found: ...
+
+
+def solve_constrained(
+    A: Qubo, solver: Solver, count: int, clamp: Clamp | None = None, groups: Groups | None = None
+) -> Solution:
+    """:func:`qubolearn.solve` with clamped bits or groups."""
+    check_qubo(A)
+    A, (batch, _, n) = A.detach(), A.shape
+    groups = groups or Groups(())
+    held = forced(as_clamp(clamp, batch, n), groups)
+    _check_count(held, groups, count)
+    if batch == 0:
+        return solver(A, 1) if count > 2**n else solver(A, count)
+    if isinstance(solver, HoldsBits):
+        found = solver.search_held(A, count, held, groups)
+        return best_distinct(A, found.states, count, found.info, found.distinct)
+    states = torch.zeros(batch, count, n, dtype=A.dtype, device=A.device)
+    infos = []
+    for part in reduced(A, held, groups):
+        some, info = _solve_part(part, solver, count)
+        states[part.rows.to(A.device)] = part.expand(some.to(states))
+        infos.append((part.rows, info))
+    return best_distinct(A, states, count, _joined(infos, batch))
+
+
+def _check_count(clamp: Tensor, groups: Groups, count: int) -> None:
+    """Raise unless every instance has ``count`` allowed states."""
+    if count < 1:
+        raise QubolearnError(f"count={count} states asked for; want at least 1")
+    free = clamp == FREE
+    number = groups.of_bits(clamp.shape[1])
+    bits = free[:, number < 0].sum(1).double()
+    for group in groups.members:
+        bits += free[:, list(group)].sum(1).clamp_min(1).double().log2()
+    few = bits < math.log2(count) - 1e-9
+    if bool(few.any()):
+        row = int(few.nonzero()[0])
+        left = round(2 ** bits[row].item())
+        raise QubolearnError(f"count={count} states asked for, but clamps and groups of instance {row} allow {left}")
+
+
+def _solve_part(part: Reduced, solver: Solver, count: int) -> tuple[Tensor, Mapping[str, Any]]:
+    """``count`` states ``[b, count, f]`` of the free bits, and what the solver measured."""
+    if part.A.shape[2] == 0:
+        return torch.zeros(len(part.rows), 1, 0), {}
+    if not len(part.groups):
+        solution = solver(part.A, count)
+        return solution.states, solution.info
+    if isinstance(solver, KnowsGroups):
+        dense, groups, order = in_order(part)
+        found = solver.search_groups(dense, count, groups)
+        best = best_distinct(dense, found.states, count, distinct=found.distinct).states
+        return best[:, :, order.argsort()], found.info
+    penalised, _ = with_penalties(part.A, part.groups)
+    solution = solver(penalised, count)
+    return _repaired(part, solution.states, count), solution.info
+
+
+def in_order(part: Reduced) -> tuple[Tensor, Groups, Tensor]:
+    """Dense QUBOs whose bits are sorted by group, those in no group last; the groups; and the order ``[f]``."""
+    number = part.groups.of_bits(part.A.shape[2])
+    order = torch.where(number < 0, len(part.groups), number).argsort(stable=True)
+    sizes = [len(group) for group in part.groups.members]
+    ends = np.cumsum(sizes).tolist()
+    groups = Groups(range(end - size, end) for size, end in zip(sizes, ends, strict=True))
+    place = order.to(part.A.device)
+    return as_dense(part.A)[:, place][:, :, place], groups, order
+
+
+def _repaired(part: Reduced, states: Tensor, count: int) -> Tensor:
+    """The ``count`` lowest allowed states in and around states ``[b, c, f]``."""
+    from qubolearn.kernels.units_numba import harvest_units
+
+    units = as_units(part.A, part.groups)
+    batch, f = units.linear.shape
+    clamp = np.full((batch, f), FREE, np.int8)
+    reads, best = states.cpu().to(torch.int8).numpy(), np.zeros((batch, count, f), np.int8)
+
+    def work(first: int, last: int) -> None:
+        some = slice(first, last)
+        harvest_units(
+            units.linear[some], units.quadratic[some], units.graph, clamp[some], units.members, reads[some], best[some]
+        )
+
+    run_tasks(work, batch, clamp.size * 1e-6, lambda done: None)
+    return torch.from_numpy(best)
+
+
+def _joined(infos: Sequence[tuple[Tensor, Mapping[str, Any]]], batch: int) -> dict[str, Any]:
+    """What the solver measured of all parts: numbers of instances in the order of the batch, others of one part."""
+    joined: dict[str, Any] = {}
+    for rows, info in infos:
+        for key, value in info.items():
+            if isinstance(value, Tensor) and value.ndim and len(value) == len(rows):
+                whole = joined.setdefault(key, value.new_ones(batch, *value.shape[1:]))
+                whole[rows.to(value.device)] = value
+            else:
+                joined.setdefault(key, value)
+    return joined

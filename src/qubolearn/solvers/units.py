@@ -1,0 +1,54 @@
+"""QUBOs in the form that the kernels for clamped bits and groups take."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from qubolearn.qubo import Groups, Qubo, SparseQubo
+
+__all__ = ["Units", "as_units"]
+
+Ints = npt.NDArray[np.int64]
+
+
+class Units(NamedTuple):
+    """A batch on one graph, as :mod:`qubolearn.kernels.units_numba` takes it; numbers are at most 1 in size."""
+
+    linear: npt.NDArray[np.float64]  # [batch, n]
+    quadratic: npt.NDArray[np.float64]  # [batch, m]
+    scale: npt.NDArray[np.float64]  # [batch]: the power of two
+    graph: tuple[Ints, Ints, Ints]  # first [n + 1], to [2m], edge [2m]
+    members: tuple[Ints, Ints, npt.NDArray[np.bool_]]  # first, bits, in_group
+
+
+def as_units(A: Qubo, groups: Groups) -> Units:
+    """A, dense or sparse, with its groups."""
+    sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A)).to("cpu", torch.float64)
+    linear, quadratic = sparse.linear.numpy(), sparse.quadratic.numpy()
+    largest = np.maximum(np.abs(linear).max(1), np.abs(quadratic).max(1, initial=0.0))
+    # A power of two changes no digit: energies of integer QUBOs stay exact.
+    scale = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))))
+    return Units(linear / scale[:, None], quadratic / scale[:, None], scale, _graph(sparse), _members(groups, sparse.n))
+
+
+def _graph(A: SparseQubo) -> tuple[Ints, Ints, Ints]:
+    """The neighbours of each bit, and through which edge."""
+    i, j = A.edges.numpy()
+    sources, targets = np.concatenate([i, j]), np.concatenate([j, i])
+    order = np.argsort(sources, kind="stable")
+    first = np.zeros(A.n + 1, np.int64)
+    np.cumsum(np.bincount(sources, minlength=A.n), out=first[1:])
+    return first, targets[order], order % max(1, i.size)
+
+
+def _members(groups: Groups, n: int) -> tuple[Any, Any, Any]:
+    """The bits of every group, then every other bit by itself."""
+    others = np.flatnonzero(groups.of_bits(n).numpy() < 0)
+    parts = [*map(list, groups.members), *others[:, None].tolist()]
+    first = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=first[1:])
+    return first, np.concatenate(parts).astype(np.int64), np.arange(len(parts)) < len(groups)

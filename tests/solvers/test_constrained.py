@@ -1,0 +1,163 @@
+"""Clamps and groups through every kind of solver, log Z and marginals: equal to brute force over allowed states."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import FREE, Groups, SparseQubo, all_states, energies
+from qubolearn.solvers import ExhaustiveSearch, QuboSolver, log_partition, make_solver, pair_marginals, solve
+from qubolearn.solvers.contract import Found
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def random_groups(n: int, seed: int) -> Groups:
+    bits = torch.randperm(n, generator=generator(seed)).tolist()
+    members = []
+    while len(bits) > 2:
+        size = int(torch.randint(1, 5, (), generator=generator(seed + 100 * len(bits))))
+        members.append(bits[:size])
+        bits = bits[size + seed % 2 :]
+    return Groups(members)
+
+
+def random_clamp(batch: int, n: int, groups: Groups, seed: int) -> Tensor:
+    """A random allowed state of each instance, of which some bits are shown; all of them in the first instance."""
+    g = generator(seed)
+    x = torch.randint(0, 2, (batch, n), generator=g)
+    for group in groups.members:
+        x[:, list(group)] = torch.eye(len(group), dtype=x.dtype)[torch.randint(len(group), (batch,), generator=g)]
+    shown = torch.rand(batch, n, generator=g) < torch.rand(batch, 1, generator=g)
+    shown[0] = True
+    return torch.where(shown, x, FREE).to(torch.int8)
+
+
+def qubos(kind: str, batch: int, n: int, seed: int) -> Tensor:
+    A = torch.randn(batch, n, n, generator=generator(seed), dtype=torch.float64)
+    sparse = A * (torch.rand(batch, n, n, generator=generator(seed + 1)) < 0.25)
+    return {"normal": A, "integer": A.round(), "zero": 0 * A, "sparse": sparse}[kind]
+
+
+def brute_force(A: Tensor, clamp: Tensor, groups: Groups) -> tuple[Tensor, Tensor, Tensor]:
+    """All states ``[2**n, n]``, which of them each instance allows, and their energies, infinite where it does not."""
+    x = all_states(A.shape[2], dtype=torch.float64)
+    fits = ((clamp[:, None] == FREE) | (clamp[:, None] == x)).all(-1) & groups.allowed(x)
+    return x, fits, energies(A, x.expand(len(A), -1, -1)).masked_fill(~fits, float("inf"))
+
+
+CASES = [(kind, seed) for kind in ("normal", "integer", "zero", "sparse") for seed in range(10)]
+
+
+@pytest.mark.parametrize("constraint", ["clamp", "groups", "both"])
+@pytest.mark.parametrize(("kind", "seed"), CASES)
+def test_exhaustive_search_equals_brute_force(kind: str, seed: int, constraint: str) -> None:
+    """32 QUBOs a case and dense and sparse: 7,680 in all."""
+    n, batch = 4 + seed % 6, 32
+    A = qubos(kind, batch, n, seed)
+    groups = random_groups(n, seed) if constraint != "clamp" else Groups([])
+    clamp = random_clamp(batch, n, groups, seed) if constraint != "groups" else torch.full((batch, n), FREE)
+    _, fits, energy = brute_force(A, clamp, groups)
+    for count in {1, int(fits.sum(1).min())} | ({3} if fits.sum(1).min() >= 3 else set()):
+        lowest = energy.sort(1).values[:, :count]
+        for form in (A, SparseQubo.from_dense(A), A.float()):
+            found = solve(form, ExhaustiveSearch(), count, clamp=clamp, groups=groups)
+            torch.testing.assert_close(found.energies, lowest, rtol=1e-6, atol=1e-6)
+            assert found.states.dtype == form.dtype
+            assert groups.allowed(found.states).all()
+            held = clamp[:, None].expand_as(found.states)
+            assert (found.states[held != FREE] == held[held != FREE]).all()
+            assert all(len(rows.unique(dim=0)) == count for rows in found.states)
+
+
+@pytest.mark.parametrize(("kind", "seed"), CASES)
+def test_log_partition_and_marginals_equal_brute_force(kind: str, seed: int) -> None:
+    n, batch, beta = 4 + seed % 6, 16, 0.7
+    A = qubos(kind, batch, n, seed).requires_grad_()
+    for groups in (Groups([]), random_groups(n, seed)):
+        clamp = random_clamp(batch, n, groups, seed)
+        x, _, energy = brute_force(A.detach(), clamp, groups)
+        p = (-beta * energy).softmax(1)
+        right = torch.einsum("bs,si,sj->bij", p, x, x)
+        value = log_partition(A, beta, clamp=clamp, groups=groups)
+        torch.testing.assert_close(value, (-beta * energy).logsumexp(1))
+        torch.testing.assert_close(pair_marginals(A, beta, clamp=clamp, groups=groups), right)
+        (grad,) = torch.autograd.grad(value.sum(), A)
+        torch.testing.assert_close(grad, -beta * right)
+
+
+@pytest.mark.parametrize(
+    "spec", ["annealing:reads=20,sweeps=100,seed=0", "neal:reads=20,sweeps=100,seed=0", "quantum:seed=0"]
+)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_any_solver_takes_clamps_and_groups(spec: str, sparse: bool) -> None:
+    n, batch, groups = 9, 6, Groups([[0, 1, 2], [7, 8], [4]])
+    A = qubos("integer", batch, n, 5)
+    clamp = torch.full((batch, n), FREE)
+    clamp[::2, 1] = 1
+    clamp[1::2, 5] = 0
+    lowest = brute_force(A, clamp, groups)[2].sort(1).values[:, :2]
+    found = solve(SparseQubo.from_dense(A) if sparse else A, make_solver(spec), 2, clamp=clamp, groups=groups)
+    torch.testing.assert_close(found.energies, lowest)
+    assert len(found.info["success_probability"]) == batch
+
+
+class AllOnes(QuboSolver):
+    """Breaks every group."""
+
+    def search(self, A: Tensor, count: int) -> Found:
+        return Found(torch.ones(len(A), 1, A.shape[2]), {})
+
+
+def test_forbidden_answers_are_repaired() -> None:
+    A = qubos("normal", 8, 8, 1)
+    groups = Groups([[0, 1, 2], [3, 4, 5]])
+    found = solve(A, AllOnes(), 1, groups=groups)
+    assert groups.allowed(found.states).all()
+    assert solve(A, AllOnes(), 1, clamp={6: 0}).states[:, 0, 6].sum() == 0
+
+
+def test_nothing_and_everything_clamped() -> None:
+    A = qubos("normal", 3, 5, 0)
+    free = solve(A, ExhaustiveSearch(), 2)
+    for same in (solve(A, ExhaustiveSearch(), 2, clamp={}), solve(A, ExhaustiveSearch(), 2, groups=Groups([]))):
+        assert torch.equal(same.states, free.states)
+    clamp = torch.tensor([0, 1, 1, 0, 1])
+    known = solve(A, ExhaustiveSearch(), 1, clamp=clamp)
+    assert torch.equal(known.states[:, 0], clamp.expand(3, 5).double())
+    torch.testing.assert_close(known.energies, energies(A, known.states))
+    assert solve(A[:0], ExhaustiveSearch(), 2, clamp={0: 1}).states.shape == (0, 2, 5)
+
+
+def test_more_states_than_are_allowed_is_an_error() -> None:
+    A = torch.zeros(2, 4, 4)
+    with pytest.raises(QubolearnError, match="count=2 states asked for, but clamps and groups of instance 0 allow 1"):
+        solve(A, ExhaustiveSearch(), 2, clamp={0: 0, 1: 1, 2: 0, 3: 0})
+    with pytest.raises(QubolearnError, match="allow 6"):
+        solve(A, ExhaustiveSearch(), 7, groups=Groups([[0, 1, 2]]))
+    with pytest.raises(QubolearnError, match="count=0"):
+        solve(A, ExhaustiveSearch(), 0, clamp={0: 0})
+
+
+def test_too_many_allowed_states_is_an_error() -> None:
+    A, groups = torch.zeros(1, 60, 60), Groups.consecutive(12, 5)
+    with pytest.raises(QubolearnError, match=r"12 groups and 0 bits outside them have 2\*\*27.9 allowed states"):
+        solve(A, ExhaustiveSearch(max_bits=20), 1, groups=groups)
+    with pytest.raises(QubolearnError, match=r"limit 2\*\*28"):
+        log_partition(torch.zeros(1, 65, 65), groups=Groups.consecutive(13, 5))
+
+
+def test_many_bits_of_which_few_are_free() -> None:
+    """300 bits, of which exact search sees 10."""
+    A = qubos("normal", 2, 300, 0)
+    clamp = torch.randint(0, 2, (2, 300), generator=generator(1))
+    clamp[0, :10] = clamp[1, 50:60] = FREE
+    found = solve(A, ExhaustiveSearch(), 1, clamp=clamp)
+    for row, first in ((0, 0), (1, 50)):
+        x = clamp[row].double().expand(1024, 300).clone()
+        x[:, first : first + 10] = all_states(10, dtype=torch.float64)
+        torch.testing.assert_close(found.energies[row, 0], energies(A[row][None], x[None]).min())
