@@ -7,6 +7,7 @@ end an HTML page shows all results of the folder; where all of them were made at
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from qubolearn.paper.grid.engines.worker import Device
 from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
 from qubolearn.paper.grid.jobs import Engine, Job, Outcome, Store, by_code, code_note, digest, run_jobs
 from qubolearn.paper.grid.summary import markdown
+from qubolearn.paper.grid.verify import TOLERANCE
 from qubolearn.problems.data import data_folder
 from qubolearn.provenance import provenance
 
@@ -29,6 +31,7 @@ EPILOG = """examples:
   qubolearn reproduce --list
   qubolearn reproduce randgraph --quick
   qubolearn reproduce all --seeds 3 --out results
+  qubolearn reproduce --verify 3 --most-seconds 60                   make three of the records again and compare
   qubolearn reproduce all --engine ray --address 10.0.0.1:6379       on a cluster
 
 A job that fails does not stop the others; DIR/ITEM/JOB.log says what happened. Datasets lie in QUBOLEARN_DATA: an item
@@ -37,7 +40,8 @@ On a cluster (ray start on each machine, also on this one) every node needs the 
 results come back to this machine, which alone writes them. Nodes may join and die meanwhile.
 One training that outgrows a machine: torchrun ... -m qubolearn train, see qubolearn train --help.
 
-Exit codes: 0 done, 1 some jobs failed, 2 bad input or missing data, 130 interrupted, 143 terminated."""
+Exit codes: 0 done, 1 some jobs failed or differ from their records, 2 bad input or missing data, 130 interrupted, 143
+terminated."""
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
@@ -66,15 +70,27 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
         help="of jobs; auto: where there is a GPU, simulations of many qubits and trainings on large batches or of "
         "the permutation-aware network use it, all others the cores [auto; ray: cpu unless cuda is asked for]",
     )
+    again = parser.add_argument_group("making records again")
+    again.add_argument("--verify", type=int, metavar="N", help="make N records again, chosen by chance, and compare")
+    again.add_argument("--seed", type=int, metavar="S", help="which ones [others each time]")
+    again.add_argument("--most-seconds", type=float, default=math.inf, metavar="M", help="none that took longer [any]")
+    again.add_argument(
+        "--tolerance", type=float, default=TOLERANCE, metavar="R", help=f"relative, for numbers [{TOLERANCE}]"
+    )
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
     seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
-    for option, value in (("--seeds", seeds), ("--processes", args.processes)):
+    for option, value in (("--seeds", seeds), ("--processes", args.processes), ("--verify", args.verify)):
         if value is not None and value < 1:
             raise QubolearnError(f"{option} {value}; want at least 1")
     store = Store(Path(args.out or ("runs/quick" if args.quick else "results")))
     grid = {name: ENTRIES[name].jobs(seeds, args.quick) for name in chosen_items(args.items or ["all"])}
+    if args.verify is not None:
+        from qubolearn.cli.verify import verify
+
+        with_data = [job for name in grid if not missing_data(ENTRIES[name]) for job in grid[name]]
+        return verify(args, with_data, store, output)
     if args.list or not args.items:
         return list_items(grid, store, output)
     named = "all" not in args.items

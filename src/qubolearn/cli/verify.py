@@ -1,0 +1,65 @@
+"""``qubolearn reproduce --verify N``: make records again, and say which come out as they are stored."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.markup import escape
+
+from qubolearn.cli import reproduce
+from qubolearn.cli.output import Output
+from qubolearn.cli.train import stop_on_signals
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.grid.jobs import Job, Outcome, Store, run_jobs
+from qubolearn.paper.grid.verify import choose, difference
+
+__all__ = ["verify"]
+
+
+def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: Output) -> int:
+    """Make records of these jobs again; 1 where a number differs by more than the tolerance, or a job fails."""
+    import torch
+
+    from qubolearn.cli.grid_progress import GridProgress
+
+    records = {job: record for job in grid if (record := store.get(job))}
+    seed = secrets.randbelow(10**6) if args.seed is None else args.seed
+    gpu = args.device != "cpu" and torch.cuda.is_available()
+    jobs, left_out = choose(records, args.verify, seed, args.most_seconds, gpu)
+    for reason, count in left_out.items():
+        output.errors.print(f"{count} of {len(records)} records are left out: {reason}", markup=False)
+    if not jobs:
+        raise QubolearnError(f"no record in {store.folder} can be made again; run qubolearn reproduce, or see --list")
+    engine = reproduce.engine_of(args, len(jobs))
+    with TemporaryDirectory() as folder, stop_on_signals() as caught, GridProgress(output, jobs, engine) as progress:
+        outcomes = run_jobs(jobs, Store(Path(folder)), engine, progress.watch, lambda: bool(caught))
+    rows = [compared(records[outcome.job], outcome, args.tolerance) for outcome in outcomes]
+    table = [[row["job"], row["again"], f"{row['difference']:.1e}", escape(row["where"])] for row in rows]
+    output.table(
+        f"{len(rows)} records made again, chosen by --seed {seed}", ["record", "again", "difference", "where"], table
+    )
+    counts = Counter(row["again"] for row in rows)
+    said = f"{counts['equal']} equal in all digits, {counts['close']} within {100 * args.tolerance:g} %"
+    output.say(f"{said}, {counts['differs']} beyond that, {counts['failed']} failed")
+    plain = [{**row, "difference": row["difference"] if row["difference"] < math.inf else None} for row in rows]
+    output.result(records=plain, seed=seed, tolerance=args.tolerance, left_out=left_out, **counts)
+    if caught:
+        output.errors.print(f"stopped; {len(rows)} of {len(jobs)} records were made again", markup=False)
+        return 128 + caught[0]
+    return 1 if counts["differs"] or counts["failed"] else 0
+
+
+def compared(record: Mapping[str, Any], outcome: Outcome, tolerance: float) -> dict[str, Any]:
+    """A record beside what came of its job now: equal, close, differs or failed, by how much and where."""
+    if outcome.record is None:
+        return {"job": outcome.job.name, "again": "failed", "difference": math.inf, "where": outcome.error}
+    far, where = difference(record["metrics"], outcome.record["metrics"])
+    again = "equal" if far == 0 else "close" if far <= tolerance else "differs"
+    return {"job": outcome.job.name, "again": again, "difference": far, "where": where if far else ""}

@@ -1,0 +1,139 @@
+"""Records made again: what counts as the same, which are chosen, and what the command says and returns."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grids
+import pytest
+from grids import processes, wait_until
+
+from qubolearn.cli import main, reproduce
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.grid import tasks
+from qubolearn.paper.grid.entries import Entry
+from qubolearn.paper.grid.jobs import InThisProcess, Job
+from qubolearn.paper.grid.verify import choose, difference
+from qubolearn.paper.grid.views import View
+
+TEST = {
+    "accuracy": 0.5,
+    "source": "neal",
+    "hamming": [900, 100, 0],
+    "figure": {"title": "12.5 % of 8", "points": [[1]]},
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "far", "where"),
+    [
+        ({}, 0.0, ""),
+        ({"solve_seconds": 9.0, "device": "cuda", "more": 1}, 0.0, ""),
+        ({"accuracy": 0.4}, 0.2, "accuracy"),
+        ({"hamming": [891, 109, 0]}, 0.01, "hamming"),
+        ({"hamming": [900, 100]}, math.inf, "hamming"),
+        ({"source": "exact"}, math.inf, "source"),
+        ({"figure": {"title": "10 % of 8", "points": [[1]]}}, 0.2, "figure title"),
+        ({"figure": {"title": "10 % of all", "points": [[1]]}}, math.inf, "figure title"),
+        ({"figure": {"title": "12.5 % of 8", "points": [[2]]}}, 0.5, "figure points 0"),
+        ({"figure": {"title": "12.5 % of 8", "points": []}}, math.inf, "figure points"),
+        ({"accuracy": None}, math.inf, "accuracy"),
+    ],
+)
+def test_the_largest_difference_is_found_whatever_holds_it(changed: dict[str, Any], far: float, where: str) -> None:
+    new = {"test": {**TEST, **changed}, "training_seconds": 2.0}
+    found = difference({"test": TEST, "training_seconds": 1.0}, json.loads(json.dumps(new)))
+    assert found[0] == pytest.approx(far)
+    assert found[1] == (f"test {where}" if where else found[1])
+
+
+def test_a_metric_that_is_gone_is_a_difference_and_tiny_numbers_are_none() -> None:
+    assert difference({"test": TEST}, {}) == (math.inf, "test")
+    assert difference({"degrees": 1e-7}, {"degrees": 2e-7})[0] < 1e-3
+
+
+def test_long_jobs_and_those_of_a_gpu_are_left_out_and_counted() -> None:
+    jobs = [Job("item", "row", "column", seed, "note", {}) for seed in range(20)]
+    where = {0: "Linux x86_64, 16 cores", 1: "Linux x86_64, 16 cores, NVIDIA H200"}
+    records = {job: {"seconds": float(job.seed), "machine": where[job.seed % 2]} for job in jobs}
+    chosen, left_out = choose(records, 3, 0, 10.0, gpu=False)
+    assert len(set(chosen)) == 3
+    assert all(job.seed % 2 == 0 and job.seed <= 10 for job in chosen)
+    assert left_out == {"made on a GPU, and none is here": 10, "took more than 10 s": 4}
+    assert choose(records, 3, 0, 10.0, gpu=False)[0] == chosen
+    assert len({tuple(choose(records, 3, seed, 10.0, gpu=False)[0]) for seed in range(9)}) > 1
+    everything, none = choose(records, 99, 0, math.inf, gpu=True)
+    assert (set(everything), none) == (set(jobs), {})
+
+
+@pytest.fixture
+def drift(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, float]]:
+    """One item of three jobs with an accuracy of 0.5 + drift["by"]; a drift of NaN fails. Its records are stored."""
+    by = {"by": 0.0}
+
+    def task(seed: int, **options: Any) -> dict[str, Any]:
+        if math.isnan(by["by"]):
+            raise QubolearnError("a [bad] day")
+        return {"exhaustive": {"accuracy": 0.5 + by["by"]}}
+
+    def jobs(seeds: int, quick: bool) -> list[Job]:
+        return [Job("well", "row", "column", seed, "note", {}) for seed in range(seeds)]
+
+    monkeypatch.setitem(tasks.TASKS, "note", task)
+    monkeypatch.setattr(reproduce, "ENTRIES", {"well": Entry("About it", "", jobs, (View("well", "", ("accuracy",)),))})
+    monkeypatch.setattr(reproduce, "engine_of", lambda args, jobs: InThisProcess())
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "well", "--seeds", "3"]) == 0
+    return by
+
+
+@pytest.mark.parametrize(
+    ("by", "again", "code"), [(0.0, "equal", 0), (0.001, "close", 0), (0.1, "differs", 1), (math.nan, "failed", 1)]
+)
+def test_the_exit_code_says_whether_all_came_out_again(
+    drift: dict[str, float], by: float, again: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = {path: path.read_bytes() for path in Path("results").rglob("*.json")}
+    drift["by"] = by
+    capsys.readouterr()
+    assert main(["reproduce", "--verify", "2", "--seed", "7", "--json"]) == code
+    result = json.loads(capsys.readouterr().out)
+    assert [row["again"] for row in result["records"]] == [again] * 2
+    assert (result[again], result["seed"]) == (2, 7)
+    assert {path: path.read_bytes() for path in Path("results").rglob("*.json")} == stored
+
+
+@pytest.mark.usefixtures("drift")
+def test_what_cannot_be_verified_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, wrong in {
+        "--verify 0": "--verify 0; want at least 1",
+        "--verify 1 --most-seconds -1": "no record in results can be made again",
+        "--verify 1 --out nowhere": "no record in nowhere can be made again",
+    }.items():
+        assert main(["reproduce", *words.split()]) == 2
+        assert wrong in capsys.readouterr().err
+
+
+def test_a_quick_grid_is_verified_by_real_workers_and_ends_on_a_signal(tmp_path: Path) -> None:
+    command = [sys.executable, grids.__file__, "reproduce", "tiny", "--quick", "--out", str(tmp_path), "--seeds", "2"]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    again = [*command, "--verify", "1", "--json"]
+    done = subprocess.run(again, check=True, capture_output=True, timeout=120)
+    assert json.loads(done.stdout)["equal"] == 1
+    environment, pipe = {**os.environ, "HOLD": "0"}, subprocess.PIPE
+    with subprocess.Popen(again, env=environment, start_new_session=True, stdout=pipe, stderr=pipe) as process:
+        assert process.stderr
+        assert process.stderr.readline().startswith(b"jobs: 0 done, 1 running")
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=20)[1].decode()
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "stopped; 0 of 1 records were made again"
+    wait_until(lambda: not processes(process.pid), seconds=10.0)
