@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -41,10 +42,12 @@ def test_archive_and_folder_give_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     assert from_zip.names == from_folder.names
 
 
-def test_download_leaves_a_compact_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_download_leaves_a_compact_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: Callable[[Path], str]
+) -> None:
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path / "data"))
     write_archive(tmp_path / "source.zip")
-    file = modelnet.download((tmp_path / "source.zip").as_uri(), points=20)
+    file = modelnet.download(served(tmp_path / "source.zip"), points=20)
     compact, original = read_compact(file), read_original(tmp_path / "source.zip", points=20)
     assert np.array_equal(compact.points, original.points)
     assert (compact.names, compact.classes) == (original.names, original.classes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -115,14 +116,16 @@ def test_any_json_gives_our_error_or_an_outline(tmp_path: Path, points: object) 
         read_original(tmp_path)
 
 
-def test_download_checks_what_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_download_checks_what_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: Callable[[Path], str]
+) -> None:
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path / "data"))
     write_archive(tmp_path / "source.zip")
     (tmp_path / "broken.zip").write_text("no zip")
     with pytest.raises(QubolearnError, match="cannot read"):
-        shapes2d.download((tmp_path / "broken.zip").as_uri())
+        shapes2d.download(served(tmp_path / "broken.zip"))
     assert list((tmp_path / "data" / "shapes2d").iterdir()) == []
-    shapes2d.download((tmp_path / "source.zip").as_uri())
+    shapes2d.download(served(tmp_path / "source.zip"))
     assert load_outlines().names == ("Bone-1", "cellular_phone-2", "imageA7")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -94,10 +95,12 @@ def packed(folder: Path, **extra: bytes) -> Path:
     return folder / "willow.zip"
 
 
-def test_download_unpacks_what_is_data(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_download_unpacks_what_is_data(archive: Path, served: Callable[[Path], str]) -> None:
     junk = {"__MACOSX/WILLOW-ObjectClass/Car/._car_a.mat": b"junk", "WILLOW-ObjectClass/README.txt": b"read me"}
-    monkeypatch.setattr(willow_archive, "ARCHIVE_URL", packed(archive, **junk).as_uri())
-    images = download_archive(archive / "fetched")
+    url = served(packed(archive, **junk))
+    with pytest.raises(QubolearnError, match="nothing was kept"):
+        download_archive(archive / "fetched", sha256="0" * 64, url=url)
+    images = download_archive(archive / "fetched", url=url)
     assert images.names == read_archive(archive).names
     assert {path.parent.name for path in images.files} == {name.capitalize() for name in CLASSES}
     assert not list((archive / "fetched").rglob("*.txt"))

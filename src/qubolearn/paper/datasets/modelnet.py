@@ -6,27 +6,19 @@ in proportion to area.
 
 from __future__ import annotations
 
-import os
+import io
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from tempfile import NamedTemporaryFile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from qubolearn.errors import QubolearnError
+from qubolearn.files import write_atomic
+from qubolearn.paper.datasets.archives import fetch, packed_files
 from qubolearn.paper.datasets.off import read_off, sample_surface
-from qubolearn.problems.data import (
-    ZIP_ERRORS,
-    cached_data,
-    data_folder,
-    data_root,
-    download_file,
-    load_npz,
-    open_zip,
-    read_member,
-)
+from qubolearn.problems.data import cached_data, data_folder, load_npz
 
 __all__ = ["ModelNet", "download", "load_modelnet", "read_compact", "read_original"]
 
@@ -63,27 +55,24 @@ def _load(folder: Path) -> ModelNet:
     raise QubolearnError(f"neither an .npz nor ModelNet10.zip in {folder}; {REMEDY}")
 
 
-def download(url: str = URL, points: int = 1024) -> Path:
+def download(url: str = URL, points: int = 1024, sha256: str | None = None) -> Path:
     """Fetch the original archive, draw ``points`` on each mesh and keep both in ``$QUBOLEARN_DATA/modelnet10``."""
-    folder = data_root() / "modelnet10"
-    archive = download_file(url, folder / "ModelNet10.zip", MAX_ARCHIVE)
-    try:
-        clouds = read_original(archive, points)
-    except QubolearnError:
-        archive.unlink()
-        raise
+    archive, clouds = fetch(
+        url, "modelnet10/ModelNet10.zip", MAX_ARCHIVE, lambda path: read_original(path, points), sha256
+    )
     class_names, labels = np.unique(np.array(clouds.classes), return_inverse=True)
-    with NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
-        np.savez_compressed(
-            part,
-            points=clouds.points,
-            labels=labels.astype(np.int8),
-            is_test=clouds.is_test,
-            names=np.array(clouds.names),
-            class_names=class_names,
-        )
-    os.replace(part.name, folder / COMPACT)
-    return folder / COMPACT
+    packed = io.BytesIO()
+    np.savez_compressed(
+        packed,
+        points=clouds.points,
+        labels=labels.astype(np.int8),
+        is_test=clouds.is_test,
+        names=np.array(clouds.names),
+        class_names=class_names,
+    )
+    compact = archive.with_name(COMPACT)
+    write_atomic(compact, packed.getvalue())
+    return compact
 
 
 def read_compact(path: Path) -> ModelNet:
@@ -113,54 +102,16 @@ def read_original(path: Path, points: int = 1024, seed: int = 0) -> ModelNet:
     found: list[tuple[str, str, str]] = []  # class, split, name
     clouds = []
     counts: Counter[tuple[str, str]] = Counter()
-    with _MeshFiles(path) as files:
-        for member in files.names():
-            group, split, name = member.parts[-3], member.parts[-2], member.stem
-            if counts[group, split] >= PER_CLASS[split]:
+    with packed_files(path, ".off", MAX_MESH) as files:
+        for member, read in files.items():
+            group, split, name = ("", "", *member.parts)[-3], ("", *member.parts)[-2], member.stem
+            if not group or counts[group, split] >= PER_CLASS.get(split, 0):
                 continue
             counts[group, split] += 1
             rng = np.random.default_rng([seed, len(found)])
-            clouds.append(sample_surface(read_off(files.read(member), f"{path}: {member}"), points, rng))
+            clouds.append(sample_surface(read_off(read(), f"{path}: {member}"), points, rng))
             found.append((group, split, name))
     if not found:
         raise QubolearnError(f"no CLASS/train|test/NAME.off in {path}; {REMEDY}")
     classes, splits, names = zip(*found, strict=True)
     return ModelNet(np.stack(clouds).astype(np.float32), names, classes, np.array(splits) == "test")
-
-
-class _MeshFiles:
-    """The OFF files of a zip archive or a folder, sorted by name; nothing is unpacked to disk."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.archive = None if path.is_dir() else open_zip(path)
-        entries = self.archive.infolist() if self.archive else []
-        self.entries = {PurePosixPath(entry.filename): entry for entry in entries}
-
-    def __enter__(self) -> _MeshFiles:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.archive:
-            self.archive.close()
-
-    def names(self) -> list[PurePosixPath]:
-        if self.archive:
-            members = list(self.entries)
-        else:
-            members = [PurePosixPath(file.relative_to(self.path).as_posix()) for file in self.path.rglob("*.off")]
-        wanted = [m for m in members if m.suffix == ".off" and len(m.parts) >= 3 and m.parts[-2] in PER_CLASS]
-        return sorted(m for m in wanted if "__MACOSX" not in m.parts)
-
-    def read(self, member: PurePosixPath) -> bytes:
-        if self.archive is None:
-            file = self.path / member
-            size = file.stat().st_size
-        else:
-            size = self.entries[member].file_size
-        if size > MAX_MESH:
-            raise QubolearnError(f"{self.path}: {member} has {size} bytes (limit {MAX_MESH})")
-        try:
-            return file.read_bytes() if self.archive is None else read_member(self.archive, self.entries[member])
-        except ZIP_ERRORS as error:
-            raise QubolearnError(f"{self.path}: cannot read {member}: {error}") from error

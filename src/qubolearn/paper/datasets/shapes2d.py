@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,17 +15,8 @@ from typing import Any
 import numpy as np
 
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.data import (
-    ZIP_ERRORS,
-    cached_data,
-    data_folder,
-    data_root,
-    download_file,
-    load_npz,
-    note_file,
-    open_zip,
-    read_member,
-)
+from qubolearn.paper.datasets.archives import fetch, packed_files
+from qubolearn.problems.data import cached_data, data_folder, load_npz
 
 __all__ = ["Outlines", "download", "load_outlines", "read_compact", "read_original"]
 
@@ -61,18 +51,9 @@ def _load(folder: Path) -> Outlines:
     return read_original(folder / ARCHIVE if (folder / ARCHIVE).exists() else folder)
 
 
-def download(url: str = URL) -> Path:
-    """Fetch the original archive into ``$QUBOLEARN_DATA/shapes2d`` and check that all its shapes can be read.
-
-    Its checksum is not pinned, since the authors publish none; what counts is that :func:`read_original` accepts it.
-    """
-    target = download_file(url, data_root() / "shapes2d" / ARCHIVE, MAX_ARCHIVE)
-    try:
-        read_original(target)
-    except QubolearnError:
-        target.unlink()
-        raise
-    return target
+def download(url: str = URL, sha256: str | None = None) -> Path:
+    """Fetch the original archive into ``$QUBOLEARN_DATA/shapes2d`` and check that all its shapes can be read."""
+    return fetch(url, f"shapes2d/{ARCHIVE}", MAX_ARCHIVE, read_original, sha256)[0]
 
 
 def read_compact(path: Path) -> Outlines:
@@ -89,32 +70,12 @@ def read_compact(path: Path) -> Outlines:
 
 def read_original(path: Path) -> Outlines:
     """The original files: ``ShapesJSON.zip`` or a folder with ``NAME.json``, in order of their names."""
-    shapes = {name: _outline(text, f"{path}: {name}.json") for name, text in _json_files(path)}
+    with packed_files(path, ".json", MAX_JSON) as files:
+        shapes = {name.stem: _outline(read(), f"{path}: {name.name}") for name, read in files.items()}
     if not shapes:
         raise QubolearnError(f"no shapes in {path}; want {COMPACT}, {ARCHIVE} or NAME.json files, or {REMEDY}")
     names = sorted(shapes)
     return Outlines(tuple(shapes[name] for name in names), tuple(names), tuple(map(_class_of, names)))
-
-
-def _json_files(path: Path) -> Iterator[tuple[str, bytes]]:
-    if path.is_dir():
-        for file in path.glob("*.json"):
-            if file.stat().st_size > MAX_JSON:
-                raise QubolearnError(f"{file} has {file.stat().st_size} bytes (limit {MAX_JSON}); is it a shape?")
-            note_file(file)
-            yield file.stem, file.read_bytes()
-        return
-    try:
-        with open_zip(path) as archive:
-            for entry in archive.infolist():
-                member = Path(entry.filename)
-                if member.suffix != ".json" or member.name.startswith("."):
-                    continue
-                if entry.file_size > MAX_JSON:
-                    raise QubolearnError(f"{path}: {member.name} has {entry.file_size} bytes (limit {MAX_JSON})")
-                yield member.stem, read_member(archive, entry)
-    except ZIP_ERRORS as error:
-        raise QubolearnError(f"cannot read {path} as a zip archive: {error}") from error
 
 
 def _outline(text: bytes, what: str) -> np.ndarray[Any, Any]:

@@ -23,10 +23,10 @@ ARCHIVE_URL = "https://www.di.ens.fr/willow/research/graphlearning/WILLOW-Object
 MAX_ARCHIVE_BYTES, MAX_UNPACKED_BYTES, MAX_FILES = 2**28, 2**29, 10_000
 
 
-def download_archive(target: Path | str, sha256: str | None = None) -> WillowImages:
+def download_archive(target: Path | str, sha256: str | None = None, url: str = ARCHIVE_URL) -> WillowImages:
     """Fetch the archive from its authors' site into the folder ``target``, unpack it there and read it."""
     target = Path(target)
-    archive = download_file(ARCHIVE_URL, target / "WILLOW-ObjectClass_dataset.zip", MAX_ARCHIVE_BYTES, sha256)
+    archive = download_file(url, target / "WILLOW-ObjectClass_dataset.zip", MAX_ARCHIVE_BYTES, sha256)
     unpack_archive(archive, target)
     return read_archive(target)
 
