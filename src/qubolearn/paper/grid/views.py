@@ -9,7 +9,18 @@ from typing import Any, Literal, NamedTuple
 
 from qubolearn.paper.grid.jobs import Job, Outcome
 
-__all__ = ["Cell", "Place", "Places", "Unit", "View", "by_job", "chosen_columns", "conditions", "rows_and_columns"]
+__all__ = [
+    "Cell",
+    "Place",
+    "Places",
+    "Unit",
+    "View",
+    "by_job",
+    "chosen_columns",
+    "conditions",
+    "markdown_table",
+    "rows_and_columns",
+]
 
 Unit = Literal["%", "degrees", "qubits"]
 DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0}
@@ -95,6 +106,20 @@ def rows_and_columns(cells: Iterable[tuple[str, str]]) -> tuple[list[str], list[
     return list(dict.fromkeys(rows)), list(dict.fromkeys(columns))
 
 
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown; a # behind a head marks a column of numbers.
+
+    >>> print(markdown_table(["", "n#"], [["a", "1"]]), end="")
+    | | n |
+    |---|---:|
+    | a | 1 |
+    """
+    marks = "".join("---:|" if head.endswith("#") else "---|" for head in heads)
+    lines = [[head.removesuffix("#") for head in heads], *rows]
+    first, *others = ("|" + "".join(f" {text} |" if text else " |" for text in line) + "\n" for line in lines)
+    return "".join([first, f"|{marks}\n", *others])
+
+
 @dataclass(frozen=True)
 class View:
     """A table of an entry. Its name is that of ``<!-- table: NAME -->``, and of the paper's numbers beside it."""
@@ -130,8 +155,7 @@ class View:
         """The table, with a dash where nothing is."""
         found = self.cells(outcomes)
         rows, columns = rows_and_columns(found)
-        lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
-        for row in rows:
-            texts = [found[row, column].text() if (row, column) in found else "–" for column in columns]
-            lines.append(f"| {row} | " + " | ".join(texts) + " |")
-        return "\n".join(lines) + "\n"
+        return markdown_table(
+            ["", *(f"{column}#" for column in columns)],
+            ([row, *(found[row, c].text() if (row, c) in found else "–" for c in columns)] for row in rows),
+        )

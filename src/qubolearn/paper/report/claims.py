@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from qubolearn.paper.grid.paper import Claim, Comparison, Paper, PaperTable, Protocol
+from qubolearn.paper.grid.paper import Claim, Comparison, Paper, PaperTable
 from qubolearn.paper.report.collect import Measured
 from qubolearn.paper.report.compare import Number, number
 from qubolearn.paper.report.wording import many
@@ -15,6 +15,13 @@ __all__ = ["Answer", "Checked", "Pair", "Seeds", "check_claims", "seeds_said", "
 
 Answer = Literal["holds", "does not hold", "not measured"]
 Both = tuple[float, float]  # the number claimed to be better, and the other
+#: Where numbers come from: printed in the paper, our best recipe, our run of the paper's recipe.
+Source = Literal["printed", "best", "paper"]
+SOURCES: Mapping[Source, str] = {
+    "printed": "Paper",
+    "best": "qubolearn",
+    "paper": "qubolearn, the paper’s recipe",
+}
 
 
 class Seeds(NamedTuple):
@@ -26,17 +33,27 @@ class Seeds(NamedTuple):
 
 @dataclass(frozen=True)
 class Pair:
-    """Two places that a claim compares: the numbers in the paper, and ours under both protocols."""
+    """Two places that a claim compares, with their numbers by source; None where one of them is missing."""
 
     comparison: Comparison
     table: PaperTable
     better: tuple[str, str]
     than: tuple[str, str]
     metric: str
-    paper: Both | None
-    best: Both | None
-    protocol: Both | None
-    by_seed: Mapping[Protocol, Sequence[Both]]
+    numbers: Mapping[Source, tuple[Number, Number] | None]
+
+    def means(self, source: Source) -> Both | None:
+        both = self.numbers[source]
+        return None if both is None else (both[0].mean, both[1].mean)
+
+    def by_seed(self, source: Source) -> list[Both]:
+        """The numbers of each seed; one without seeds, such as a count of qubits, stands beside all of the other."""
+        both = self.numbers[source]
+        if both is None:
+            return []
+        seeds = max(len(each.values) for each in both)
+        first, second = (each.values * seeds if len(each.values) == 1 else each.values for each in both)
+        return list(zip(first, second, strict=True)) if len(first) == len(second) else []
 
     def ordered(self, both: Both | None) -> bool | None:
         """Whether the first number is better, by the factor or within the slack that the claim has."""
@@ -59,8 +76,9 @@ class Pair:
             names = [f"{self.better[1]} in {self.comparison.table}", f"in {self.comparison.than_table}"]
         return f"{self.better[0]}: {names[0]} against {names[1]}{metric}"
 
-    def said(self, both: Both | None) -> str:
+    def said(self, source: Source) -> str:
         """Two numbers and whether the first is better, in words."""
+        both = self.means(source)
         if both is None:
             return "–"
         answer = "✓ yes" if self.ordered(both) else "= equal" if _same(both) else "✗ no"
@@ -74,38 +92,37 @@ class Checked:
     claim: Claim
     pairs: tuple[Pair, ...]
 
+    def found(self, source: Source) -> Answer:
+        """Whether the numbers of a source bear it out."""
+        return self._answer([pair.ordered(pair.means(source)) for pair in self.pairs])
+
     @property
     def in_paper(self) -> Answer:
-        """Whether the paper's own numbers bear it out."""
-        return self._answer([pair.ordered(pair.paper) for pair in self.pairs])
+        return self.found("printed")
 
     @property
-    def in_best(self) -> Answer:
-        return self._answer([pair.ordered(pair.best) for pair in self.pairs])
-
-    @property
-    def in_protocol(self) -> Answer:
-        """Under the paper's protocol."""
-        return self._answer([pair.ordered(pair.protocol) for pair in self.pairs])
+    def counts(self) -> Source:
+        """The source whose answer counts: our best recipe, or the paper's where only that was measured."""
+        return "best" if self.found("best") != "not measured" else "paper"
 
     @property
     def answer(self) -> Answer:
-        """The answer that counts: under our best recipe, or under the paper's where only that was measured."""
-        return self.in_best if self.in_best != "not measured" else self.in_protocol
+        return self.found(self.counts)
 
     @property
     def seeds(self) -> Seeds | None:
         """Of the answer that counts."""
-        return self.agreement("best" if self.in_best != "not measured" else "paper")
+        return self.agreement(self.counts)
 
-    def agreement(self, protocol: Protocol) -> Seeds | None:
+    def agreement(self, source: Source) -> Seeds | None:
         """None with fewer than two seeds, and where nothing was measured."""
-        answer = self.in_best if protocol == "best" else self.in_protocol
-        seeds = min((len(pair.by_seed[protocol]) for pair in self.pairs), default=0)
+        answer, by_seed = self.found(source), [pair.by_seed(source) for pair in self.pairs]
+        seeds = min(map(len, by_seed), default=0)
         if answer == "not measured" or seeds < 2:
             return None
         alone = [
-            self._answer([pair.ordered(pair.by_seed[protocol][seed]) for pair in self.pairs]) for seed in range(seeds)
+            self._answer([pair.ordered(of[seed]) for pair, of in zip(self.pairs, by_seed, strict=True)])
+            for seed in range(seeds)
         ]
         return Seeds(alone.count(answer), seeds)
 
@@ -143,50 +160,35 @@ def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pa
         better = (row, comparison.better[1])
         than = (row if comparison.than[0] == "*" else comparison.than[0], comparison.than[1])
         for metric in comparison.metrics or table.metrics:
-            printed = table.value(*better, metric), other.value(*than, metric)
-            best, paper_recipe = (
-                [number(found, at, *place, metric, protocol) for at, place in ((table, better), (other, than))]
-                for protocol in ("best", "paper")
-            )
-            yield Pair(
-                comparison,
-                table,
-                better,
-                than,
-                metric,
-                _both(*(None if value is None else float(value) for value in printed)),
-                _both(*(None if each is None else each.mean for each in best)),
-                _both(*(None if each is None else each.mean for each in paper_recipe)),
-                {"best": _by_seed(*best), "paper": _by_seed(*paper_recipe)},
-            )
+            numbers: dict[Source, tuple[Number, Number] | None] = {}
+            for source in SOURCES:
+                first, second = (
+                    _number(found, at, *place, metric, source) for at, place in ((table, better), (other, than))
+                )
+                numbers[source] = None if first is None or second is None else (first, second)
+            yield Pair(comparison, table, better, than, metric, numbers)
+
+
+def _number(found: Measured, table: PaperTable, row: str, column: str, metric: str, source: Source) -> Number | None:
+    if source != "printed":
+        return number(found, table, row, column, metric, source)
+    printed = table.value(row, column, metric)
+    return None if printed is None else Number((float(printed),), 0.0)
 
 
 def sources(checked: Checked) -> list[str]:
-    """One line for each source: the paper's numbers, ours, ours under the paper's recipe."""
-    pairs = checked.pairs
-    best, recipe = checked.agreement("best"), checked.agreement("paper")
-    return [
-        _source("Paper", checked.in_paper, None, [(pair, pair.paper) for pair in pairs]),
-        _source("qubolearn", checked.in_best, best, [(pair, pair.best) for pair in pairs]),
-        _source(
-            "qubolearn, the paper’s recipe", checked.in_protocol, recipe, [(pair, pair.protocol) for pair in pairs]
-        ),
-    ]
-
-
-def _source(name: str, answer: Answer, seeds: Seeds | None, numbers: Sequence[tuple[Pair, Both | None]]) -> str:
-    """'Paper: holds, 3 of 5 comparisons, 1 equal, 1 not measured'"""
-    known = [(pair, both) for pair, both in numbers if both is not None]
-    if not known:
-        return f"{name}: no number"
-    if len(numbers) == 1:
-        return f"{name}: {answer}{seeds_said(seeds)}, {_against(known[0][1])}"
-    right = sum(bool(pair.ordered(both)) for pair, both in known)
-    equal = sum(_same(both) and not pair.ordered(both) for pair, both in known)
-    words = [f"{right} of {many(len(numbers), 'comparison')}"]
-    words += [f"{equal} equal"] if equal else []
-    words += [f"{len(numbers) - len(known)} not measured"] if len(known) < len(numbers) else []
-    return f"{name}: {answer}{seeds_said(seeds)}, {', '.join(words)}"
+    """One line for each source, such as 'Paper: holds, 3 of 5 comparisons, 1 equal, 1 not measured'."""
+    lines = []
+    for source, name in SOURCES.items():
+        known = [(pair, both) for pair in checked.pairs if (both := pair.means(source)) is not None]
+        asked, said = len(checked.pairs), f"{name}: {checked.found(source)}{seeds_said(checked.agreement(source))}"
+        right = sum(bool(pair.ordered(both)) for pair, both in known)
+        equal = sum(_same(both) and not pair.ordered(both) for pair, both in known)
+        words = [_against(known[0][1])] if known and asked == 1 else [f"{right} of {many(asked, 'comparison')}"]
+        words += [f"{equal} equal"] if equal and asked > 1 else []
+        words += [f"{asked - len(known)} not measured"] if len(known) < asked else []
+        lines.append(", ".join([said, *words]) if known else f"{name}: no number")
+    return lines
 
 
 def seeds_said(seeds: Seeds | None) -> str:
@@ -205,16 +207,3 @@ def _same(both: Both) -> bool:
 
 def _against(both: Both) -> str:
     return f"{both[0]:.4g} against {both[1]:.4g}"
-
-
-def _both(first: float | None, second: float | None) -> Both | None:
-    return None if first is None or second is None else (first, second)
-
-
-def _by_seed(first: Number | None, second: Number | None) -> list[Both]:
-    """The numbers of each seed; one that has no seeds, such as a count of qubits, stands beside all of the other."""
-    if first is None or second is None:
-        return []
-    seeds = max(len(first.values), len(second.values))
-    values = [each.values * seeds if len(each.values) == 1 else each.values for each in (first, second)]
-    return list(zip(*values, strict=True)) if len(values[0]) == len(values[1]) else []

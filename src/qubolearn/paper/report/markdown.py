@@ -9,7 +9,8 @@ from pathlib import Path
 
 from qubolearn.paper.grid.entries import SEEDS
 from qubolearn.paper.grid.paper import paper
-from qubolearn.paper.report.claims import seeds_said
+from qubolearn.paper.grid.views import markdown_table
+from qubolearn.paper.report.claims import SOURCES, seeds_said
 from qubolearn.paper.report.compare import by_row, view_of
 from qubolearn.paper.report.summary import Report, gather
 from qubolearn.paper.report.wording import VERDICT_MARKS, duration, times, trained_on
@@ -34,47 +35,41 @@ def summary_table(results: Path) -> str:
         for counted in (found.cells, found.claims)
     )
     split = f"; for {found.split} of these not with every seed" if found.split else ""
-    lines = [
-        "| | |",
-        "|---|---|",
-        f"| numbers of the paper's own method, ours against them | {cells} |",
-        f"| the paper's claims, on our numbers | {claims}{split} |",
-        f"| {found.trainings} trainings that both did | {duration(3600 * found.paper_hours)} in the paper, "
-        f"{duration(found.seconds)} here, each on {on}: {times(found.faster or 0)} times faster |",
-        f"| all jobs, {SEEDS} seeds | {found.done} of {found.jobs} done; their times add up to {duration(seconds)} |",
+    rows = [
+        ("numbers of the paper's own method, ours against them", cells),
+        ("the paper's claims, on our numbers", f"{claims}{split}"),
+        (
+            f"{found.trainings} trainings that both did",
+            f"{duration(3600 * found.paper_hours)} in the paper, {duration(found.seconds)} here, each on {on}: "
+            f"{times(found.faster or 0)} times faster",
+        ),
+        (f"all jobs, {SEEDS} seeds", f"{found.done} of {found.jobs} done; their times add up to {duration(seconds)}"),
     ]
     if found.grid:
-        lines.append(f"| the same, as one command | {duration(found.grid.seconds)} on {found.grid.machine} |")
-    return "\n".join(lines) + f"\n\n*{'; '.join(found.machines)}. Made by `qubolearn reproduce all`.*\n"
+        rows.append(("the same, as one command", f"{duration(found.grid.seconds)} on {found.grid.machine}"))
+    note = f"*{'; '.join(found.machines)}. Made by `qubolearn reproduce all`.*"
+    return f"{markdown_table(['', ''], rows)}\n{note}\n"
 
 
 def times_table(results: Path) -> str:
     """The paper's hours of training beside ours."""
     report = _report(results)
-    lines = [
-        f"| | trainings | paper | ours, on {trained_on(report.records)} | times faster |",
-        "|---|---:|---:|---:|---:|",
-    ]
+    heads = ["", "trainings#", "paper#", f"ours, on {trained_on(report.records)}#", "times faster#"]
+    rows = []
     for each in report.speeds:
         ours = (duration(each.seconds), times(each.ratio)) if each.ratio else ("–", "–")
-        lines.append(
-            f"| {each.problem} | {each.trainings} | {duration(3600 * each.paper_hours)} | {ours[0]} | {ours[1]} |"
-        )
-    return "\n".join(lines) + "\n"
+        rows.append((each.problem, str(each.trainings), duration(3600 * each.paper_hours), *ours))
+    return markdown_table(heads, rows)
 
 
 def claims_table(results: Path) -> str:
     """Each claim of the paper, and whether it holds: in its own tables, under our recipe, under its own."""
-    lines = ["| claim | paper's numbers | ours | ours, paper's protocol |", "|---|---|---|---|"]
+    rows = []
     for checked in _report(results).claims:
-        answers = (
-            (checked.in_paper, None),
-            (checked.in_best, checked.agreement("best")),
-            (checked.in_protocol, checked.agreement("paper")),
-        )
-        marks = " | ".join(f"{VERDICT_MARKS[answer]} {answer}{seeds_said(seeds)}" for answer, seeds in answers)
-        lines.append(f"| {checked.claim.text} ({checked.claim.paper}) | {marks} |")
-    return "\n".join(lines) + "\n"
+        answers = {source: checked.found(source) for source in SOURCES}
+        marks = [f"{VERDICT_MARKS[a]} {a}{seeds_said(checked.agreement(source))}" for source, a in answers.items()]
+        rows.append((f"{checked.claim.text} ({checked.claim.paper})", *marks))
+    return markdown_table(["claim", "paper's numbers", "ours", "ours, paper's protocol"], rows)
 
 
 def paper_table(name: str) -> Callable[[Path], str]:
@@ -82,12 +77,12 @@ def paper_table(name: str) -> Callable[[Path], str]:
 
     def table(results: Path) -> str:
         compared = [each for each in _report(results).compared if each.table.name == name]
-        lines = ["| | | paper | ours | ours, paper's protocol | ours is |", "|---|---|---:|---:|---:|---|"]
-        for row, of_row in by_row(compared, view_of(compared[0].table.view).unit).items():
-            for line in of_row:
-                texts = (row, line.column, line.paper, line.best, line.recipe, " / ".join(line.verdicts))
-                lines.append(f"| {' | '.join(texts)} |")
-        return "\n".join(lines) + "\n"
+        rows = [
+            (row, line.column, line.paper, line.best, line.recipe, " / ".join(line.verdicts))
+            for row, of_row in by_row(compared, view_of(compared[0].table.view).unit).items()
+            for line in of_row
+        ]
+        return markdown_table(["", "", "paper#", "ours#", "ours, paper's protocol#", "ours is"], rows)
 
     return table
 

@@ -3,41 +3,46 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from qubolearn.errors import QubolearnError
 from qubolearn.files import read_json
+from qubolearn.paper.grid.views import markdown_table
 
 __all__ = ["protections_table", "soak_table"]
 
 
 def soak_table(results: Path) -> str:
     """What was injected and what came of it, one line per figure; fuzzed inputs by kind."""
-    path = results / "soak.json"
-    if not path.is_file():
-        raise QubolearnError(f"no {path}; run: make soak")
-    result = read_json(path)
+    result = _read(results, "soak")
     figures = dict(result["figures"])
     kinds = figures.pop("fuzzing")
-    lines = ["| test | figure | count |", "|---|---|---:|"]
-    for test, values in figures.items():
-        lines += [f"| {test} | {name} | {value:,} |" for name, value in values.items()]
     inputs, refused = (sum(kind[key] for kind in kinds.values()) for key in ("inputs", "refused"))
-    lines.append(f"| **fuzzing** | **inputs** | **{inputs:,}** |")
-    lines.append(f"| fuzzing | refused by our own error in one line | {refused:,} |")
-    lines.append(f"| fuzzing | read as valid | {inputs - refused:,} |")
-    lines += [f"| fuzzed: {name} | inputs | {kind['inputs']:,} |" for name, kind in kinds.items()]
+    rows = [(test, name, f"{value:,}") for test, values in figures.items() for name, value in values.items()]
+    rows += [
+        ("**fuzzing**", "**inputs**", f"**{inputs:,}**"),
+        ("fuzzing", "refused by our own error in one line", f"{refused:,}"),
+        ("fuzzing", "read as valid", f"{inputs - refused:,}"),
+    ]
+    rows += [(f"fuzzed: {name}", "inputs", f"{kind['inputs']:,}") for name, kind in kinds.items()]
     machine = f"{result['machine']}, torch {result['versions']['torch']}, qubolearn {result['versions']['qubolearn']}"
-    return "\n".join(lines) + f"\n\n*{machine}. Made by `make soak` in {result['seconds'] / 60:.0f} minutes.*\n"
+    note = f"*{machine}. Made by `make soak` in {result['seconds'] / 60:.0f} minutes.*"
+    return f"{markdown_table(['test', 'figure', 'count#'], rows)}\n{note}\n"
 
 
 def protections_table(results: Path) -> str:
     """What was taken out of the source, and whether its test failed."""
-    path = results / "protections.json"
+    result = _read(results, "protections")
+    rows = (
+        (each["promise"], each["removed"], f"`{each['test']}`", "fails" if each["fails"] else "**passes**")
+        for each in result["protections"]
+    )
+    note = f"*{result['machine']}. Made by `make protections` in {result['seconds']} s.*"
+    return f"{markdown_table(['promise', 'taken out', 'test', 'it then'], rows)}\n{note}\n"
+
+
+def _read(results: Path, name: str) -> Any:
+    path = results / f"{name}.json"
     if not path.is_file():
-        raise QubolearnError(f"no {path}; run: make protections")
-    result = read_json(path)
-    lines = ["| promise | taken out | test | it then |", "|---|---|---|---|"]
-    for each in result["protections"]:
-        outcome = "fails" if each["fails"] else "**passes**"
-        lines.append(f"| {each['promise']} | {each['removed']} | `{each['test']}` | {outcome} |")
-    return "\n".join(lines) + f"\n\n*{result['machine']}. Made by `make protections` in {result['seconds']} s.*\n"
+        raise QubolearnError(f"no {path}; run: make {name}")
+    return read_json(path)

@@ -11,7 +11,7 @@ from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import read_json
 from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
 from qubolearn.paper.grid.jobs import Outcome, Store
-from qubolearn.paper.grid.views import View
+from qubolearn.paper.grid.views import View, markdown_table
 from qubolearn.paper.report.markdown import PAPER_TABLES
 from qubolearn.paper.report.soak import protections_table, soak_table
 from qubolearn.paper.report.wording import trained_on
@@ -64,11 +64,10 @@ def benchmark_table(name: str, columns: Mapping[str, str]) -> Callable[[Path], s
         if not path.is_file():
             raise QubolearnError(f"no {path}; run: qubolearn benchmark {name} --out {results}/benchmarks")
         result = read_json(path)
-        lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---:|" * len(columns)]
-        for record in result["records"]:
-            lines.append("| " + " | ".join(_short(record.get(key, "–")) for key in columns) + " |")
+        rows = ([_short(record.get(key, "–")) for key in columns] for record in result["records"])
         versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
-        return "\n".join(lines) + f"\n\n*{result['machine']}; {versions}. Made by `qubolearn benchmark {name}`.*\n"
+        note = f"*{result['machine']}; {versions}. Made by `qubolearn benchmark {name}`.*"
+        return f"{markdown_table([f'{head}#' for head in columns.values()], rows)}\n{note}\n"
 
     return table
 
