@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels import annealing_torch, lanes
 from qubolearn.kernels.harvest_numba import harvest
+from qubolearn.kernels.parallel import stop_flag
 from qubolearn.qubo import all_states, energies, to_bqm
 from qubolearn.solvers import annealing
 from qubolearn.solvers.annealing import SimulatedAnnealing, default_beta_range
@@ -233,7 +234,7 @@ def test_harvest_is_exact_when_the_reads_hold_all_local_minima(n: int, seed: int
     reads = states[minima].to(torch.int8)[None].numpy()
     count = min(count, 2**n)
     found, success = np.zeros((1, count, n), np.int8), np.zeros(1)
-    harvest(S.numpy(), reads, found, success)
+    harvest(S.numpy(), reads, found, success, stop_flag())
     torch.testing.assert_close(energies(A, torch.from_numpy(found).double()), E.sort().values[None, :count])
     assert success[0] == pytest.approx(1 / minima.sum().item())
 

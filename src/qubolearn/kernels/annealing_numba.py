@@ -32,6 +32,7 @@ from qubolearn.kernels.lanes import (
     store_bits,
     zeros,
 )
+from qubolearn.kernels.stopping import stopped
 
 __all__ = ["anneal", "thresholds"]
 
@@ -69,19 +70,20 @@ def anneal(
     seeds: npt.NDArray[np.uint32],
     quantiles: npt.NDArray[np.float32],
     reads: npt.NDArray[np.int8],
+    stop: npt.NDArray[np.uint8],
 ) -> None:
     """Fill reads ``[batch, r, n]`` with the final states of S ``[batch, n, n]``.
 
-    S is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. ``schedules [batch, 2]`` holds the first β and
-    its growth from sweep to sweep, at least 1.
+    S is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. ``schedules [batch, 3]`` holds the first β, its
+    growth from sweep to sweep, at least 1, and the β that it stops at. The kernel returns early once ``stop`` is set.
     """
     for instance in range(S.shape[0]):
         starts, partners, tables = field_tables(S[instance])
         state = mixed(np.uint64(seeds[instance]))
-        schedule = (schedules[instance, 0], schedules[instance, 1])
+        schedule = (schedules[instance, 0], schedules[instance, 1], schedules[instance, 2])
         for first in range(0, reads.shape[1], BLOCK):
             block = reads[instance, first : first + BLOCK]
-            state = anneal_block(starts, partners, tables, schedule, sweeps, quantiles, state, block)
+            state = anneal_block(starts, partners, tables, schedule, sweeps, quantiles, state, block, stop)
 
 
 @compiled
@@ -89,11 +91,12 @@ def anneal_block(
     starts: npt.NDArray[np.int64],
     partners: npt.NDArray[np.int64],
     tables: npt.NDArray[np.float32],
-    schedule: tuple[float, float],
+    schedule: tuple[float, float, float],
     sweeps: int,
     quantiles: npt.NDArray[np.float32],
     state: np.uint64,
     reads: npt.NDArray[np.int8],
+    stop: npt.NDArray[np.uint8],
 ) -> np.uint64:
     """Fill reads ``[r, n]``, r <= BLOCK; returns the state of the random generator."""
     chunks = starts.size - 1
@@ -102,8 +105,10 @@ def anneal_block(
     state = randomise(bits, state)
     groups = np.arange(0, width, LANES)
     active = groups.size
-    beta, growth = schedule
+    beta, growth, last = schedule
     for sweep in range(sweeps):
+        if stopped(stop):
+            break
         scale = np.float32(beta)
         for chunk in range(chunks):
             state = next_random(state)
@@ -112,7 +117,7 @@ def anneal_block(
             active = keep_active(starts, partners, tables, bits, width, groups, active, scale)
             if active == 0:
                 break
-        beta *= growth
+        beta = min(beta * growth, last)
     for read in range(reads.shape[0]):
         for i in range(reads.shape[1]):
             reads[read, i] = (bits[i // 4 * width + read] >> (i % 4)) & 1

@@ -22,8 +22,8 @@ TRITON_BITS = 62
 def anneal(S: Tensor, schedules: Tensor, sweeps: int, seeds: npt.NDArray[np.uint32], reads: int) -> Tensor:
     """The final states of all reads of S ``[batch, n, n]``: int8 ``[batch, reads, n]``.
 
-    S is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. ``schedules [batch, 2]`` holds the first β and
-    its growth from sweep to sweep.
+    S is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. ``schedules [batch, 3]`` holds the first β, its
+    growth from sweep to sweep, and the β that it stops at.
     """
     state = generators(seeds, reads).to(S.device)
     kernel: Callable[[Tensor, Tensor, int, Tensor], Tensor] = _anneal
@@ -40,7 +40,7 @@ def _anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor) -> Tensor:
     for i in range(n):
         state = _next(state)
         x[:, :, i] = state >> 31
-    beta, growth = schedules[:, :1].clone(), schedules[:, 1:]
+    beta, growth, last = (column[:, None] for column in schedules.unbind(1))
     for _ in range(sweeps):
         for i in range(n):
             state = _next(state)
@@ -48,7 +48,7 @@ def _anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor) -> Tensor:
             cost = (1 - 2 * x[:, :, i]) * field
             accepted = beta.to(cost.dtype) * cost < -torch.log((state + 0.5) / 2**32)
             x[:, :, i] = torch.where(accepted, 1 - x[:, :, i], x[:, :, i])
-        beta = beta * growth
+        beta = torch.minimum(beta * growth, last)
     return x.to(torch.int8)
 
 

@@ -59,7 +59,7 @@ def field_tables(S: Tensor) -> Tensor:
 @triton.jit
 def _anneal(
     tables,  # [batch, n, chunks, 16]
-    schedules,  # [batch, 2]
+    schedules,  # [batch, 3]: first β, growth, last β
     states,  # [batch, reads], seeds of the generators
     words,  # [batch, reads], the result
     reads,
@@ -77,8 +77,9 @@ def _anneal(
     for i in range(n):
         state = _next(state)
         x |= (state >> 31).to(word) << i
-    beta = tl.load(schedules + 2 * instance)
-    growth = tl.load(schedules + 2 * instance + 1)
+    beta = tl.load(schedules + 3 * instance)
+    growth = tl.load(schedules + 3 * instance + 1)
+    last = tl.load(schedules + 3 * instance + 2)
     for _ in range(sweeps):
         for i in range(n):
             field = tl.zeros([block], dtype=tl.float32)
@@ -91,7 +92,7 @@ def _anneal(
             threshold = -tl.log((state.to(tl.float32) + 0.5) * (1.0 / 4294967296.0))
             accepted = beta.to(tl.float32) * cost < threshold
             x ^= accepted.to(word) << i
-        beta *= growth
+        beta = tl.minimum(beta * growth, last)
     tl.store(words + instance * reads + read, x.to(tl.int64), mask=read < reads)
 
 

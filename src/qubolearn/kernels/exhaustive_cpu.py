@@ -13,7 +13,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels.exhaustive_torch import log_partition_and_marginals as _log_partition_in_torch
-from qubolearn.kernels.parallel import progress, run_tasks
+from qubolearn.kernels.parallel import progress, run_tasks, stop_flag
 
 __all__ = ["OVERFLOW", "log_partition_and_marginals", "lowest_codes"]
 
@@ -59,23 +59,23 @@ def _search(values: Array, count: int, advance: Advance) -> Array:
     outer, parts = _split(n)
     cells = np.empty((batch, parts * kernels.LANES), values.dtype)
     energies, codes = np.empty((batch, count)), np.zeros((batch, count), np.int64)
-    sizes, settled = np.empty(batch), np.empty(batch, np.bool_)
+    sizes, settled, stop = np.empty(batch), np.empty(batch, np.bool_), stop_flag()
 
-    def scan(start: int, stop: int) -> None:
-        kernels.scan(values, outer, start, stop, cells)
+    def scan(start: int, end: int) -> None:
+        kernels.scan(values, outer, start, end, cells)
 
-    def pick(start: int, stop: int) -> None:
-        kernels.pick(values, outer, cells, start, stop, energies, codes, sizes, settled)
+    def pick(start: int, end: int) -> None:
+        kernels.pick(values, outer, cells, start, end, energies, codes, sizes, settled, stop)
 
-    def scan_and_pick(start: int, stop: int) -> None:
-        scan(start, stop)
-        pick(start, stop)
+    def scan_and_pick(start: int, end: int) -> None:
+        scan(start, end)
+        pick(start, end)
 
     if parts == 1:
-        run_tasks(scan_and_pick, batch, batch * _seconds(values), advance)
+        run_tasks(scan_and_pick, batch, batch * _seconds(values), advance, stop=stop)
     else:
         run_tasks(scan, batch * parts, batch * _seconds(values), advance)
-        run_tasks(pick, batch, batch * count * 2**outer * 1e-8, lambda done: None)
+        run_tasks(pick, batch, batch * count * (2**outer * 1e-8 + 1e-6), stop=stop)
     if values.dtype == np.float32:
         unclear = ~settled | (sizes > OVERFLOW["float32"])
         if unclear.any():
@@ -97,7 +97,7 @@ def _search_few(values: Array, count: int) -> Array:
     def work(start: int, stop: int) -> None:
         kernels.lowest(values, start, stop, codes)
 
-    run_tasks(work, batch, batch * 2**n * FEW_SECONDS_PER_STATE, lambda done: None)
+    run_tasks(work, batch, batch * 2**n * FEW_SECONDS_PER_STATE)
     return codes
 
 
@@ -158,7 +158,7 @@ def _partition_few(values: Array, beta: float) -> tuple[Array, Array]:
     def work(start: int, stop: int) -> None:
         kernels.partition(values, beta, start, stop, log_z, marginals)
 
-    run_tasks(work, batch, batch * 2**n * FEW_SECONDS_PER_STATE * PARTITION_FACTOR, lambda done: None)
+    run_tasks(work, batch, batch * 2**n * FEW_SECONDS_PER_STATE * PARTITION_FACTOR)
     return log_z, marginals
 
 

@@ -19,6 +19,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from qubolearn.kernels.stopping import stopped
+
 LOW = 8
 LANES = 1 << LOW
 INNER = 3
@@ -302,12 +304,13 @@ def _size(A):
 
 
 @njit(cache=True, nogil=True)
-def pick(A, outer, cells, start, stop, energies, codes, sizes, settled):
-    """The lowest states of instances start ... stop-1, in float64, from the minima of all cells (overwritten).
+def pick(A, outer, cells, start, end, energies, codes, sizes, settled, stop):
+    """The lowest states of instances start ... end-1, in float64, from the minima of all cells (overwritten).
 
     The ``count`` lowest states lie in the ``count`` cells of lowest minimum; cells that rounding may have put
     behind these are searched too. Fills energies and codes ``[batch, count]``, unsorted, sizes ``[batch]`` with
     Σ|A_ij| (too large, and energies have overflowed), and settled ``[batch]``: whether no such cell was left out.
+    The kernel returns early once ``stop`` is set.
     """
     n, count = A.shape[1], codes.shape[1]
     low = min(LOW, n - INNER)
@@ -319,7 +322,7 @@ def pick(A, outer, cells, start, stop, energies, codes, sizes, settled):
     size = max(n, LOW + INNER)
     C, table, field = np.empty((size, size)), np.empty((5, 1 << outer)), np.empty(size)
     positions = np.empty(size, np.int64)
-    for t in range(start, stop):
+    for t in range(start, end):
         cell, bound = cells[t, :total].reshape(total // columns, columns), np.inf
         _load(A[t], 1.0, C, low)
         sizes[t] = _size(A[t])
@@ -331,6 +334,8 @@ def pick(A, outer, cells, start, stop, energies, codes, sizes, settled):
         settled[t] = total <= count + SPARE_CELLS
         for taken in range(min(total, count + SPARE_CELLS + 1)):
             column = _lowest(minima)
+            if stopped(stop):
+                return
             if taken >= count and minima[column] > bound:
                 settled[t] = True
                 break

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qubolearn.kernels.annealing_numba import compiled, mixed
+from qubolearn.kernels.stopping import stopped
 
 __all__ = ["harvest"]
 
@@ -29,19 +30,20 @@ def harvest(
     reads: npt.NDArray[np.int8],
     states: npt.NDArray[np.int8],
     success: npt.NDArray[np.float64],
+    stop: npt.NDArray[np.uint8],
 ) -> None:
     """Fill states ``[batch, count, n]``, lowest first, and success ``[batch]`` from reads ``[batch, r, n]``.
 
     S ``[batch, n, n]`` is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. success is the share of
-    reads that reached the lowest energy of all reads.
+    reads that reached the lowest energy of all reads. The kernel returns early once ``stop`` is set.
     """
     batch, count, n = states.shape
     bit_keys = keys_of_bits(n)
     for instance in range(batch):
         pool = (states[instance], np.zeros(count) + np.inf, np.zeros(count, np.uint64), np.zeros(count, np.bool_))
-        success[instance] = offer_reads(pool, S[instance], reads[instance], bit_keys)
-        offer_clamped_descents(pool, S[instance], bit_keys)
-        offer_neighbours(pool, S[instance], bit_keys)
+        success[instance] = offer_reads(pool, S[instance], reads[instance], bit_keys, stop)
+        offer_clamped_descents(pool, S[instance], bit_keys, stop)
+        offer_neighbours(pool, S[instance], bit_keys, stop)
 
 
 @compiled
@@ -82,7 +84,7 @@ def copy(source, target):
 
 
 @compiled
-def offer_reads(pool, S, reads, bit_keys):
+def offer_reads(pool, S, reads, bit_keys, stop):
     """Offer each distinct read and its descent; the share of reads at their lowest energy."""
     n = S.shape[0]
     slots = 1
@@ -92,6 +94,8 @@ def offer_reads(pool, S, reads, bit_keys):
     lowest, scale = np.inf, np.abs(S).sum()
     x, fields = np.empty(n, np.int8), np.empty(n)
     for read in range(reads.shape[0]):
+        if stopped(stop):
+            break
         key = key_of(reads[read], bit_keys)
         slot = np.int64(mixed(key) & np.uint64(slots - 1))
         while occupied[slot] > 0 and seen[slot] != key:
@@ -114,7 +118,7 @@ def offer_reads(pool, S, reads, bit_keys):
 
 
 @compiled
-def offer_clamped_descents(pool, S, bit_keys):
+def offer_clamped_descents(pool, S, bit_keys, stop):
     """From the best state flip each bit in turn and descend with it held, as long as that improves the best."""
     states, energies, keys, _ = pool
     n = S.shape[0]
@@ -127,6 +131,8 @@ def offer_clamped_descents(pool, S, bit_keys):
         best, start_key = energies[0], keys[0]
         fields_of(S, start, start_fields)
         for i in range(n):
+            if stopped(stop):
+                return
             copy(start, x)
             copy(start_fields, fields)
             energy = best + flip_bit(S, x, fields, i)
@@ -135,7 +141,7 @@ def offer_clamped_descents(pool, S, bit_keys):
 
 
 @compiled
-def offer_neighbours(pool, S, bit_keys):
+def offer_neighbours(pool, S, bit_keys, stop):
     """Offer the neighbours of the lowest states until all but the last in the pool have been expanded.
 
     Each state that is offered while the list is completed can set the search back to the front, hence the bound.
@@ -145,7 +151,7 @@ def offer_neighbours(pool, S, bit_keys):
     x, fields = np.empty(n, np.int8), np.empty(n)
     rank = 0
     for _ in range(ROUNDS * (n + last + 1) * (last + 1)):
-        if rank >= last and (rank > 0 or expanded[0]):
+        if stopped(stop) or (rank >= last and (rank > 0 or expanded[0])):
             return
         if expanded[rank]:
             rank += 1

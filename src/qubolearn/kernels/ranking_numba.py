@@ -7,21 +7,26 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from qubolearn.kernels.stopping import stopped
+
 
 @njit(cache=True, nogil=True)
-def rank(A, candidates, start, stop, states, energies, found):
-    """For instances start ... stop-1: the lowest distinct candidates and their energies xᵀAx.
+def rank(A, candidates, start, end, states, energies, found, stop):
+    """For instances start ... end-1: the lowest distinct candidates and their energies xᵀAx.
 
     A ``[batch, n, n]`` and candidates ``[batch, c, n]`` (uint8, 0 or 1) -> states ``[batch, count, n]``, energies
     ``[batch, count]`` float64, ascending, and how many distinct ones of finite energy there were, up to count, in
     found ``[batch]``. Of equal energies the earlier candidate comes first, as in a stable sort.
+    The kernel returns early once ``stop`` is set.
     """
     c, n = candidates.shape[1:]
     count = energies.shape[1]
     energy = np.empty(c)
     ones = np.empty(n, np.int64)
-    for b in range(start, stop):
+    for b in range(start, end):
         for i in range(c):
+            if stopped(stop):
+                return
             energy[i] = _energy(A[b], candidates[b, i], ones)
         order = np.argsort(energy, kind="mergesort")
         kept = 0

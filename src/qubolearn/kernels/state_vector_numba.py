@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 import numpy.typing as npt
+
+from qubolearn.kernels.parallel import run_tasks, stop_flag
+from qubolearn.kernels.stopping import stopped
 
 __all__ = ["evolve"]
 
@@ -19,6 +20,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: Amplitudes that stay in the second-level cache from one pass over them to the next.
 BLOCK = 2**14
+#: Roughly, on one thread and for each time step.
+SECONDS_PER_AMPLITUDE = 4e-9
 
 
 def compiled(function: F) -> F:
@@ -38,29 +41,29 @@ _COS = _polynomial(np.cos(2 * math.pi * _NODES), _NODES, 7)
 _SIN = _polynomial(np.sin(2 * math.pi * _NODES) / _NODES, _NODES, 6)
 
 
-def evolve(re: Floats, im: Floats, energies: Floats, theta: Floats, turns: Floats, threads: int) -> None:
+def evolve(re: Floats, im: Floats, energies: Floats, theta: Floats, turns: Floats) -> None:
     """Apply the pulses to the states re + i im ``[batch, 2**n]``, in place.
 
     The states are in the gauge of :mod:`qubolearn.solvers.state_vector`, in which rotations are real.
     """
-    cos, sin = np.cos(theta), np.sin(theta)
-    if threads == 1 or len(re) == 1:
-        _evolve(re, im, energies, cos, sin, turns)
-        return
-    parts = min(len(re), 4 * threads)  # more than threads, lest all wait for one that is held up
-    edges = [len(re) * part // parts for part in range(parts + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        tasks = [pool.submit(_evolve, re[i:j], im[i:j], energies[i:j], cos, sin, turns) for i, j in pairwise(edges)]
-    for task in tasks:
-        task.result()
+    cos, sin, stop = np.cos(theta), np.sin(theta), stop_flag()
+
+    def work(start: int, end: int) -> None:
+        _evolve(re[start:end], im[start:end], energies[start:end], cos, sin, turns, stop)
+
+    run_tasks(work, len(re), re.size * len(turns) * SECONDS_PER_AMPLITUDE, stop=stop)
 
 
 @compiled
-def _evolve(re: Floats, im: Floats, energies: Floats, cos: Floats, sin: Floats, turns: Floats) -> None:
+def _evolve(
+    re: Floats, im: Floats, energies: Floats, cos: Floats, sin: Floats, turns: Floats, stop: npt.NDArray[np.uint8]
+) -> None:
     states = re.shape[1]
     block = min(BLOCK, states)
     for i in range(re.shape[0]):
         for k in range(turns.shape[0]):
+            if stopped(stop):
+                return
             c, s = cos[k], sin[k]
             for first in range(0, states, block):
                 _rotate(re[i, first : first + block], 1, c, s)

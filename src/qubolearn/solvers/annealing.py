@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.kernels.parallel import progress, run_tasks
+from qubolearn.kernels.parallel import progress, run_tasks, stop_flag
 from qubolearn.qubo import Qubo, as_dense, check_qubo, energies
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.second_best import with_second_best
@@ -49,57 +49,72 @@ class SimulatedAnnealing(QuboSolver):
             raise QubolearnError(f"beta_range={self.beta_range}; want two finite numbers, 0 < first <= last")
         instance_seeds(self.seed, 0)
 
-    def sample(self, A: Qubo) -> Tensor:
-        """The final states of all reads, as they are: A ``[batch, n, n]`` -> ``[batch, reads, n]`` in A's dtype."""
+    def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
+        """The final states of all reads, as they are: A ``[batch, n, n]`` -> ``[batch, reads, n]`` in A's dtype.
+
+        With ``beta`` they are draws from p(x) ∝ exp(-β xᵀAx): β grows to this value over the first half of the sweeps
+        and stays there. Where barriers are too high for the second half to cross, reads keep to the valleys that
+        they came to; more sweeps help, and :func:`qubolearn.pair_marginals` is exact for small n.
+        """
         check_qubo(A)
+        if beta is not None and not (0 < beta < math.inf):
+            raise QubolearnError(f"beta={beta} must be finite and above 0")
         A = as_dense(A)
         S, scale = _scaled(A.detach())
         read = self._read if S.is_cpu else self._read_in_torch
-        return read(S, scale).to(A.dtype)
+        return read(S, self._schedules(S, scale) if beta is None else self._held(S, scale, beta)).to(A.dtype)
 
     def search(self, A: Tensor, count: int) -> Found:
         """The ``count`` lowest states of the reads, their descents and their neighbours."""
         S, scale = _scaled(A)
         if S.is_cpu:
-            states, success = _harvest(S, self._read(S, scale), count)
+            states, success = _harvest(S, self._read(S, self._schedules(S, scale)), count)
         else:
-            states, success = _harvest_in_torch(A, self._read_in_torch(S, scale), count)
+            states, success = _harvest_in_torch(A, self._read_in_torch(S, self._schedules(S, scale)), count)
         info = {"source": "simulated", "reads": self.reads, "sweeps": self.sweeps, "success_probability": success}
         return Found(states, info, distinct=S.is_cpu)
 
-    def _read(self, S: Tensor, scale: Tensor) -> Tensor:
+    def _read(self, S: Tensor, schedules: Tensor) -> Tensor:
         """The final states of QUBOs in the form of :func:`_scaled`: int8 ``[batch, reads, n]``."""
         from qubolearn.kernels.annealing_numba import anneal, thresholds
 
         batch, n, _ = S.shape
         reads = np.zeros((batch, self.reads, n), np.int8)
-        schedules = self._schedules(S, scale).numpy()
-        seeds = instance_seeds(self.seed, batch)
+        seeds, stop = instance_seeds(self.seed, batch), stop_flag()
 
-        def work(start: int, stop: int) -> None:
-            part = slice(start, stop)
-            anneal(S.numpy()[part], schedules[part], self.sweeps, seeds[part], thresholds(), reads[part])
+        def work(start: int, end: int) -> None:
+            part = slice(start, end)
+            betas = schedules.numpy()[part]
+            anneal(S.numpy()[part], betas, self.sweeps, seeds[part], thresholds(), reads[part], stop)
 
         # About 0.1 ns for each update of a bit, and 1 ns more for every 100 bits: for the progress bar only.
         seconds = batch * self.reads * self.sweeps * n * (1e-10 + 1e-11 * n)
         with progress("simulated annealing", batch, seconds) as advance:
-            run_tasks(work, batch, seconds, advance)
+            run_tasks(work, batch, seconds, advance, stop=stop)
         return torch.from_numpy(reads)
 
-    def _read_in_torch(self, S: Tensor, scale: Tensor) -> Tensor:
+    def _read_in_torch(self, S: Tensor, schedules: Tensor) -> Tensor:
         from qubolearn.kernels.annealing_torch import anneal
 
-        return anneal(S, self._schedules(S, scale), self.sweeps, instance_seeds(self.seed, len(S)), self.reads)
+        return anneal(S, schedules, self.sweeps, instance_seeds(self.seed, len(S)), self.reads)
 
     def _schedules(self, S: Tensor, scale: Tensor) -> Tensor:
-        """``[batch, 2]``: the first β and its growth from one sweep to the next."""
+        """``[batch, 3]``: the first β, its growth from one sweep to the next, and no bound on it."""
         if self.beta_range is None:
             first, last = _beta_range(S).unbind(1)
         else:
             first, last = (beta * scale for beta in self.beta_range)
         if self.sweeps == 1:
-            return torch.stack([last, torch.ones_like(last)], 1)
-        return torch.stack([first, (last / first) ** (1 / (self.sweeps - 1))], 1)
+            first, growth = last, torch.ones_like(last)
+        else:
+            growth = (last / first) ** (1 / (self.sweeps - 1))
+        return torch.stack([first, growth, torch.full_like(last, math.inf)], 1)
+
+    def _held(self, S: Tensor, scale: Tensor, beta: float) -> Tensor:
+        """``[batch, 3]``, as :meth:`_schedules`, for β that reaches ``beta`` after half of the sweeps and stays."""
+        last = beta * scale
+        first = torch.minimum(_beta_range(S)[:, 0], last)
+        return torch.stack([first, (last / first) ** (1 / max(1, self.sweeps // 2)), last], 1)
 
 
 def default_beta_range(A: Tensor) -> Tensor:
@@ -148,13 +163,13 @@ def _harvest(S: Tensor, reads: Tensor, count: int) -> tuple[Tensor, Tensor]:
     from qubolearn.kernels.harvest_numba import harvest
 
     batch, _, n = reads.shape
-    states, success = np.zeros((batch, count, n), np.int8), np.zeros(batch)
+    states, success, stop = np.zeros((batch, count, n), np.int8), np.zeros(batch), stop_flag()
 
-    def work(start: int, stop: int) -> None:
-        part = slice(start, stop)
-        harvest(S.numpy()[part], reads.numpy()[part], states[part], success[part])
+    def work(start: int, end: int) -> None:
+        part = slice(start, end)
+        harvest(S.numpy()[part], reads.numpy()[part], states[part], success[part], stop)
 
-    run_tasks(work, batch, batch * n * 1e-6, lambda done: None)
+    run_tasks(work, batch, batch * n * (1e-6 + 1e-10 * n * reads.shape[1] + 1e-10 * n * n), stop=stop)
     return torch.from_numpy(states), torch.from_numpy(success)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,20 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.kernels.parallel import run_tasks
+from qubolearn.kernels.parallel import run_tasks, stop_flag
 from qubolearn.qubo import Clamp, Groups, Qubo, as_dense, can_be_read, check_qubo, energies
 
-__all__ = ["Found", "QuboSolver", "Solution", "Solver", "best_distinct", "solve", "with_neighbours"]
+__all__ = [
+    "Found",
+    "QuboSolver",
+    "SamplingSolver",
+    "Solution",
+    "Solver",
+    "best_distinct",
+    "no_temperature",
+    "solve",
+    "with_neighbours",
+]
 
 
 @dataclass(frozen=True)
@@ -35,9 +45,28 @@ class Solution:
 
 
 class Solver(Protocol):
-    """Any callable of this form is a solver; :class:`QuboSolver` saves writing the checks."""
+    """Any callable of this form is a solver; :class:`QuboSolver` saves writing the checks and ``with_seed``."""
 
-    def __call__(self, A: Qubo, count: int = 2) -> Solution: ...
+    def __call__(self, A: Qubo, count: int = 2) -> Solution:
+        """The ``count`` lowest states of each QUBO of A, ``[batch, n, n]`` or sparse, that the solver finds."""
+        ...
+
+    def with_seed(self, seed: int) -> Solver:
+        """The same solver whose random numbers are a function of this seed; itself where it draws none."""
+        ...
+
+
+@runtime_checkable
+class SamplingSolver(Solver, Protocol):
+    """A solver that can also hand out every state that it read."""
+
+    def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
+        """All reads of each QUBO of A ``[batch, n, n]``, repeats included: ``[batch, reads, n]`` in A's dtype.
+
+        With ``beta`` the reads are draws from p(x) ∝ exp(-β xᵀAx); a solver that cannot draw at a chosen temperature
+        raises :class:`~qubolearn.errors.QubolearnError`.
+        """
+        ...
 
 
 class Found(NamedTuple):
@@ -73,9 +102,25 @@ class QuboSolver(ABC):
         found = self.search(A, count)  # type: ignore[arg-type]  # those that take sparse ones say so
         return best_distinct(A, found.states, count, found.info, found.distinct)
 
+    def with_seed(self, seed: int) -> Self:
+        """The same solver with this seed, where it is a dataclass with a field ``seed``; otherwise itself.
+
+        >>> from qubolearn.solvers.annealing import SimulatedAnnealing
+        >>> SimulatedAnnealing(reads=10).with_seed(7).seed
+        7
+        """
+        if "seed" not in getattr(self, "__dataclass_fields__", {}):
+            return self
+        return replace(self, seed=seed)  # type: ignore[type-var]
+
     @abstractmethod
     def search(self, A: Tensor, count: int) -> Found:
         """Candidates for the ``count`` lowest states of A ``[batch, n, n]``: finite, detached, batch >= 1."""
+
+
+def no_temperature(solver: str, beta: float) -> QubolearnError:
+    """The error of a solver's ``sample`` that cannot draw at a chosen temperature."""
+    return QubolearnError(f"beta={beta} asked for, but {solver} draws at no chosen temperature; use annealing")
 
 
 def solve(
@@ -134,12 +179,12 @@ def _ranked(A: Tensor, candidates: Tensor, count: int) -> tuple[Tensor, Tensor, 
     bits = _bits(candidates)
     batch, _, n = bits.shape
     states, energy = np.empty((batch, count, n), values.dtype), np.empty((batch, count))
-    found = np.zeros(batch, np.int64)
+    found, stop = np.zeros(batch, np.int64), stop_flag()
 
-    def work(start: int, stop: int) -> None:
-        rank(values, bits, start, stop, states, energy, found)
+    def work(start: int, end: int) -> None:
+        rank(values, bits, start, end, states, energy, found, stop)
 
-    run_tasks(work, batch, bits.size * n * 1e-10 + batch * 2e-7, lambda done: None)
+    run_tasks(work, batch, bits.size * n * 1e-10 + batch * 2e-7, stop=stop)
     return torch.from_numpy(states), torch.from_numpy(energy), int(found.min())
 
 

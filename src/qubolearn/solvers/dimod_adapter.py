@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.kernels.parallel import run_tasks, stop_flag, thread_count
 from qubolearn.qubo import Qubo, as_dense, check_qubo, to_bqm, upper_triangular
-from qubolearn.solvers.contract import Found, QuboSolver
+from qubolearn.solvers.contract import Found, QuboSolver, no_temperature
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
 
@@ -54,7 +55,8 @@ class DimodSolver(QuboSolver):
     depends neither on the number of threads nor on the rest of the batch. A sampler without a ``seed`` parameter
     draws from Python's or NumPy's global generator, which is seeded for the call and put back after it.
 
-    ``threads=None`` is ``torch.get_num_threads()`` for samplers that are known to release the GIL, and one for others.
+    ``threads=None`` takes as many threads as our kernels for samplers that are known to release the GIL, and one for
+    others. Ctrl-C ends samplers that take an ``interrupt_function`` between two reads; others end with the process.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> neal(reads=10, sweeps=100, seed=0)(A).states.tolist()
@@ -76,6 +78,9 @@ class DimodSolver(QuboSolver):
                 f"'seed' in the parameters of {self.name} would give every QUBO the same random numbers; "
                 "pass DimodSolver(..., seed=...)"
             )
+        reads = self.parameters.get("num_reads", 1)
+        if not isinstance(reads, (int, np.integer)) or reads < 1:
+            raise QubolearnError(f"num_reads={reads!r} of {self.name}; want a whole number, at least 1")
         if self.threads is not None and self.threads < 1:
             raise QubolearnError(f"threads={self.threads}; want at least 1, or None for the default")
         instance_seeds(self.seed, 0)
@@ -98,8 +103,13 @@ class DimodSolver(QuboSolver):
         states = torch.from_numpy(np.stack([one.states for one in best]))
         return Found(with_second_best(A.cpu(), states, count), info)
 
-    def sample(self, A: Qubo) -> Tensor:
-        """All reads, as they come from the sampler: A ``[batch, n, n]`` -> states ``[batch, reads, n]``."""
+    def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
+        """All reads, as they come from the sampler: A ``[batch, n, n]`` -> states ``[batch, reads, n]``.
+
+        A sampler has a temperature of its own or none, so ``beta`` is refused.
+        """
+        if beta is not None:
+            raise no_temperature(self.name, beta)
         check_qubo(A)
         A = as_dense(A)
         reads = self._for_each(A.detach(), lambda U, reads: np.repeat(reads.bits, reads.occurrences, axis=0))
@@ -110,10 +120,15 @@ class DimodSolver(QuboSolver):
     def _for_each(self, A: Tensor, use: Callable[[Floats, _Reads], T]) -> list[T]:
         """``use`` of each QUBO, upper triangular in float64, and its reads."""
         U = upper_triangular(A.to("cpu", torch.float64))
-        seeds = instance_seeds(self.seed, len(U)).tolist()
-        with ThreadPoolExecutor(self._threads()) as pool:
-            jobs = zip(range(len(U)), U, seeds, strict=True)
-            return list(pool.map(lambda job: use(job[1].numpy(), self._read(*job)), jobs))
+        seeds, stop = instance_seeds(self.seed, len(U)).tolist(), stop_flag()
+        found: dict[int, T] = {}
+
+        def work(start: int, end: int) -> None:
+            for i in range(start, end):
+                found[i] = use(U[i].numpy(), self._read(i, U[i], seeds[i], stop))
+
+        run_tasks(work, len(U), math.inf, stop=stop, threads=self._threads())
+        return [found[i] for i in range(len(U))]
 
     def _module(self) -> str:
         return type(self.sampler).__module__ + "."
@@ -121,20 +136,24 @@ class DimodSolver(QuboSolver):
     def _threads(self) -> int:
         if self.threads is not None:
             return self.threads
-        return torch.get_num_threads() if self._module().startswith(_PARALLEL_PACKAGES) else 1
+        return thread_count() if self._module().startswith(_PARALLEL_PACKAGES) else 1
 
-    def _read(self, index: int, U: Tensor, seed: int) -> _Reads:
+    def _read(self, index: int, U: Tensor, seed: int, stop: npt.NDArray[np.uint8]) -> _Reads:
         n, asked = U.shape[-1], self.parameters.get("num_reads", 1)
         if not bool(U.any()):
             # All states are equally good, and samplers that scale by the largest entry warn or divide by zero.
             drawn = np.random.default_rng(seed).integers(0, 2, (asked, n), np.int8)
             return _Reads(drawn, np.ones(asked, np.int64))
         try:
-            sampleset = self._sample(to_bqm(U), seed)
+            sampleset = self._sample(to_bqm(U), seed, stop)
             labels, samples = list(sampleset.variables), sampleset.record.sample
         except Exception as error:
             raise QubolearnError(f"{self.name} failed on QUBO {index} of the batch: {error}") from error
         occurrences = sampleset.record.num_occurrences
+        if (occurrences < 0).any():
+            raise QubolearnError(
+                f"{self.name} returned a read {occurrences.min()} times for QUBO {index}; want 0 or more"
+            )
         if occurrences.sum() < asked:
             raise QubolearnError(f"{self.name} returned {occurrences.sum()} of {asked} reads for QUBO {index}")
         if set(labels) != set(range(n)):
@@ -143,14 +162,17 @@ class DimodSolver(QuboSolver):
             raise QubolearnError(f"{self.name} returned the value {samples.max()} for QUBO {index}; want bits or spins")
         return _Reads((samples[:, np.argsort(labels)] > 0).astype(np.int8), occurrences)
 
-    def _sample(self, bqm: BinaryQuadraticModel, seed: int) -> Any:
+    def _sample(self, bqm: BinaryQuadraticModel, seed: int, stop: npt.NDArray[np.uint8]) -> Any:
+        parameters = dict(self.parameters)
+        if "interrupt_function" in self.sampler.parameters:
+            parameters.setdefault("interrupt_function", lambda: bool(stop[0]))
         if "seed" in self.sampler.parameters:
             # 31 bits are the largest range that all samplers of dwave-samplers take.
-            return self.sampler.sample(bqm, seed=seed >> 1, **self.parameters)
+            return self.sampler.sample(bqm, seed=seed >> 1, **parameters)
         if self.seed is None:
-            return self.sampler.sample(bqm, **self.parameters)
+            return self.sampler.sample(bqm, **parameters)
         with _seeded_global_generators(seed):
-            return self.sampler.sample(bqm, **self.parameters)
+            return self.sampler.sample(bqm, **parameters)
 
 
 class _Reads(NamedTuple):

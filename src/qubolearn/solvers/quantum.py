@@ -15,7 +15,7 @@ from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Programmed, s
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.kernels.progress import Bar
 from qubolearn.qubo import Qubo, as_dense, check_qubo, energies, from_ising, to_ising
-from qubolearn.solvers.contract import Found, QuboSolver, with_neighbours
+from qubolearn.solvers.contract import Found, QuboSolver, no_temperature, with_neighbours
 from qubolearn.solvers.schedules import SCHEDULES, pulses, steps_for
 from qubolearn.solvers.seeds import instance_seeds
 from qubolearn.solvers.state_vector import all_energies, final_probabilities
@@ -101,8 +101,10 @@ class QuantumAnnealing(QuboSolver):
             info["chain_break_fraction"] = measured.broken
         return Found(states, info)
 
-    def sample(self, A: Qubo) -> Tensor:
-        """All reads, as they were measured: A ``[batch, n, n]`` -> states ``[batch, reads, n]``."""
+    def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
+        """All reads, as they were measured: A ``[batch, n, n]`` -> states ``[batch, reads, n]``; no ``beta``."""
+        if beta is not None:
+            raise no_temperature("a closed quantum annealer", beta)
         check_qubo(A)
         A = as_dense(A)
         return self._measure(A.detach()).states

@@ -22,8 +22,8 @@ __all__ = ["all_energies", "final_probabilities"]
 #: Qubits that one matrix product rotates; with fewer there are more passes over the state, with more longer sums.
 GROUP = 7
 
-#: Amplitudes times steps of one compiled call, which cannot be interrupted: about a second.
-UNINTERRUPTED = 2**28
+#: Amplitudes times steps from one move of the progress bar to the next: a fraction of a second.
+AT_ONCE = 2**26
 
 
 def all_energies(A: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def final_probabilities(
     energies = energies.to(torch.float32)
     state = _uniform_superposition(energies)
     apply = _apply_compiled if energies.device.type == "cpu" else _apply_torch
-    stride = max(1, UNINTERRUPTED // energies.numel())
+    stride = max(1, AT_ONCE // energies.numel())
     for k in range(0, len(pulses.theta), stride):
         part = Pulses(pulses.theta[k : k + stride], pulses.turns[k : k + stride])
         state = apply(state, energies, part)
@@ -69,7 +69,7 @@ def _apply_compiled(state: Tensor, energies: Tensor, pulses: Pulses) -> Tensor:
 
     re, im = state.numpy()
     theta, turns = (x.astype(np.float32) for x in pulses)
-    evolve(re, im, energies.numpy(), theta, turns, torch.get_num_threads())
+    evolve(re, im, energies.numpy(), theta, turns)
     return state
 
 

@@ -1,0 +1,81 @@
+"""Long kernel calls answer Ctrl-C, and SIGTERM where a handler raises: real processes, real signals."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+#: What each process works on: minutes at least, were it not interrupted.
+WORK = {
+    "exhaustive": "ExhaustiveSearch(max_bits=44)(torch.randn(1, 44, 44), 2)",
+    "exhaustive, many states": "ExhaustiveSearch()(torch.randn(1, 26, 26), 2_000_000)",
+    "partition": "partition.MAX_BITS = 40; log_partition(torch.randn(1, 40, 40))",
+    "annealing": "SimulatedAnnealing(reads=256, sweeps=10**6)(torch.randn(1, 400, 400), 2)",
+    "harvest": "SimulatedAnnealing(reads=20000, sweeps=1)(torch.randn(1, 1200, 1200), 2)",
+    "ranking": "best_distinct(torch.randn(1, 3000, 3000), torch.randint(0, 2, (1, 20000, 3000)), 2)",
+    "quantum": "QuantumAnnealing(steps=10**6)(torch.randn(1, 20, 20), 2)",
+    "neal": "neal(reads=10**6, sweeps=10**5)(torch.randn(1, 50, 50), 2)",
+    "tabu": "tabu(reads=1, restarts=10**6, updates=10**6)(torch.randn(1, 50, 50), 2)",
+}
+
+PROGRAM = """
+import signal, sys, time
+import torch
+from qubolearn.solvers import ExhaustiveSearch, log_partition, partition
+from qubolearn.solvers.annealing import SimulatedAnnealing
+from qubolearn.solvers.contract import best_distinct
+from qubolearn.solvers.dimod_adapter import neal, tabu
+from qubolearn.solvers.quantum import QuantumAnnealing
+
+class Terminated(BaseException): pass
+
+def terminate(number, frame): raise Terminated
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, terminate)
+torch.set_num_threads(2)
+for small in (2, 12):  # what is compiled on first use
+    A = torch.randn(1, small, small)
+    ExhaustiveSearch()(A, 2), log_partition(A), SimulatedAnnealing(reads=2, sweeps=2)(A, 2)
+    QuantumAnnealing(reads=2, steps=2)(A, 2), neal(reads=2, sweeps=2)(A, 2), tabu(reads=1)(A, 2)
+print("ready", flush=True)
+try:
+    {work}
+except (KeyboardInterrupt, Terminated):
+    print("interrupted", flush=True)
+else:
+    print("ended", flush=True)
+"""
+
+
+def interrupted(work: str, number: signal.Signals) -> float:
+    """Seconds from the signal until the work has ended; the process must then end by itself."""
+    program = PROGRAM.replace("{work}", work)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(1.0)
+        began = time.monotonic()
+        process.send_signal(number)
+        watchdog = threading.Timer(30, process.kill)
+        watchdog.start()
+        said = process.stdout.readline()
+        seconds = time.monotonic() - began
+        process.wait()
+        watchdog.cancel()
+    assert said == "interrupted\n"
+    assert process.returncode == 0
+    return seconds
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_a_long_call_answers_signals(name: str) -> None:
+    number = signal.SIGTERM if name in ("annealing", "exhaustive") else signal.SIGINT
+    seconds = interrupted(WORK[name], number)
+    print(f"{name}: {seconds:.2f} s")
+    assert seconds < 5.0  # mostly well below one; this machine may be busy

@@ -1,0 +1,74 @@
+"""Draws at a chosen temperature: their marginals against the exact ones."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from qubolearn.errors import QubolearnError
+from qubolearn.kernels import annealing_torch
+from qubolearn.solvers import pair_marginals
+from qubolearn.solvers.annealing import SimulatedAnnealing
+from qubolearn.solvers.contract import SamplingSolver
+from qubolearn.solvers.dimod_adapter import neal
+from qubolearn.solvers.exhaustive import ExhaustiveSearch
+from qubolearn.solvers.quantum import QuantumAnnealing
+
+
+def qubos(kind: str, n: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(n)
+    A = torch.randn(4, n, n, generator=generator, dtype=torch.float64)
+    return {"dense": A, "integer": A.round(), "tiny": 1e-9 * A, "zero": 0 * A}[kind]
+
+
+@pytest.mark.parametrize("kind", ["dense", "integer", "zero"])
+@pytest.mark.parametrize("n", [1, 2, 5, 9])
+@pytest.mark.parametrize("beta", [0.1, 1.0, 3.0])
+def test_draws_at_beta_have_the_exact_marginals(kind: str, n: int, beta: float) -> None:
+    """A frozen anneal, which the reads without beta are, misses them by up to 0.77."""
+    A = qubos(kind, n)
+    x = SimulatedAnnealing(reads=8192, seed=0).sample(A, beta)
+    found = x.mT @ x / x.shape[1]
+    torch.testing.assert_close(found, pair_marginals(A, beta), atol=0.03, rtol=0)  # 5 deviations of 8,192 draws
+
+
+def test_draws_follow_the_scale_of_A() -> None:
+    A = qubos("tiny", 5)
+    x = SimulatedAnnealing(reads=8192, seed=0).sample(A, 1e9)
+    torch.testing.assert_close(x.mT @ x / x.shape[1], pair_marginals(A, 1e9), atol=0.03, rtol=0)
+
+
+def test_torch_draws_the_same_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way of devices without a compiled kernel."""
+    A, solver = qubos("dense", 4), SimulatedAnnealing(reads=4096, sweeps=60, seed=0)
+    monkeypatch.setattr(SimulatedAnnealing, "_read", SimulatedAnnealing._read_in_torch)
+    assert annealing_torch.TRITON_BITS
+    x = solver.sample(A, 1.0)
+    torch.testing.assert_close(x.mT @ x / x.shape[1], pair_marginals(A, 1.0), atol=0.04, rtol=0)
+
+
+def test_reads_without_beta_are_the_frozen_ones() -> None:
+    """They are what they were before there was a beta."""
+    A = qubos("dense", 9)
+    solver = SimulatedAnnealing(reads=64, sweeps=100, seed=3)
+    x = solver.sample(A)
+    lowest = ExhaustiveSearch()(A, 1).states
+    assert (x == lowest).all(-1).double().mean() > 0.5
+
+
+@pytest.mark.parametrize("beta", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_beta_that_is_none_is_refused(beta: float) -> None:
+    with pytest.raises(QubolearnError, match="beta="):
+        SimulatedAnnealing(reads=1, sweeps=1).sample(qubos("dense", 2), beta)
+
+
+@pytest.mark.parametrize("solver", [neal(reads=2, sweeps=2), QuantumAnnealing(reads=2)])
+def test_solvers_without_a_temperature_refuse_beta(solver: SamplingSolver) -> None:
+    with pytest.raises(QubolearnError, match="beta"):
+        solver.sample(qubos("dense", 2), 1.0)
+
+
+def test_with_seed_replaces_the_field_or_returns_the_solver() -> None:
+    assert SimulatedAnnealing(reads=7).with_seed(5) == SimulatedAnnealing(reads=7, seed=5)
+    exact = ExhaustiveSearch(max_bits=9)
+    assert exact.with_seed(5) is exact
