@@ -113,7 +113,7 @@ def test_no_time_leaves_the_uniform_superposition():
 def test_long_work_is_cut_and_counted(monkeypatch):
     E, sequence = ising(4, 3), pulses(linear, 1.0, 2.0, 50)
     whole = final_probabilities(E, sequence)
-    monkeypatch.setattr(state_vector, "UNINTERRUPTED", 16 * 3 * 7)
+    monkeypatch.setattr(state_vector, "AT_ONCE", 16 * 3 * 7)
     told = []
     assert torch.equal(final_probabilities(E, sequence, told.append), whole)
     assert len(told) == 8
