@@ -94,28 +94,32 @@ def run_tasks(
     count = 1 if threads == 1 and seconds < LONG else min(tasks, threads * pieces_per_thread)
     pieces = iter([(tasks * i // count, tasks * (i + 1) // count) for i in range(count)])
 
-    def drain() -> None:
-        for first, last in pieces:
-            work(first, last)
-            advance(last - first)
-
     def end() -> None:
         for _ in pieces:  # nobody begins another piece
             pass
         if stop is not None:
             stop[0] = 1
 
-    (_share if seconds < WAITED else _wait_for)(drain, threads, end)
+    def drain() -> None:
+        try:
+            for first, last in pieces:
+                work(first, last)
+                advance(last - first)
+        except BaseException:
+            end()
+            raise
+
+    if seconds < WAITED:
+        _share(drain, threads)
+    else:
+        _wait_for(drain, threads, end)
 
 
-def _share(drain: Callable[[], None], threads: int, end: Callable[[], None]) -> None:
+def _share(drain: Callable[[], None], threads: int) -> None:
     """The caller and threads that are there already do the work."""
     helpers = [_pool(os.getpid()).submit(drain) for _ in range(threads - 1)]
     try:
         drain()
-    except BaseException:
-        end()
-        raise
     finally:
         for helper in helpers:
             if not helper.cancel():  # one that has not even started is not waited for
@@ -135,7 +139,6 @@ def _wait_for(drain: Callable[[], None], threads: int, end: Callable[[], None]) 
             drain()
         except BaseException as error:
             errors.append(error)
-            end()
         finally:
             running.release()
 
