@@ -12,7 +12,7 @@ from rich.text import Text
 
 from qubolearn.cli.output import Output
 from qubolearn.paper.grid.jobs import Engine, Event, Job, Outcome, Started
-from qubolearn.paper.grid.pace import Pace, remaining
+from qubolearn.paper.grid.schedule import Pace
 
 __all__ = ["GridProgress", "duration"]
 
@@ -71,7 +71,7 @@ class GridProgress:
         """'12 done, 1 failed, 2 running, 45 left, about 3 min'"""
         running = {job: time.monotonic() - since for job, since in dict(self._running).items()}
         engine = self._engine
-        seconds = remaining(self._pace, list(self._waiting), running, engine.workers, engine.on_gpu)
+        seconds = self._pace.remaining(list(self._waiting), running, engine.workers, engine.on_gpu)
         failed = f"{self._failed} failed, " if self._failed else ""
         return (
             f"{self._done} done, {failed}{len(running)} running, {len(self._waiting)} left, about {duration(seconds)}"

@@ -23,7 +23,6 @@ from qubolearn.paper.grid.engines import JOBS_PER_GPU, LocalEngine, RayEngine, c
 from qubolearn.paper.grid.engines.worker import Device
 from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
 from qubolearn.paper.grid.jobs import Engine, Job, Outcome, Store, by_code, code_note, digest, run_jobs
-from qubolearn.paper.grid.summary import markdown
 from qubolearn.paper.grid.verify import TOLERANCE
 from qubolearn.problems.data import data_folder
 from qubolearn.provenance import provenance
@@ -210,7 +209,7 @@ def show(grid: Mapping[str, object], outcomes: Sequence[Outcome], output: Output
     plain = {}
     for name in grid:
         mine = [outcome for outcome in outcomes if outcome.job.item == name]
-        output.say(f"{ENTRIES[name].title}\n{markdown(ENTRIES[name], mine)}")
+        output.say(f"{ENTRIES[name].title}\n{ENTRIES[name].markdown(mine)}")
         for view in ENTRIES[name].views:
             cells = view.cells(mine).items()
             plain[view.name] = {f"{row} | {column}": cell.values for (row, column), cell in cells}

@@ -20,14 +20,12 @@ from qubolearn.paper.grid.jobs import Job, Outcome
 from qubolearn.paper.grid.tasks import TASKS
 from qubolearn.paper.grid.views import View
 
-OVERRIDES = {"topology": "dense", "hidden": 16, "instances": 1000, "batch_size": 50, "validation": 20}
+OVERRIDES = {"topology": "dense", "hidden": 16, "instances": 1000, "batch_size": 50, "validation": 20, "epochs": 80}
 
 
-def trainings(seeds: int, quick: bool) -> list[Job]:
-    """Real trainings, one per seed."""
-    overrides = {**OVERRIDES, "epochs": 2 if quick else 80}
-    options = {"problem": {"name": "randgraph", "k": 3}, "protocol": "best", "overrides": overrides, "instances": 200}
-    return [Job("tiny", "L5 H16", "quant", seed, "train", options) for seed in range(seeds)]
+OPTIONS = {"problem": {"name": "randgraph", "k": 3}, "protocol": "best", "overrides": OVERRIDES, "instances": 200}
+VIEW = View("tiny", "A tiny grid", ("accuracy",))
+TINY = Entry("A tiny grid", "", [Job("tiny", "L5 H16", "quant", 0, "train", OPTIONS)], (VIEW,))
 
 
 def held(seed: int, **options: Any) -> dict[str, Any]:
@@ -107,6 +105,5 @@ def processes(group: int) -> list[int]:
 
 
 if __name__ == "__main__":
-    view = View("tiny", "A tiny grid", ("accuracy",))
-    cast(dict[str, Entry], ENTRIES)["tiny"] = Entry("A tiny grid", "", trainings, (view,))
+    cast(dict[str, Entry], ENTRIES)["tiny"] = TINY
     sys.exit(main())

@@ -107,7 +107,7 @@ def stopped_at_a_job(group: int) -> bool:
 def test_a_node_that_is_killed_loses_nothing(tmp_path: Path, cluster: Cluster) -> None:
     port = cluster.address.rpartition(":")[2]
     cluster.start(HEAD, "--head", "--port", port, "--include-dashboard", "false", "--temp-dir", cluster.folder)
-    run_jobs(grids.trainings(SEEDS, False), Store(tmp_path / "local"))  # while it starts
+    run_jobs(grids.TINY.jobs(SEEDS, False), Store(tmp_path / "local"))  # while it starts
     wait_until(lambda: listening(cluster.address))
     doomed = cluster.start(NODE, "--address", cluster.address)
     wait_until(lambda: cluster.has_started(NODE))

@@ -84,11 +84,16 @@ def drift(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
             raise QubolearnError("a [bad] day")
         return {"exhaustive": {"accuracy": 0.5 + by["by"]}}
 
-    def jobs(seeds: int, quick: bool) -> list[Job]:
-        return [Job("well", "row", "column", seed, "note", {}) for seed in range(seeds)]
-
     monkeypatch.setitem(tasks.TASKS, "note", task)
-    monkeypatch.setattr(reproduce, "ENTRIES", {"well": Entry("About it", "", jobs, (View("well", "", ("accuracy",)),))})
+    monkeypatch.setattr(
+        reproduce,
+        "ENTRIES",
+        {
+            "well": Entry(
+                "About it", "", [Job("well", "row", "column", 0, "note", {})], (View("well", "", ("accuracy",)),)
+            )
+        },
+    )
     monkeypatch.setattr(reproduce, "engine_of", lambda args, jobs: InThisProcess())
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", "well", "--seeds", "3"]) == 0

@@ -7,7 +7,6 @@ from typing import Any
 
 from qubolearn.paper.grid.entries import ENTRIES
 from qubolearn.paper.grid.jobs import Job, Outcome
-from qubolearn.paper.grid.summary import markdown
 from qubolearn.paper.grid.views import Cell, Place, View, by_job, chosen_columns, conditions
 
 
@@ -38,10 +37,10 @@ def test_a_row_per_row_and_a_dash_where_nothing_is() -> None:
         outcome("L3 H32", "pure", 1, exhaustive={"accuracy": 0.1}),
         Outcome(Job("item", "L3 H32", "quant", 1, "train", {}), None, "failed"),
     ]
-    text = markdown(ENTRIES["willow"], made)
+    text = ENTRIES["willow"].markdown(made)
     assert text.splitlines()[0] == "| | quant | pure |"
     assert text.splitlines()[2:] == ["| L5 H78 | 60.00 ± 14.14 | – |", "| L3 H32 | – | 10.00 |"]
-    assert markdown(ENTRIES["willow"], made[-1:]) == ""
+    assert ENTRIES["willow"].markdown(made[-1:]) == ""
     assert set(ENTRIES["willow"].views[0].cells(made)) == {("L5 H78", "quant"), ("L3 H32", "pure")}
 
 

@@ -183,7 +183,7 @@ def run_jobs(
     The longest are run first, so that no long one is left at the end. Where ``stop`` answers True, what has not ended
     has no outcome. New records say that ``command`` made them.
     """
-    from qubolearn.paper.grid.pace import Pace
+    from qubolearn.paper.grid.schedule import Pace
 
     outcomes: dict[Job, Outcome] = {}
     pace = Pace()

@@ -92,7 +92,7 @@ class LocalEngine:
 
     def _pair(self, idle: Sequence[_Worker], waiting: Iterable[Job]) -> tuple[_Worker, Job] | None:
         """The first job for which a worker is free, and that worker."""
-        from qubolearn.paper.grid.placement import suits_gpu
+        from qubolearn.paper.grid.schedule import suits_gpu
 
         free = {worker.device: worker for worker in idle}
         for job in waiting:

@@ -1,37 +1,21 @@
-"""What an entry is, and what several of them share."""
+"""What an entry is, how a quick run shortens it, and what several entries share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from qubolearn.paper.grid.jobs import Job
+from qubolearn.paper.grid.jobs import Job, Outcome
 from qubolearn.paper.grid.views import Places, View, chosen_columns
 
-__all__ = [
-    "ABLATIONS",
-    "METHODS",
-    "SEEDS",
-    "SIZES",
-    "SOLVERS",
-    "SOLVER_ROWS",
-    "Entry",
-    "ablation_columns",
-    "noise_rows",
-    "noise_tests",
-    "over_seeds",
-    "solver_tests",
-]
+__all__ = ["ABLATIONS", "METHODS", "SEEDS", "SIZES", "Entry", "ablation_columns", "cell"]
 
 #: Seeds of every cell of a full run.
 SEEDS = 3
-#: The paper's networks (layers, hidden), smallest first, and its methods.
-SIZES = ((3, 32), (3, 78), (5, 32), (5, 78))
+#: The paper's networks, smallest first, and its methods.
+SIZES = {f"L{layers} H{hidden}": {"layers": layers, "hidden": hidden} for layers in (3, 5) for hidden in (32, 78)}
 METHODS = ("quant", "diag", "pure")
-#: Solvers at test time beside exhaustive search, and how rows call all of them.
-SOLVERS = ("annealing:seed=0", "quantum:seed=0")
-SOLVER_ROWS = {"exhaustive": "exhaustive", "annealing (simulated)": "annealing", "quantum (simulated)": "quantum"}
 #: The paper's loss without one of its terms.
 ABLATIONS: Mapping[str, Mapping[str, float]] = {
     "without unique": {"weight_unique": 0.0},
@@ -41,42 +25,67 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
 
 @dataclass(frozen=True)
 class Entry:
-    """One item of the paper, or ours beside it: its jobs, and the tables and figures made of their records."""
+    """One item of the paper, or ours beside it: its cells, and the tables and figures made of their records."""
 
     title: str
     paper: str  # where in the paper: "Table 1a", "Figure 5b"; "" where beyond the paper
-    jobs: Callable[[int, bool], list[Job]]  # (seeds, quick) -> jobs
+    cells: Sequence[Job]  # of the full grid, at seed 0
     views: tuple[View, ...] = ()
     figures: tuple[str, ...] = ()  # labels in a record's metrics that hold a figure
     data: str = ""  # the dataset that it needs: a folder in QUBOLEARN_DATA
+    one_seed: bool = False  # a figure shows one
+    quick_rows: tuple[str, ...] = ()  # of a quick run; all where there is none
+
+    def jobs(self, seeds: int, quick: bool) -> list[Job]:
+        """Every cell for every seed; a quick run has some of the rows, in small."""
+        cells = [shortened(each) for each in self.cells if each.row in (self.quick_rows or [each.row])]
+        numbers = range(1 if self.one_seed else seeds)
+        return [replace(each, seed=seed) for each in (cells if quick else self.cells) for seed in numbers]
+
+    def markdown(self, outcomes: Sequence[Outcome]) -> str:
+        """All tables that have a cell, titled where there are several, and the titles of the figures."""
+        parts = []
+        for view in self.views:
+            if view.cells(outcomes):
+                parts.append((f"{view.title}\n" if len(self.views) > 1 else "") + view.markdown(outcomes))
+        for record in (outcome.record for outcome in outcomes if outcome.record):
+            figures = [record["metrics"][label]["figure"] for label in self.figures if label in record["metrics"]]
+            parts += [f"figure of {len(drawn['panels'])} panels: {drawn['title']}\n" for drawn in figures]
+        return "\n".join(parts)
 
 
-def over_seeds(seeds: int, item: str, row: str, column: str, task: str, **options: Any) -> list[Job]:
-    """The jobs of one cell."""
-    return [Job(item, row, column, seed, task, options) for seed in range(seeds)]
+def cell(item: str, row: str, column: str, task: str = "train", **options: Any) -> Job:
+    """One cell of a table."""
+    return Job(item, row, column, 0, task, options)
+
+
+def shortened(job: Job) -> Job:
+    """The same job in small: tens of steps of training, few instances and reads, every fourth test."""
+    options = dict(job.options)
+    if "problem" in options:  # a smaller pool to draw from
+        small = {"pointset": {"rotations": 10}, "rotation": {"draws": 2}}.get(options["problem"]["name"], {})
+        options["problem"] = {**options["problem"], **small}
+    if "protocol" in options:
+        slow = "quantum" in options["overrides"].get("solver", "")
+        short = {"epochs": 1, "instances": 64} if slow else {"epochs": 3, "instances": 1410}
+        options["overrides"] = {**options["overrides"], **short, "validation": 20}
+    if "tests" in options:
+        few = [{**test, "instances": 20} if "instances" in test else test for test in options["tests"]]
+        options["tests"] = few[::4]
+    if "instances" in options or job.task == "baseline":
+        options["instances"] = {"qgm": 4, "second-best": 1}.get(job.task, 100)
+    if "solvers" in options:
+        options["solvers"] = _fewer_reads(options["solvers"])
+    return replace(job, options=options)
+
+
+def _fewer_reads(solvers: Any) -> Any:
+    if isinstance(solvers, Mapping):
+        return {name: _fewer_reads(spec) for name, spec in solvers.items()}
+    return solvers.replace("reads=1000", "reads=100") if isinstance(solvers, str) else [*map(_fewer_reads, solvers)]
 
 
 def ablation_columns(full: str, label: str, best: str) -> Places:
     """The paper's loss in full (a column of jobs and the label of its test), without its parts, and our recipe."""
     parts = {name: (name, "ablation") for name in ABLATIONS}
     return chosen_columns({full: ("full", label), **parts, best: ("best", "exhaustive")})
-
-
-def noise_label(share: float) -> str:
-    """The label of a test under noise; the one without any is the plain test."""
-    return f"noise {share:.0%}" if share else "exhaustive"
-
-
-def noise_tests(shares: Iterable[float]) -> list[dict[str, Any]]:
-    """Tests at shares of noise."""
-    return [{"label": noise_label(share), "set": {"noise": share}} for share in shares]
-
-
-def noise_rows(shares: Sequence[float], what: str) -> Mapping[str, str]:
-    """Shown row -> label of its test."""
-    return {f"{100 * share:.0f} % {what}": noise_label(share) for share in shares}
-
-
-def solver_tests(instances: int) -> list[dict[str, Any]]:
-    """Tests under other solvers."""
-    return [{"label": solver.partition(":")[0], "solver": solver, "instances": instances} for solver in SOLVERS]

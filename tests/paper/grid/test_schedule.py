@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qubolearn.paper.grid.jobs import Job
-from qubolearn.paper.grid.pace import Pace, effort, remaining
-from qubolearn.paper.grid.placement import suits_gpu
+from qubolearn.paper.grid.schedule import Pace, effort, suits_gpu
 
 
 def job(
@@ -38,9 +37,9 @@ def test_what_remains_is_shared_by_the_workers_but_no_job_is() -> None:
     pace = Pace()
     pace.learn(job(0), {"seconds": 10.0})
     jobs = [job(seed) for seed in range(1, 6)]
-    assert remaining(pace, jobs[2:], {jobs[0]: 4.0, jobs[1]: 25.0}, workers=2) == pytest.approx((6 + 0 + 30) / 2)
-    assert remaining(pace, jobs[:1], {}, workers=8) == 10.0
-    assert remaining(pace, [], {}, workers=0) == 0.0
+    assert pace.remaining(jobs[2:], {jobs[0]: 4.0, jobs[1]: 25.0}, workers=2) == pytest.approx((6 + 0 + 30) / 2)
+    assert pace.remaining(jobs[:1], {}, workers=8) == 10.0
+    assert pace.remaining([], {}, workers=0) == 0.0
 
 
 def test_jobs_of_a_gpu_wait_for_each_other() -> None:
@@ -50,8 +49,8 @@ def test_jobs_of_a_gpu_wait_for_each_other() -> None:
     pace.learn(large[0], {"seconds": 10.0})
     pace.learn(job(0), {"seconds": 1.0})
     waiting = [*large, *(job(seed) for seed in range(16))]
-    assert remaining(pace, waiting, {}, workers=16) == 10.0
-    assert remaining(pace, waiting, {}, workers=16, on_gpu=2) == 40.0
+    assert pace.remaining(waiting, {}, workers=16) == 10.0
+    assert pace.remaining(waiting, {}, workers=16, on_gpu=2) == 40.0
 
 
 def test_what_takes_long_is_known_before() -> None:
