@@ -152,3 +152,25 @@ def test_a_report_of_a_dense_qubo_counts_chains_over_seeds() -> None:
     assert report.chain_mean == pytest.approx(report.physical_qubits / 9)
     assert report.chain_max >= 2
     assert json.loads(json.dumps(asdict(report))) == asdict(report)
+
+
+@pytest.mark.parametrize("broken", [0.0, 0.03])
+@pytest.mark.parametrize(
+    ("family", "size", "bits", "pattern", "cell"),
+    [("chimera", 4, 8, "chimera", 1), ("pegasus", 4, 8, "chimera", 2), ("pegasus", 4, 15, "pegasus", 2)],
+)
+def test_tiles_are_at_least_as_many_as_those_of_minorminer(
+    family: str, size: int, bits: int, pattern: str, cell: int, broken: float
+) -> None:
+    """The reason for which the search is ours: D-Wave's own tiles the chip by translations of whole cells only."""
+    graphs = pytest.importorskip("dwave.graphs")
+    parallel = pytest.importorskip("minorminer.utils.parallel_embeddings")
+    ideal, chance = Chip.ideal(family, size), random.Random(0)
+    chip = working(ideal, {qubit for qubit in ideal.graph if chance.random() < broken}, set())
+    wanted = topology(pattern, bits)
+    ours = find_tiles(bits, wanted.couplers, chip).tiles
+    assert_valid(ours, wanted.couplers, chip.graph)
+    make = getattr(graphs, f"{family}_graph")
+    source, target = networkx.Graph(wanted.couplers), make(*ideal.shape, node_list=sorted(chip.graph))
+    theirs = parallel.find_sublattice_embeddings(source, target, tile=make(cell), max_num_emb=None, seed=0)
+    assert len(ours) >= len(theirs) > 0

@@ -3,7 +3,8 @@
 An embedding gives each bit a chain of qubits; a tile is one embedding of a graph, and tiles share no qubit. Patterns
 of :mod:`qubolearn.chips.topologies` are placed directly, with chains of one qubit. Any other graph is minor-embedded
 once, in the smallest corner of the family's chip that holds it, and this embedding is then copied over the chip.
-Copies are translations: chips are periodic. A copy that would use a broken qubit or coupler is left out.
+Copies are translations: chips are periodic. A copy that would use a broken qubit or coupler is left out. This finds more
+tiles than minorminer's own search over sublattices, which docs/libraries.md compares.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hashlib import sha256
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.chips.topologies import FAMILIES, Cell, Qubit, Topology, topology
+from qubolearn.chips.topologies import FAMILIES, Cell, Qubit, Topology, chip_graph, topology
 from qubolearn.errors import QubolearnError, missing_extra, unknown_name
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Chip:
         if not 2 <= size <= 64:
             raise QubolearnError(f"a {family} chip of size {size} asked for; want 2 ... 64")
         shape = {"chimera": (size, size, 4), "pegasus": (size,), "zephyr": (size, 4)}[family]
-        graph = _ideal_graph(family, shape)
+        graph = chip_graph(family, *shape, coordinates=False)
         return Chip.of(family, shape, graph.nodes, graph.edges)
 
     @staticmethod
@@ -266,21 +267,9 @@ def _indices(family: str, shape: tuple[int, ...]) -> dict[Qubit, int]:
     """Coordinates -> D-Wave's index of every qubit of a chip without defects."""
     import dwave.graphs as graphs
 
-    if family == "chimera":
-        chimera = graphs.chimera_graph(*shape, coordinates=True)
-        return {q: graphs.chimera_coordinates(*shape).chimera_to_linear(q) for q in chimera}
-    if family == "pegasus":
-        pegasus = graphs.pegasus_graph(*shape, nice_coordinates=True)
-        return {q: graphs.pegasus_coordinates(*shape).nice_to_linear(q) for q in pegasus}
-    zephyr = graphs.zephyr_graph(*shape, coordinates=True)
-    return {q: graphs.zephyr_coordinates(*shape).zephyr_to_linear(q) for q in zephyr}
-
-
-def _ideal_graph(family: str, shape: tuple[int, ...]) -> networkx.Graph:
-    import dwave.graphs as graphs
-
-    make = {"chimera": graphs.chimera_graph, "pegasus": graphs.pegasus_graph, "zephyr": graphs.zephyr_graph}[family]
-    return make(*shape)
+    convert = getattr(graphs, f"{family}_coordinates")(*shape)
+    linear = getattr(convert, "nice_to_linear" if family == "pegasus" else f"{family}_to_linear")
+    return {qubit: linear(qubit) for qubit in chip_graph(family, *shape)}
 
 
 @lru_cache(maxsize=256)
@@ -294,7 +283,7 @@ def _minor_embedding(
     """
     find_embedding, find_clique_embedding = _minorminer()
     for size in range(2, largest + 1):
-        corner = FAMILIES[family].chip(size)
+        corner = chip_graph(family, size)
         found: list[dict[int, Any]] = []
         if n > MAX_TINY_CLIQUE:
             found.append(find_clique_embedding(n, corner, use_cache=False, seed=seed))

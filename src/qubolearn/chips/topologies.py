@@ -31,7 +31,7 @@ from qubolearn.errors import QubolearnError, unknown_name
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["FAMILIES", "Cell", "Family", "Qubit", "Topology", "cells", "topology"]
+__all__ = ["FAMILIES", "Cell", "Family", "Qubit", "Topology", "cells", "chip_graph", "topology"]
 
 Qubit = tuple[int, ...]  # a qubit's D-Wave coordinates
 Cell = tuple[int, ...]  # a cell's place in the plane of its family, such that equal shifts are equal neighbourhoods
@@ -90,7 +90,6 @@ def topology(name: str, n: int) -> Topology:
 class Family(NamedTuple):
     """What the search needs to know of a family of chips."""
 
-    chip: Callable[[int], networkx.Graph]  # size -> the graph without defects, nodes in coordinates
     place: Callable[[Qubit], tuple[Cell, int]]  # qubit -> its cell, and which of the eight it is there
     mirror: Callable[[Cell, int], tuple[Cell, int]]  # a symmetry of the plane that exchanges rows and columns
     largest: int  # the size of the largest chip that D-Wave built
@@ -107,22 +106,12 @@ def cells(name: str, graph: networkx.Graph) -> dict[Cell, tuple[Qubit, ...]]:
     return {cell: tuple(q for _, q in sorted(parts[cell])) for cell in sorted(parts) if len(parts[cell]) == 8}
 
 
-def _chimera(size: int) -> networkx.Graph:
-    from dwave.graphs import chimera_graph
+def chip_graph(family: str, *shape: int, coordinates: bool = True) -> networkx.Graph:
+    """A chip without defects; nodes are D-Wave's coordinates (on Pegasus nice ones), or its indices of qubits."""
+    import dwave.graphs as graphs
 
-    return chimera_graph(size, coordinates=True)
-
-
-def _pegasus(size: int) -> networkx.Graph:
-    from dwave.graphs import pegasus_graph
-
-    return pegasus_graph(size, nice_coordinates=True)
-
-
-def _zephyr(size: int) -> networkx.Graph:
-    from dwave.graphs import zephyr_graph
-
-    return zephyr_graph(size, coordinates=True)
+    named = {"nice_coordinates" if family == "pegasus" else "coordinates": True} if coordinates else {}
+    return getattr(graphs, f"{family}_graph")(*shape, **named)
 
 
 def _chimera_place(qubit: Qubit) -> tuple[Cell, int]:
@@ -157,9 +146,9 @@ def _antitranspose(cell: Cell, slot: int) -> tuple[Cell, int]:
 
 
 FAMILIES = {
-    "chimera": Family(_chimera, _chimera_place, _transpose, largest=16, room=2048, chimera_step=1),
-    "pegasus": Family(_pegasus, _pegasus_place, _antitranspose, largest=16, room=5400, chimera_step=3),
-    "zephyr": Family(_zephyr, _zephyr_place, _transpose, largest=15, room=6736, chimera_step=2),
+    "chimera": Family(_chimera_place, _transpose, largest=16, room=2048, chimera_step=1),
+    "pegasus": Family(_pegasus_place, _antitranspose, largest=16, room=5400, chimera_step=3),
+    "zephyr": Family(_zephyr_place, _transpose, largest=15, room=6736, chimera_step=2),
 }
 
 
@@ -172,7 +161,7 @@ def _pattern(name: str, n: int) -> Topology:
         )
     count = -(-n // 8)
     # Two more cells on each side than a square of them needs, so that the border of the chip does not matter.
-    chip = family.chip(min(family.largest, math.isqrt(count - 1) + 5))
+    chip = chip_graph(name, min(family.largest, math.isqrt(count - 1) + 5))
     whole = cells(name, chip)
     sets = [[qubit for cell in sorted(chosen) for qubit in whole[cell]] for chosen in _dense_cells(whole, chip, count)]
     qubits = max((_drop(qubits, len(qubits) - n, chip) for qubits in sets), key=lambda kept: _couplers(kept, chip))
