@@ -3,8 +3,8 @@
 An embedding gives each bit a chain of qubits; a tile is one embedding of a graph, and tiles share no qubit. Patterns
 of :mod:`qubolearn.chips.topologies` are placed directly, with chains of one qubit. Any other graph is minor-embedded
 once, in the smallest corner of the family's chip that holds it, and this embedding is then copied over the chip.
-Copies are translations: chips are periodic. A copy that would use a broken qubit or coupler is left out. This finds more
-tiles than minorminer's own search over sublattices, which docs/libraries.md compares.
+Copies are translations: chips are periodic. A copy that would use a broken qubit or coupler is left out. This finds at
+least as many tiles as minorminer's own search over sublattices, with which docs/libraries.md compares it.
 """
 
 from __future__ import annotations
