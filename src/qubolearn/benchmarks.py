@@ -17,9 +17,12 @@ import torch
 from torch import Tensor
 
 from qubolearn.problems import make_problem
-from qubolearn.qubo import energies, to_bqm
+from qubolearn.problems.data import data_folder, load_npz
+from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
+from qubolearn.qubo import Groups, all_states, energies, to_bqm
 from qubolearn.randomness import stream
-from qubolearn.solvers import ExhaustiveSearch, log_partition, make_solver
+from qubolearn.solvers import ExhaustiveSearch, log_partition, make_solver, solve
+from qubolearn.solvers.tempering import ParallelTempering
 from qubolearn.training.fast.adam import Adam
 from qubolearn.training.fast.captured import CapturedSteps
 from qubolearn.training.loop import new_network, one_thread, train
@@ -245,6 +248,50 @@ def protocol(quick: bool, device: str = "cpu") -> Iterator[Record]:
 def protocol_on_gpu(quick: bool) -> Iterator[Record]:
     """:func:`protocol` on an NVIDIA GPU."""
     return protocol(quick, device="cuda")
+
+
+def sudoku_rules(quick: bool) -> Iterator[Record]:
+    """Tempering of the true rules of Sudoku (729 bits, hints clamped, cells as groups), one puzzle a call, one thread.
+
+    Puzzles are the test set of Recurrent Relational Networks in ``$QUBOLEARN_DATA/sudoku/sudoku9.npz``.
+    """
+    path = data_folder("sudoku") / "sudoku9.npz"
+    puzzles = torch.tensor(load_npz(path, {"rrn_test_puzzle": ("u", 3)})["rrn_test_puzzle"])
+    rules, groups = rule_qubo(9), rule_groups(9)
+    solve(rules, ParallelTempering(sweeps=1, target=0.0, seed=0), 1, clamp=hint_clamp(puzzles[0, :1]), groups=groups)
+    for hints, count in ((17, 3), (24, 3)) if quick else ((17, 100), (24, 100)):
+        seconds, sweeps, solved = [], [], 0
+        for number, puzzle in enumerate(puzzles[hints - 17, :count]):
+            solver = ParallelTempering(sweeps=1_000_000, target=0.0, seed=number)
+            clamp = hint_clamp(puzzle[None])
+            with threads(1):
+                began = time.perf_counter()
+                found = solve(rules, solver, 1, clamp=clamp, groups=groups)
+            seconds.append(time.perf_counter() - began)
+            sweeps.append(int(found.info["sweeps"]))
+            solved += int(found.energies.item() == 0)
+        middle = sorted(seconds)[count // 2]
+        record = {"hints": hints, "puzzles": count, "solved": solved, "seconds": sum(seconds) / count}
+        yield {**record, "median": middle, "longest": max(seconds), "sweeps": sum(sweeps) / count}
+
+
+def exact_with_groups(quick: bool) -> Iterator[Record]:
+    """Exhaustive search and log Z over the states that groups of five bits allow, one thread, and brute force."""
+    for count in (2, 4) if quick else (2, 4, 6, 8, 10):
+        n, batch = 5 * count, 16 if count < 8 else 2
+        A, groups = random_qubos(batch, n).double(), Groups.consecutive(count, 5)
+        with threads(1):
+            search = seconds_of(partial(solve, A, ExhaustiveSearch(), 2, groups=groups), 3) / batch
+            partition = seconds_of(partial(log_partition, A, 1.0, groups=groups), 3) / batch
+            record = {"groups": count, "n": n, "states": 5**count, "us": 1e6 * search, "log_z_us": 1e6 * partition}
+            if n <= 20:
+                x = all_states(n, dtype=torch.float64)
+                allowed = x[groups.allowed(x)].expand(batch, -1, -1)
+                lowest = energies(A, allowed).amin(1)
+                found = solve(A, ExhaustiveSearch(), 1, groups=groups).energies[:, 0]
+                record["equal"] = int(torch.isclose(found, lowest).sum())
+                record["plain_us"] = 1e6 * seconds_of(partial(ExhaustiveSearch(), A, 2), 3) / batch
+        yield {**record, "ns_per_state": 1e3 * record["us"] / 5**count}
 
 
 def columns(records: Sequence[Record]) -> list[str]:

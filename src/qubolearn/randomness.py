@@ -5,8 +5,6 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-from qubolearn.errors import QubolearnError
-
 if TYPE_CHECKING:
     import torch
 
@@ -21,8 +19,6 @@ def derive_seed(seed: int, *path: int | str) -> int:
     """
     import numpy as np
 
-    if not 0 <= seed < 2**63:
-        raise QubolearnError(f"seed={seed}; want 0 ... 2**63 - 1")
     words = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
     words += [zlib.crc32(part.encode()) if isinstance(part, str) else part for part in path]
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1))

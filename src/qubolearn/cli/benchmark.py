@@ -4,7 +4,8 @@ exact: exhaustive search and partition function against dimod.ExactSolver; exact
 neal, and OpenJij and simulated-bifurcation where installed (pip install 'qubolearn[peers]'); quantum: simulated quantum
 annealing; train: one epoch of the paper's protocol against the same loop with neal per instance; protocol: a whole
 training of point sets under the paper's protocol, minutes on two cores (needs the dataset shapes2d); protocol-gpu: on
-an NVIDIA GPU; train-gpu: a step on one, kernel by kernel and as a CUDA graph, and on the CPU.
+an NVIDIA GPU; train-gpu: a step on one, kernel by kernel and as a CUDA graph, and on the CPU; sudoku-rules: tempering
+of puzzles with 17 and 24 hints (needs the dataset sudoku); exact-groups: exact search and sums over one-hot groups.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from qubolearn.cli.output import Output
 from qubolearn.cli.train import pick_device
 from qubolearn.errors import unknown_name
-from qubolearn.files import make_folder, write_json
+from qubolearn.files import write_json
 from qubolearn.provenance import provenance
 
 EPILOG = """examples:
@@ -28,6 +29,8 @@ EPILOG = """examples:
 BENCHMARKS = {
     "exact": "exact",
     "exact-gpu": "exact_on_gpu",
+    "exact-groups": "exact_with_groups",
+    "sudoku-rules": "sudoku_rules",
     "anneal": "anneal",
     "quantum": "quantum",
     "train": "training",
@@ -63,7 +66,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
     result: dict[str, Any] = {"benchmark": args.what, "records": records, **provenance()}
     if args.out:
         folder = Path(args.out)
-        make_folder(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / f"{args.what}.json", result)
         output.say(f"written: {folder / args.what}.json")
     output.result(**result)

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from qubolearn.cli.options import count, seed
 from qubolearn.cli.output import Output, percent
 from qubolearn.cli.plot import draw
 from qubolearn.cli.train import pick_device, score, train_with_progress
-from qubolearn.errors import missing_extra
 from qubolearn.files import write_json
 from qubolearn.provenance import provenance
 from qubolearn.training.recipes import preset
@@ -29,11 +26,12 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--out", default="runs/demo", metavar="DIR", help="where runs and pictures go [runs/demo]")
-    parser.add_argument("--epochs", type=count, default=60, metavar="N", help="length of each training [60]")
-    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of all three trainings [0]")
+    parser.add_argument("--epochs", type=int, default=60, metavar="N", help="length of each training [60]")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of all three trainings [0]")
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
+    from qubolearn import plots
     from qubolearn.problems.randgraph import RandGraph
     from qubolearn.training.runs import Run
 
@@ -46,20 +44,25 @@ def run(args: argparse.Namespace, output: Output) -> None:
         output.say(f"training {method} ...")
         seconds = train_with_progress(here, device, output)
         _, result = score(here, device, 2000, seconds)
-        write_json(here.folder / "result.json", result, checksum=True)
+        write_json(here.folder / "result.json", result)
         runs.append(here)
         results.append(result)
+    names = [here.config.method for here in runs]
+    measured = {
+        "as solved": [100 * result["accuracy"] for result in results],
+        "projected": [100 * result["accuracy_projected"] for result in results],
+    }
+    written = draw(runs, folder)
+    written.append(plots.save(plots.comparison(names, measured, "accuracy, % of 2000"), folder / "comparison.png"))
+    written.append(plots.save(_pipeline(runs[0]), folder / "pipeline.png"))
     rows = [
         (r["method"], percent(r["accuracy"]), percent(r["accuracy_projected"]), f"{r['seconds']:.1f} s")
         for r in results
     ]
     headers = ["method", "accuracy", "projected", "training"]
     output.table("RandGraph k=4, 8 Chimera qubits, 2000 unseen graphs", headers, rows)
-    written = _draw(runs, results, folder) if find_spec("matplotlib") else []
     for path in written:
         output.say(str(path))
-    if not written:
-        output.say(f"no pictures: {missing_extra('drawing', 'plots')}")
     output.result(
         accuracy={r["method"]: r["accuracy"] for r in results},
         accuracy_projected={r["method"]: r["accuracy_projected"] for r in results},
@@ -67,18 +70,6 @@ def run(args: argparse.Namespace, output: Output) -> None:
         pictures=[str(path) for path in written],
         **provenance(),
     )
-
-
-def _draw(runs: Sequence[Run], results: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
-    from qubolearn import plots
-
-    measured = {
-        "as solved": [100 * result["accuracy"] for result in results],
-        "projected": [100 * result["accuracy_projected"] for result in results],
-    }
-    bars = plots.comparison([result["method"] for result in results], measured, "accuracy, % of 2000")
-    pictures = {"comparison.png": bars, "pipeline.png": _pipeline(runs[0])}
-    return [*draw(runs, folder), *(plots.save(picture, folder / name) for name, picture in pictures.items())]
 
 
 def _pipeline(here: Run) -> Figure:

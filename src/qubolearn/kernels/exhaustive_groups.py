@@ -17,24 +17,25 @@ def group_states(sizes: list[int], singles: int, like: Tensor) -> States:
     """The allowed states of consecutive groups of these sizes followed by bits in no group; dtype and device of like.
 
     >>> states = group_states([2], 1, torch.zeros(1))
-    >>> states.of(torch.arange(4)).tolist()
-    [[1.0, 0.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.0, 1.0, 1.0]]
+    >>> sorted(states.of(torch.arange(4)).tolist())
+    [[0.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
     """
     units = [*sizes, *[0] * singles]
     total = math.prod(size or 2 for size in units)
     cut, low = 0, 1
-    while cut < len(units) and low < max(2**10, math.isqrt(total)) and low * (units[cut] or 2) <= 2**14:
+    while cut < len(units) and low < math.isqrt(total) and low * (units[cut] or 2) <= 2**14:
         low *= units[cut] or 2
         cut += 1
     made = partial(_states, like=like)
-    return States(made(units[:cut], 0, low), partial(made, units[cut:]), total // low)
+    numbers = torch.arange(low, device=like.device)
+    return States(made(units[:cut], numbers), partial(made, units[cut:]), total // low)
 
 
-def _states(units: list[int], first: int, stop: int, like: Tensor) -> Tensor:
-    """States number first ... stop - 1 of units, each the size of a group or 0 for a bit; the last turns fastest."""
-    number = torch.arange(first, stop, device=like.device)
+def _states(units: list[int], number: Tensor, like: Tensor) -> Tensor:
+    """States of units by their numbers ``[k]``, each the size of a group or 0 for a bit; the last turns fastest."""
+    count = len(number)
     columns: list[Tensor] = []
     for size in reversed(units):
         digit, number = number % (size or 2), number // (size or 2)
         columns[:0] = [digit == option for option in range(size)] or [digit == 1]
-    return torch.stack(columns, 1).to(like.dtype) if columns else like.new_zeros(stop - first, 0)
+    return torch.stack(columns, 1).to(like.dtype) if columns else like.new_zeros(count, 0)

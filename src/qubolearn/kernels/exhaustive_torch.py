@@ -33,13 +33,13 @@ class States(NamedTuple):
     """Every combination of a state of the first bits with one of the others."""
 
     low: Tensor  # [low, l]
-    high: Callable[[int, int], Tensor]  # states number first ... stop - 1 of the other bits: [stop - first, h]
+    high: Callable[[Tensor], Tensor]  # the states of the other bits by their numbers: [k] -> [k, h]
     high_count: int
 
     def of(self, codes: Tensor) -> Tensor:
         """The states ``[..., n]`` of codes ``[...]``: high state code // low, low state code % low."""
-        high = torch.stack([self.high(code, code + 1)[0] for code in (codes // len(self.low)).flatten().tolist()])
-        return torch.cat([self.low[codes % len(self.low)], high.reshape(*codes.shape, -1)], -1)
+        high = self.high((codes // len(self.low)).flatten()).reshape(*codes.shape, -1)
+        return torch.cat([self.low[codes % len(self.low)], high], -1)
 
 
 class Block(NamedTuple):
@@ -64,10 +64,11 @@ def bit_states(A: Tensor) -> States:
     n = A.shape[2]
     low_bits = min(n, max(10, (n + 1) // 2))
 
-    def states(bits: int, first: int, stop: int) -> Tensor:
-        return code_bits(torch.arange(first, stop, device=A.device), bits).to(A.dtype)
+    def states(bits: int, codes: Tensor) -> Tensor:
+        return code_bits(codes, bits).to(A.dtype)
 
-    return States(states(low_bits, 0, 2**low_bits), partial(states, n - low_bits), 2 ** (n - low_bits))
+    low = states(low_bits, torch.arange(2**low_bits, device=A.device))
+    return States(low, partial(states, n - low_bits), 2 ** (n - low_bits))
 
 
 def energy_blocks(A: Tensor, states: States) -> Iterator[Block]:
@@ -83,7 +84,7 @@ def energy_blocks(A: Tensor, states: States) -> Iterator[Block]:
         U_g = U[instances]
         low = ((y @ U_g[:, :low_bits, :low_bits]) * y).sum(-1)  # [group, low]
         for first in range(0, states.high_count, high_states):
-            z = states.high(first, min(first + high_states, states.high_count))
+            z = states.high(torch.arange(first, min(first + high_states, states.high_count), device=A.device))
             high = ((z @ U_g[:, low_bits:, low_bits:]) * z).sum(-1)  # [group, high]
             rows = z @ U_g[:, :low_bits, low_bits:].mT  # [group, high, l]: what z adds to the low diagonal
             base = low[:, None] + high[..., None]

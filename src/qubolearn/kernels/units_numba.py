@@ -21,7 +21,7 @@ import numpy as np
 
 from qubolearn.kernels.annealing_numba import compiled, mixed
 
-__all__ = ["empty_pool", "export", "harvest_units", "offer", "offer_around", "units_of"]
+__all__ = ["empty_pool", "export", "harvest_units", "offer", "offer_around", "rule_out", "units_of"]
 
 # Ties make accumulated energies differ by roundings: no loop may depend on energies alone.
 ROUNDS = 64
@@ -86,6 +86,67 @@ def with_edges(linear, quadratic, graph, clamp, first, bit, option_of):
                         edges += 1
             edge_first[option + 1] = edges
     return (first, bit, h, edge_first, edge_to[:edges].copy(), edge_value[:edges].copy()), constant
+
+
+@compiled
+def rule_out(linear, quadratic, graph, clamp, members, target):
+    """The clamp ``[n]`` of one instance with every bit fixed that has one value in all states of at most the target.
+
+    With m_o = h_o + ½ Σ_v min over options p of unit v of J_op, every energy is at least Σ_u min_o m_o, and at least
+    m_o - min m more where unit u takes option o. What is fixed changes the fields of others, hence the rounds. Where no
+    state can be as low as the target the clamp comes back as it was.
+    """
+    ruled = clamp.copy()
+    for _ in range(clamp.size + 1):
+        units, constant = units_of(linear, quadratic, graph, ruled, members)
+        first, bit = units[0], units[1]
+        bounds = option_bounds(units)
+        lowest = np.empty(first.size - 1)
+        for unit in range(lowest.size):
+            lowest[unit] = bounds[first[unit] : first[unit + 1]].min()
+        slack = target - constant - lowest.sum()
+        tolerance = 1e-9 * (1 + abs(constant) + np.abs(bounds).sum())
+        if slack < -tolerance:
+            return clamp.copy()
+        fixed = 0
+        for unit in range(lowest.size):
+            left, last = 0, -1
+            for option in range(first[unit], first[unit + 1]):
+                if bounds[option] - lowest[unit] <= slack + tolerance:
+                    left, last = left + 1, option
+                elif bit[option] >= 0:
+                    ruled[bit[option]] = 0
+                    fixed += 1
+            if left == 1 and bit[last] >= 0:
+                ruled[bit[last]] = 1
+                fixed += 1
+        if fixed == 0:
+            break
+    return ruled
+
+
+@compiled
+def option_bounds(units):
+    """m_o of :func:`rule_out` for every option."""
+    first, _, h, edge_first, edge_to, edge_value = units
+    unit_of = np.empty(h.size, np.int64)
+    for unit in range(first.size - 1):
+        unit_of[first[unit] : first[unit + 1]] = unit
+    bounds = h.copy()
+    lowest, hits = np.zeros(first.size - 1), np.zeros(first.size - 1, np.int64)
+    for option in range(h.size):
+        for edge in range(edge_first[option], edge_first[option + 1]):
+            unit = unit_of[edge_to[edge]]
+            lowest[unit] = edge_value[edge] if hits[unit] == 0 else min(lowest[unit], edge_value[edge])
+            hits[unit] += 1
+        for edge in range(edge_first[option], edge_first[option + 1]):
+            unit = unit_of[edge_to[edge]]
+            if hits[unit] > 0:
+                # an option without a coupling leaves 0
+                whole = hits[unit] == first[unit + 1] - first[unit]
+                bounds[option] += 0.5 * (lowest[unit] if whole else min(0.0, lowest[unit]))
+                hits[unit] = 0
+    return bounds
 
 
 @compiled

@@ -50,12 +50,7 @@ ZIP_ERRORS = (
 
 def data_root() -> Path:
     """The folder of all datasets: ``$QUBOLEARN_DATA``, or ``~/.cache/qubolearn`` where that is not set."""
-    if named := os.environ.get("QUBOLEARN_DATA"):
-        return Path(named)
-    try:
-        return Path.home() / ".cache" / "qubolearn"
-    except RuntimeError as error:  # a user id that no file of users knows
-        raise QubolearnError("this user has no home folder; set QUBOLEARN_DATA to a folder for datasets") from error
+    return Path(os.environ.get("QUBOLEARN_DATA") or Path.home() / ".cache" / "qubolearn")
 
 
 def data_folder(name: str, remedy: str = "") -> Path:

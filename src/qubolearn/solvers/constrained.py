@@ -35,6 +35,7 @@ from qubolearn.qubo import (
     with_penalties,
 )
 from qubolearn.solvers.contract import Found, Solution, Solver, best_distinct
+from qubolearn.solvers.persistency import with_persistent_bits
 from qubolearn.solvers.units import as_units
 
 __all__ = ["in_order", "solve_constrained"]
@@ -65,6 +66,8 @@ def solve_constrained(
     _check_count(held, groups, count)
     if batch == 0:
         return solver(A, 1) if count > 2**n else solver(A, count)
+    if count == 1 and not len(groups):
+        held = with_persistent_bits(A, held)
     if isinstance(solver, HoldsBits):
         found = solver.search_held(A, count, held, groups)
         return best_distinct(A, found.states, count, found.info, found.distinct)
@@ -136,7 +139,7 @@ def _repaired(part: Reduced, states: Tensor, count: int) -> Tensor:
             units.linear[some], units.quadratic[some], units.graph, clamp[some], units.members, reads[some], best[some]
         )
 
-    run_tasks(work, batch, clamp.size * 1e-6, lambda done: None)
+    run_tasks(work, batch, clamp.size * 1e-6)
     return torch.from_numpy(best)
 
 

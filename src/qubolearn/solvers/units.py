@@ -24,6 +24,10 @@ class Units(NamedTuple):
     graph: tuple[Ints, Ints, Ints]  # first [n + 1], to [2m], edge [2m]
     members: tuple[Ints, Ints, npt.NDArray[np.bool_]]  # first, bits, in_group
 
+    def problem(self, some: slice) -> tuple[Any, ...]:
+        """What kernels take of some instances."""
+        return self.linear[some], self.quadratic[some], self.graph, self.members
+
 
 def as_units(A: Qubo, groups: Groups) -> Units:
     """A, dense or sparse, with its groups."""

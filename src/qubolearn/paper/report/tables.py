@@ -103,6 +103,30 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     "benchmark-exact-gpu": benchmark_table(
         "exact-gpu", {"n": "n", "seconds": "seconds", "states_per_second": "states per second"}
     ),
+    "benchmark-exact-groups": benchmark_table(
+        "exact-groups",
+        {
+            "groups": "groups of 5",
+            "n": "n",
+            "states": "allowed states",
+            "us": "best two, µs per QUBO",
+            "log_z_us": "log Z, µs",
+            "ns_per_state": "ns per allowed state",
+            "plain_us": "all 2ⁿ states, µs",
+        },
+    ),
+    "benchmark-sudoku-rules": benchmark_table(
+        "sudoku-rules",
+        {
+            "hints": "hints",
+            "puzzles": "puzzles",
+            "solved": "solved",
+            "seconds": "mean, s",
+            "median": "median, s",
+            "longest": "longest, s",
+            "sweeps": "sweeps, mean",
+        },
+    ),
     "benchmark-anneal": benchmark_table("anneal", {**_TIMES, **_FOUND}),
     "benchmark-quantum": benchmark_table("quantum", {**_TIMES, "x_star_found": "x* found"}),
     "benchmark-protocol": benchmark_table("protocol", _PROTOCOL),

@@ -1,0 +1,98 @@
+"""Markov chains that live on between calls, for likelihood gradients whose QUBOs change a little from step to step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.kernels.parallel import run_tasks, stop_flag
+from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, check_qubo, forced
+from qubolearn.randomness import derive_seed, stream
+from qubolearn.solvers.seeds import instance_seeds
+from qubolearn.solvers.units import as_units
+
+__all__ = ["PersistentChains"]
+
+
+class PersistentChains:
+    """``chains`` states of each of a number of instances, which every call moves on by a few sweeps.
+
+    When A changes slowly, as in training, states of the last step are nearly in equilibrium for the next one, so that
+    a few sweeps do where a sampler that starts anew needs hundreds (persistent contrastive divergence).
+
+    ``state_dict()`` holds all that a checkpoint needs: with it, the same calls give the same draws.
+
+    >>> chains = PersistentChains(instances=1, n=2, chains=1000, sweeps=10, seed=0)
+    >>> x = chains.sample(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), beta=1.0)
+    >>> list(x.shape), bool((x.mean((0, 1)) - 0.69).abs().max() < 0.1)
+    ([1, 1000, 2], True)
+    """
+
+    def __init__(self, instances: int, n: int, chains: int = 64, sweeps: int = 5, seed: int = 0) -> None:
+        if min(instances, n, chains, sweeps) < 1:
+            given = f"instances={instances}, n={n}, chains={chains}, sweeps={sweeps}"
+            raise QubolearnError(f"{given}; want at least 1 of each")
+        instance_seeds(seed, 0)
+        self.sweeps, self.seed = sweeps, seed
+        self.states = torch.randint(0, 2, (instances, chains, n), generator=stream(seed, "chains"), dtype=torch.int8)
+        self.calls = 0
+
+    def sample(
+        self,
+        A: Qubo,
+        beta: float,
+        rows: Tensor | None = None,
+        *,
+        clamp: Clamp | None = None,
+        groups: Groups | None = None,
+    ) -> Tensor:
+        """Move the chains by ``sweeps`` sweeps at β; their states ``[batch, chains, n]`` in A's dtype.
+
+        A ``[batch, n, n]`` or sparse belongs to the instances ``rows [batch]``, all by default. Chains take the
+        values of clamped bits, and one bit of each group, whatever they were before.
+        """
+        from qubolearn.kernels.tempering_numba import move
+
+        check_qubo(A)
+        instances, chains, n = self.states.shape
+        rows = torch.arange(instances) if rows is None else rows.cpu()
+        if A.shape[2] != n or A.shape[0] != len(rows):
+            raise QubolearnError(f"A is {list(A.shape)}; want [{len(rows)}, {n}, {n}], one QUBO for each row of chains")
+        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < instances:
+            raise QubolearnError(f"rows go from {int(rows.min())} to {int(rows.max())}; want 0 to {instances - 1}")
+        if len(set(rows.tolist())) < len(rows):
+            raise QubolearnError("rows name an instance twice; want each once in a call, since its chains move once")
+        if not 0 < beta < math.inf:
+            raise QubolearnError(f"beta={beta} must be finite and above 0")
+        if len(rows) == 0:
+            return torch.zeros(0, chains, n, dtype=A.dtype, device=A.device)
+        groups = groups or Groups(())
+        held = forced(as_clamp(clamp, len(rows), n), groups).numpy()
+        units, stop = as_units(A.detach(), groups), stop_flag()
+        seeds = instance_seeds(derive_seed(self.seed, "chains", self.calls), instances)[rows.numpy()]
+        states, betas = self.states[rows].numpy(), beta * units.scale
+
+        def work(first: int, last: int) -> None:
+            some = slice(first, last)
+            move(units.problem(some), held[some], seeds[some], betas[some], self.sweeps, stop, states[some])
+
+        run_tasks(work, len(rows), float(np.size(states)) * self.sweeps * 1e-8, stop=stop)
+        self.states[rows] = torch.from_numpy(states)
+        self.calls += 1
+        return self.states[rows].to(A.device, A.dtype)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The states and the number of calls so far, as tensors."""
+        return {"states": self.states.clone(), "calls": torch.tensor(self.calls)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on where ``state_dict()`` was taken."""
+        if state["states"].shape != self.states.shape:
+            given, want = list(state["states"].shape), list(self.states.shape)
+            raise QubolearnError(f"chains of shape {given} were saved; these have {want}")
+        self.states, self.calls = state["states"].to("cpu", torch.int8).clone(), int(state["calls"])
