@@ -205,7 +205,7 @@ PROTECTIONS = (
     Protection(
         "the grid of reproduce",
         "workers that end with their parent",
-        "paper/grid/engines/worker.py",
+        "paper/grid/engines/local.py",
         "    os._exit(1)\n",
         "    pass\n",
         "paper/grid/test_engines.py::test_a_worker_ends_with_its_parent_even_within_a_job",

@@ -19,7 +19,7 @@ from qubolearn.cli.train import stop_on_signals
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import write_json
 from qubolearn.paper.grid.engines import JOBS_PER_GPU, LocalEngine, RayEngine, cores, places_on_gpu
-from qubolearn.paper.grid.engines.worker import Device
+from qubolearn.paper.grid.engines.local import Device
 from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
 from qubolearn.paper.grid.jobs import Engine, Job, Outcome, Store, by_code, code_note, digest, run_jobs
 from qubolearn.paper.grid.verify import TOLERANCE

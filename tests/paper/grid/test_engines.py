@@ -18,8 +18,8 @@ from grids import accident, forever, job, visible, wait_until
 
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.engines import LocalEngine, RayEngine, local
+from qubolearn.paper.grid.engines.local import prepare
 from qubolearn.paper.grid.engines.ray import _check_listening, code_version, on_node
-from qubolearn.paper.grid.engines.worker import prepare
 from qubolearn.paper.grid.jobs import Event, InThisProcess, Job, Outcome, Started, Store, run_jobs
 from qubolearn.paper.grid.schedule import suits_gpu
 

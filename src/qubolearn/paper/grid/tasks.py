@@ -16,67 +16,61 @@ from qubolearn.paper.grid.sampler_figures import second_best
 from qubolearn.paper.grid.trained import device, time_of, trained, trained_model
 from qubolearn.paper.problems.rotation import STAGES, Rotation
 from qubolearn.paper.staged import evaluate_stages
-from qubolearn.problems import make_problem
+from qubolearn.problems import Problem, make_problem
 from qubolearn.randomness import stream
-from qubolearn.solvers import make_solver
+from qubolearn.solvers import Solver, make_solver
 
 __all__ = ["TASKS"]
 
-Tests = Sequence[Mapping[str, Any]]  # each with a label, and a solver or options of the problem to set
-PLAIN: Tests = ({"label": "exhaustive"},)
+Options = Mapping[str, Any]
+Score = Callable[[Any, Solver, int], Evaluation]  # (problem, solver, instances)
+
+
+def _tested(
+    problem: Problem, score: Score, tests: Sequence[Options] = ({"label": "exhaustive"},), instances: int = 2000
+) -> dict[str, Any]:
+    """Label -> metrics; each test may have a solver, a number of instances, and options of the problem to set."""
+    found = {}
+    for test in tests:
+        changed = replace(problem, **test.get("set", {}))  # type: ignore[type-var]
+        solver = make_solver(test.get("solver", "exhaustive"))
+        flat = score(changed, solver, test.get("instances", instances)).as_dict()
+        found[test["label"]] = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()
+        }
+    return found
 
 
 def train_and_evaluate(
-    seed: int,
-    problem: Mapping[str, Any],
-    protocol: str,
-    overrides: Mapping[str, Any] | None = None,
-    tests: Tests = PLAIN,
-    instances: int = 2000,
+    seed: int, problem: Options, protocol: str, overrides: Options | None = None, **testing: Any
 ) -> dict[str, Any]:
     """Train one network, then score it on unseen instances under each of the tests."""
     made = make_problem(**problem)
     network, seconds = trained(made, protocol, seed, overrides)
-    metrics = time_of(seconds)
-    for test in tests:
-        changed = replace(made, **test.get("set", {}))  # type: ignore[type-var]
-        found = evaluate(network, changed, _solver(test), test.get("instances", instances), seed, device=device())
-        metrics[test["label"]] = _plain(found)
-    return metrics
+    score = lambda changed, solver, count: evaluate(network, changed, solver, count, seed, device=device())  # noqa: E731
+    return {**time_of(seconds), **_tested(made, score, **testing)}
 
 
 def train_stages(
-    seed: int,
-    problem: Mapping[str, Any],
-    protocol: str,
-    overrides: Mapping[str, Any] | None = None,
-    tests: Tests = PLAIN,
-    instances: int = 2000,
+    seed: int, problem: Options, protocol: str, overrides: Options | None = None, **testing: Any
 ) -> dict[str, Any]:
     """Train one network per angle of a rotation, then score all three together."""
     whole = make_problem(**problem)
     assert isinstance(whole, Rotation)
-    stages = [replace(whole, stage=stage) for stage in STAGES]
-    networks, times = zip(*(trained(stage, protocol, seed, overrides) for stage in stages), strict=True)
-    metrics = time_of(sum(times))
-    for test in tests:
-        changed = [replace(stage, **test.get("set", {})) for stage in stages]
-        count = test.get("instances", instances)
-        metrics[test["label"]] = _plain(evaluate_stages(networks, changed, _solver(test), count, seed, device=device()))
-    return metrics
+    made = [trained(replace(whole, stage=stage), protocol, seed, overrides) for stage in STAGES]
+    networks, times = zip(*made, strict=True)
+
+    def score(changed: Rotation, solver: Solver, count: int) -> Evaluation:
+        stages = [replace(changed, stage=stage) for stage in STAGES]
+        return evaluate_stages(networks, stages, solver, count, seed, device=device())
+
+    return {**time_of(sum(times)), **_tested(whole, score, **testing)}
 
 
-def baseline(
-    seed: int, method: str, problem: Mapping[str, Any], tests: Tests = PLAIN, instances: int = 2000
-) -> dict[str, Any]:
+def baseline(seed: int, method: str, problem: Options, **testing: Any) -> dict[str, Any]:
     """Score a method without learning on the same instances."""
-    made = make_problem(**problem)
-    metrics: dict[str, Any] = {}
-    for test in tests:
-        changed = replace(made, **test.get("set", {}))  # type: ignore[type-var]
-        found = evaluate_baseline(method, changed, _solver(test), test.get("instances", instances), seed)
-        metrics[test["label"]] = _plain(found)
-    return metrics
+    score = lambda changed, solver, count: evaluate_baseline(method, changed, solver, count, seed)  # noqa: E731
+    return _tested(make_problem(**problem), score, **testing)
 
 
 def qgm_success(seed: int, variant: str, k: int, solver: str, instances: int = 141) -> dict[str, Any]:
@@ -119,15 +113,6 @@ def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int) -> di
     chains = [len(chain) for chain in find_tiles(bits, wanted.couplers, Chip.ideal(chip, size)).tiles[0]]
     report = asdict(embed_report(wanted, chip, size))
     return {"embedding": {"logical": bits, "physical": sum(chains), "chain": max(chains), "report": report}}
-
-
-def _solver(test: Mapping[str, Any]) -> Any:
-    return make_solver(test.get("solver", "exhaustive"))
-
-
-def _plain(found: Evaluation) -> dict[str, Any]:
-    flat = found.as_dict()
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {

@@ -18,7 +18,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from qubolearn.errors import QubolearnError, missing_extra
-from qubolearn.paper.grid.engines.worker import Device, prepare
+from qubolearn.paper.grid.engines.local import Device, prepare
 from qubolearn.paper.grid.jobs import Events, Job, Outcome, Started, Work
 from qubolearn.provenance import provenance, source_digest
 
