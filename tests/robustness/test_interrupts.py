@@ -16,6 +16,7 @@ WORK = {
     "exhaustive, many states": "ExhaustiveSearch()(torch.randn(1, 26, 26), 2_000_000)",
     "partition": "partition.MAX_BITS = 40; log_partition(torch.randn(1, 40, 40))",
     "annealing": "SimulatedAnnealing(reads=256, sweeps=10**6)(torch.randn(1, 400, 400), 2)",
+    "annealing, sparse": "SimulatedAnnealing(reads=256, sweeps=10**7)(torch.eye(3000)[None], 2)",
     "harvest": "SimulatedAnnealing(reads=20000, sweeps=1)(torch.randn(1, 1200, 1200), 2)",
     "ranking": "best_distinct(torch.randn(1, 3000, 3000), torch.randint(0, 2, (1, 20000, 3000)), 2)",
     "quantum": "QuantumAnnealing(steps=10**6)(torch.randn(1, 20, 20), 2)",
@@ -43,6 +44,8 @@ for small in (2, 12):  # what is compiled on first use
     A = torch.randn(1, small, small)
     ExhaustiveSearch()(A, 2), log_partition(A), SimulatedAnnealing(reads=2, sweeps=2)(A, 2)
     QuantumAnnealing(reads=2, steps=2)(A, 2), neal(reads=2, sweeps=2)(A, 2), tabu(reads=1)(A, 2)
+for A in (torch.randn(1, 300, 300), torch.eye(300)[None]):
+    SimulatedAnnealing(reads=20, sweeps=20)(A, 2)
 print("ready", flush=True)
 try:
     {work}

@@ -34,7 +34,20 @@ from qubolearn.kernels.lanes import (
 )
 from qubolearn.kernels.stopping import stopped
 
-__all__ = ["anneal", "thresholds"]
+__all__ = [
+    "BLOCK",
+    "QUANTILES",
+    "aligned",
+    "anneal",
+    "anneal_blocks",
+    "compiled",
+    "field_tables",
+    "inlined",
+    "mixed",
+    "next_random",
+    "thresholds",
+    "update_chunk",
+]
 
 #: Reads that are annealed together: enough vectors to hide the latency of each, few enough for the first cache.
 BLOCK = 16 * LANES
@@ -78,12 +91,21 @@ def anneal(
     growth from sweep to sweep, at least 1, and the β that it stops at. The kernel returns early once ``stop`` is set.
     """
     for instance in range(S.shape[0]):
-        starts, partners, tables = field_tables(S[instance])
-        state = mixed(np.uint64(seeds[instance]))
         schedule = (schedules[instance, 0], schedules[instance, 1], schedules[instance, 2])
-        for first in range(0, reads.shape[1], BLOCK):
-            block = reads[instance, first : first + BLOCK]
-            state = anneal_block(starts, partners, tables, schedule, sweeps, quantiles, state, block, stop)
+        anneal_blocks(S[instance], schedule, sweeps, seeds[instance], quantiles, 0, reads[instance], stop)
+
+
+@compiled
+def anneal_blocks(S, schedule, sweeps, seed, quantiles, number, reads, stop):
+    """:func:`anneal` of one QUBO ``[n, n]``; reads are numbered from ``number`` on, a multiple of BLOCK.
+
+    Each BLOCK of reads draws from a stream of (seed, its number) alone.
+    """
+    starts, partners, tables = field_tables(S)
+    for first in range(0, reads.shape[0], BLOCK):
+        state = mixed(np.uint64(seed) ^ (np.uint64((number + first) // BLOCK) << np.uint64(32)))
+        block = reads[first : first + BLOCK]
+        anneal_block(starts, partners, tables, schedule, sweeps, quantiles, state, block, stop)
 
 
 @compiled
@@ -97,8 +119,8 @@ def anneal_block(
     state: np.uint64,
     reads: npt.NDArray[np.int8],
     stop: npt.NDArray[np.uint8],
-) -> np.uint64:
-    """Fill reads ``[r, n]``, r <= BLOCK; returns the state of the random generator."""
+) -> None:
+    """Fill reads ``[r, n]``, r <= BLOCK; ``state`` is that of the random generator."""
     chunks = starts.size - 1
     width = (reads.shape[0] + LANES - 1) // LANES * LANES
     bits = aligned(chunks * width).view(np.int32)
@@ -121,7 +143,6 @@ def anneal_block(
     for read in range(reads.shape[0]):
         for i in range(reads.shape[1]):
             reads[read, i] = (bits[i // 4 * width + read] >> (i % 4)) & 1
-    return state
 
 
 @inlined
@@ -132,16 +153,22 @@ def sweep_chunk(starts, partners, tables, chunk, bits, width, groups, active, be
     t1 = np.int64((random >> np.uint64(22)) & mask)
     t2 = np.int64((random >> np.uint64(36)) & mask)
     t3 = np.int64((random >> np.uint64(50)) & mask)
-    own = starts[chunk] * 64
     for k in range(active):
         g = groups[k]
-        f0, f1, f2, f3 = fields(starts, partners, tables, chunk, bits, width, g, beta)
-        x = load_bits(bits, chunk * width + g)
-        x = flip(x, add_scaled(f0, beta, lookup(load_floats(tables, own), x)), load_floats(quantiles, t0 + g), 0)
-        x = flip(x, add_scaled(f1, beta, lookup(load_floats(tables, own + 16), x)), load_floats(quantiles, t1 + g), 1)
-        x = flip(x, add_scaled(f2, beta, lookup(load_floats(tables, own + 32), x)), load_floats(quantiles, t2 + g), 2)
-        x = flip(x, add_scaled(f3, beta, lookup(load_floats(tables, own + 48), x)), load_floats(quantiles, t3 + g), 3)
-        store_bits(bits, chunk * width + g, x)
+        update_chunk(starts, partners, tables, chunk, bits, width, g, beta, quantiles, t0 + g, t1 + g, t2 + g, t3 + g)
+
+
+@inlined
+def update_chunk(starts, partners, tables, chunk, bits, width, g, beta, quantiles, t0, t1, t2, t3):
+    """One Metropolis update of each of the 4 bits of a chunk, in the 16 reads from g on; t0 to t3 are thresholds."""
+    own = starts[chunk] * 64
+    f0, f1, f2, f3 = fields(starts, partners, tables, chunk, bits, width, g, beta)
+    x = load_bits(bits, chunk * width + g)
+    x = flip(x, add_scaled(f0, beta, lookup(load_floats(tables, own), x)), load_floats(quantiles, t0), 0)
+    x = flip(x, add_scaled(f1, beta, lookup(load_floats(tables, own + 16), x)), load_floats(quantiles, t1), 1)
+    x = flip(x, add_scaled(f2, beta, lookup(load_floats(tables, own + 32), x)), load_floats(quantiles, t2), 2)
+    x = flip(x, add_scaled(f3, beta, lookup(load_floats(tables, own + 48), x)), load_floats(quantiles, t3), 3)
+    store_bits(bits, chunk * width + g, x)
 
 
 @inlined

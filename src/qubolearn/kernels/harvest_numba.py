@@ -21,6 +21,7 @@ __all__ = ["harvest"]
 # Ties make accumulated energies differ by roundings, so that two states can each look better than the other. No loop
 # here may depend on energies alone: each has a number of rounds that it cannot pass.
 ROUNDS = 64  # restarts of the clamped descents; generic QUBOs take one to three
+FEW_BITS = 128  # up to which the clamped descents begin anew as long as they improve the best state
 DESCENT = 8  # flips of a descent, as a multiple of n; a descent from a read takes a small share of n
 
 
@@ -124,7 +125,7 @@ def offer_clamped_descents(pool, S, bit_keys, stop):
     n = S.shape[0]
     start, x, start_fields, fields = np.empty(n, np.int8), np.empty(n, np.int8), np.empty(n), np.empty(n)
     best = np.inf
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if n <= FEW_BITS else 2):  # each round takes about as long as a read of a thousand sweeps
         if not energies[0] < best - 1e-13 * abs(best) and best < np.inf:
             return
         copy(states[0], start)

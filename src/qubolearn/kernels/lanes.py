@@ -9,6 +9,7 @@ numba's cache does not see changes in this file: touch ``annealing_numba.py`` wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,12 +20,21 @@ from numba.extending import intrinsic, models, register_model
 __all__ = [
     "LANES",
     "add_scaled",
+    "add_where",
+    "below",
+    "exponentials",
+    "first_of",
     "flip",
+    "flip_mask",
     "load_bits",
     "load_floats",
     "lookup",
     "lowest_flip",
+    "negate_where",
+    "scaled_product",
+    "splat",
     "store_bits",
+    "store_floats",
     "zeros",
 ]
 
@@ -90,16 +100,23 @@ load_bits = _loader(_bits)
 load_floats = _loader(_floats)
 
 
-@_intrinsic
-def store_bits(typing: Any, array: Any, index: Any, bits: Any) -> Any:
-    """Write 16 words into the array from the index on."""
+def _storer(lanes: _Lanes) -> Any:
+    def store(typing: Any, array: Any, index: Any, values: Any) -> Any:
+        """Write 16 elements into the array from the index on."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array, index, bits = args
-        builder.store(bits, _pointer(context, builder, signature.args[0], array, index, _BITS), align=4)
-        return context.get_dummy_value()
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array, index, values = args
+            pointer = _pointer(context, builder, signature.args[0], array, index, lanes.vector)
+            builder.store(values, pointer, align=4)
+            return context.get_dummy_value()
 
-    return types.void(array, types.intp, _bits), generate
+        return types.void(array, types.intp, lanes), generate
+
+    return _intrinsic(store)
+
+
+store_bits = _storer(_bits)
+store_floats = _storer(_floats)
 
 
 @_intrinsic
@@ -204,3 +221,129 @@ def lowest_flip(typing: Any, bits: Any, field: Any, position: Any) -> Any:
         return builder.call(minimum, [cost])
 
     return types.float32(_bits, _floats, types.int64), generate
+
+
+# Masks are one bit a lane, as the lowest 16 bits of an int64.
+
+
+def _mask(builder: Any, lanes: Any) -> Any:
+    """16 truth values as an int64."""
+    return builder.zext(builder.bitcast(lanes, ir.IntType(16)), ir.IntType(64))
+
+
+def _unmask(builder: Any, mask: Any) -> Any:
+    return builder.bitcast(builder.trunc(mask, ir.IntType(16)), ir.VectorType(ir.IntType(1), LANES))
+
+
+@_intrinsic
+def splat(typing: Any, value: Any) -> Any:
+    """The value in all lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _splat(builder, args[0], _FLOATS)
+
+    return _floats(types.float32), generate
+
+
+@_intrinsic
+def scaled_product(typing: Any, scale: Any, first: Any, second: Any) -> Any:
+    """scale · first · second, lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        scale, first, second = args
+        return builder.fmul(_splat(builder, scale, _FLOATS), builder.fmul(first, second))
+
+    return _floats(types.float32, _floats, _floats), generate
+
+
+@_intrinsic
+def negate_where(typing: Any, values: Any, mask: Any) -> Any:
+    """The values with their sign flipped in the lanes of the mask."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values, mask = args
+        return builder.select(_unmask(builder, mask), builder.fneg(values), values)
+
+    return _floats(_floats, types.int64), generate
+
+
+@_intrinsic
+def below(typing: Any, first: Any, second: Any) -> Any:
+    """The mask of the lanes where first < second."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _mask(builder, builder.fcmp_ordered("<", *args))
+
+    return types.int64(_floats, _floats), generate
+
+
+@_intrinsic
+def first_of(typing: Any, mask: Any) -> Any:
+    """The number of the lowest bit of a mask that is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
+
+
+@_intrinsic
+def add_where(typing: Any, total: Any, mask: Any, value: Any) -> Any:
+    """total + value in the lanes of the mask, total in the others."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        total, mask, value = args
+        return builder.select(_unmask(builder, mask), builder.fadd(total, _splat(builder, value, _FLOATS)), total)
+
+    return _floats(_floats, types.int64, types.float32), generate
+
+
+@_intrinsic
+def flip_mask(typing: Any, bits: Any, field: Any, scale: Any, threshold: Any) -> Any:
+    """The mask of bits after flipping those for which that costs less: scale · (1 - 2x) · field < threshold."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits, field, scale, threshold = args
+        field = builder.fmul(field, _splat(builder, scale, _FLOATS))
+        cost = builder.select(_unmask(builder, bits), builder.fneg(field), field)
+        return builder.xor(bits, _mask(builder, builder.fcmp_ordered("<", cost, threshold)))
+
+    return types.int64(types.int64, _floats, types.float32, _floats), generate
+
+
+#: log2(1 + y) is y times the polynomial with these coefficients: right at y = 0 and 1, off by at most 1.6e-5 between.
+_LOG2_TERMS = (1.441917, -0.7090964, 0.415606, -0.1935756, 0.045149)
+
+
+@_intrinsic
+def exponentials(typing: Any, words: Any, index: Any) -> Any:
+    """Independent draws of -log(u), one a lane, from the 16 generators (xorshift32) whose states are words[index:].
+
+    With r a random number of 31 bits as a float, -log(u) = (31 - log2 r) log 2; log2 r is r's exponent plus a
+    polynomial of its mantissa.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        words, index = args
+        pointer = _pointer(context, builder, signature.args[0], words, index, _BITS)
+        state = builder.load(pointer, align=4)
+        for shift, left in ((13, True), (17, False), (5, True)):
+            shifted = (builder.shl if left else builder.lshr)(state, _constant([shift] * LANES))
+            state = builder.xor(state, shifted)
+        builder.store(state, pointer, align=4)
+        number = builder.sitofp(builder.lshr(state, _constant([1] * LANES)), _FLOATS)
+        bits = builder.bitcast(number, _BITS)
+        exponent = builder.sitofp(builder.lshr(bits, _constant([23] * LANES)), _FLOATS)
+        one = builder.or_(builder.and_(bits, _constant([0x7FFFFF] * LANES)), _constant([0x3F800000] * LANES))
+        mantissa = builder.fsub(builder.bitcast(one, _FLOATS), _float_constant(1.0))
+        value = _float_constant(_LOG2_TERMS[-1])
+        for term in reversed(_LOG2_TERMS[:-1]):
+            value = builder.fadd(builder.fmul(value, mantissa), _float_constant(term))
+        value = builder.fadd(builder.fmul(value, mantissa), builder.fsub(exponent, _float_constant(127.0 + 31.0)))
+        return builder.fmul(value, _float_constant(-math.log(2)))
+
+    return _floats(words, types.intp), generate
+
+
+def _float_constant(value: float) -> Any:
+    return ir.Constant(_FLOATS, [value] * LANES)

@@ -219,7 +219,7 @@ def _exact_energies(A: Qubo, bits: Tensor) -> Tensor:
     A = A.to(torch.float64)
     if isinstance(A, Tensor):
         return energies(A, bits)
-    some = max(1, 2**22 // max(1, bits.shape[1] * A.edges.shape[1]))
+    some = max(1, 2**20 // max(1, bits.shape[1] * A.edges.shape[1]))
     return torch.cat([energies(A[k : k + some], bits[k : k + some]) for k in range(0, len(A), some)])
 
 

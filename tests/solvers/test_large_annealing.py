@@ -1,0 +1,292 @@
+"""Annealing of sparse QUBOs and of hundreds to thousands of bits: brute force, Boltzmann, neal, closed forms."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from dwave.samplers import SimulatedAnnealingSampler
+from dwave.samplers.sa.sampler import default_beta_range as neal_beta_range
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.kernels import dense_annealing_numba, single_reads_numba
+from qubolearn.kernels.annealing_cpu import Dense, Schedule, Sparse
+from qubolearn.kernels.annealing_numba import thresholds
+from qubolearn.kernels.parallel import stop_flag
+from qubolearn.qubo import Qubo, SparseQubo, all_states, as_dense, energies, from_ising, to_bqm
+from qubolearn.solvers import ExhaustiveSearch, annealing
+from qubolearn.solvers.annealing import SimulatedAnnealing
+
+
+def random_sparse(batch: int, n: int, degree: float, seed: int = 0, integer: bool = False) -> SparseQubo:
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, n, (2, int(degree * n / 2)))
+    keys = np.unique(pairs.min(0) * n + pairs.max(0))
+    keys = keys[keys // n != keys % n]
+    shapes = (batch, n), (batch, keys.size)
+    linear, quadratic = (
+        rng.integers(-2, 3, shape).astype(float) if integer else rng.normal(size=shape) for shape in shapes
+    )
+    edges = torch.from_numpy(np.stack([keys // n, keys % n]))
+    return SparseQubo(torch.from_numpy(linear), edges, torch.from_numpy(quadratic))
+
+
+def sparse_form(A: Qubo) -> Sparse:
+    A = A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A)
+    return Sparse(A.linear.double().numpy(), A.edges.numpy(), A.quadratic.double().numpy())
+
+
+def dense_form(A: Qubo) -> Dense:
+    return Dense(as_dense(A).double().numpy())
+
+
+@pytest.fixture
+def sparse_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small QUBOs take the kernels of sparse ones, too."""
+    monkeypatch.setattr(annealing, "_on_cpu", sparse_form)
+
+
+@pytest.mark.usefixtures("sparse_kernels")
+@pytest.mark.parametrize("integer", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 15, 20])
+def test_sparse_kernels_find_the_lowest_states(n: int, integer: bool) -> None:
+    A = random_sparse(8, n, 4, seed=n, integer=integer)
+    found = SimulatedAnnealing(seed=0)(A)
+    exact = ExhaustiveSearch()(A)
+    torch.testing.assert_close(found.energies[:, 0], exact.energies[:, 0])
+    assert torch.isclose(found.energies[:, 1], exact.energies[:, 1]).double().mean() >= 0.8
+
+
+def max_cut(n: int, degree: float, seed: int) -> SparseQubo:
+    graph = random_sparse(1, n, degree, seed)
+    linear = -torch.bincount(graph.edges.reshape(-1), minlength=n)[None].double()
+    return SparseQubo(linear, graph.edges, torch.full_like(graph.quadratic, 2.0))
+
+
+def number_partitioning(n: int, seed: int) -> Tensor:
+    """(Σ_i s_i a_i)² without its constant: integers up to 20, so that many states are tied."""
+    a = torch.randint(1, 20, (n,), generator=torch.Generator().manual_seed(seed)).double()
+    return (4 * torch.outer(a, a) - torch.diag(4 * a * a.sum()))[None]
+
+
+@pytest.mark.usefixtures("sparse_kernels")
+@pytest.mark.parametrize("seed", range(3))
+def test_integer_families_with_ties(seed: int) -> None:
+    for A in (max_cut(22, 4, seed), number_partitioning(18, seed)):
+        found = SimulatedAnnealing(seed=seed)(A, 5)
+        torch.testing.assert_close(found.energies, ExhaustiveSearch()(A, 5).energies)
+
+
+def reads_of(form: Sparse | Dense, n: int, reads: int, beta: float, seed: int = 0, given: bool = False) -> np.ndarray:
+    out = np.zeros((1, reads, n), np.int8)
+    betas = np.array([[beta * form.scale[0], 1.0, np.inf]])
+    form.anneal(Schedule(betas, 40, np.array([seed], np.uint32), given), out)
+    return out[0]
+
+
+def sparse_in_groups(A: SparseQubo, beta: float) -> np.ndarray:
+    return np.concatenate([reads_of(sparse_form(A), A.n, 7 + 16 * (k % 5), beta, seed=k) for k in range(500)])
+
+
+def sparse_alone(A: SparseQubo, beta: float) -> np.ndarray:
+    form = sparse_form(A)
+    out = np.zeros((20_000, A.n), np.int8)
+    couplings = form.quadratic[0, form.places].astype(np.float32)
+    near, rows = np.ones(A.n, np.bool_), np.empty(0, np.float32)
+    lists = (form.linear[0].astype(np.float32), rows, form.starts, form.neighbours, couplings, near)
+    single_reads_numba.anneal_reads(
+        *lists, (beta * form.scale[0], 1.0, np.inf), 40, np.uint32(3), 0, False, out, stop_flag()
+    )
+    return out
+
+
+def dense_alone(A: SparseQubo, beta: float) -> np.ndarray:
+    return reads_of(dense_form(A), A.n, 20_000, beta, given=True)  # from 0 in all bits: 40 sweeps forget it
+
+
+def dense_mixed(A: SparseQubo, beta: float) -> np.ndarray:
+    form = dense_form(A)
+    out = np.zeros((20_000, A.n), np.int8)
+    prepared = dense_annealing_numba.prepare(form.S[0], len(out))
+    schedule = (beta * form.scale[0], 1.0, np.inf)
+    dense_annealing_numba.anneal_dense(prepared, schedule, 40, thresholds(), np.uint32(3), 0, False, out, stop_flag())
+    return out
+
+
+@pytest.mark.parametrize("sample", [sparse_in_groups, sparse_alone, dense_alone, dense_mixed])
+@pytest.mark.parametrize("n", [1, 3, 6])
+def test_reads_at_one_temperature_follow_the_boltzmann_distribution(
+    sample: Callable[[SparseQubo, float], np.ndarray], n: int
+) -> None:
+    A = random_sparse(1, n, 3, seed=n)
+    reads = sample(A, 0.7)
+    states = all_states(n, dtype=torch.float64)
+    expected = torch.softmax(-0.7 * energies(A, states[None])[0], 0).numpy()
+    found = np.bincount(reads @ (1 << np.arange(n - 1, -1, -1)), minlength=2**n) / len(reads)
+    error = np.sqrt(expected * (1 - expected) / len(reads))
+    assert (np.abs(found - expected) < 5 * error + 5e-4).all()  # 5e-4: quantiles of -log(u) come in steps
+
+
+def test_flips_one_after_the_other_are_those_of_a_plain_sweep() -> None:
+    """At zero temperature a sweep is deterministic: each bit in turn flips where that lowers the energy."""
+    for A in (random_sparse(1, 40, 6), random_sparse(1, 40, 39)):
+        x = np.random.default_rng(1).integers(0, 2, 40, np.int8)
+        S = as_dense(A)[0].numpy()
+        S = S + S.T - np.diag(np.diag(S))
+        plain = x.copy()
+        for i in range(40):
+            field = S[i, i] * (1 - plain[i]) + S[i] @ plain
+            plain[i] ^= (1 - 2 * plain[i]) * field < 0
+        for form in (sparse_form(A), dense_form(A)):
+            out = x[None, None].copy()
+            form.anneal(Schedule(np.array([[1e9, 1.0, np.inf]]), 1, np.zeros(1, np.uint32), True), out)
+            np.testing.assert_array_equal(out[0, 0], plain)
+
+
+@pytest.mark.parametrize(("n", "degree", "reads"), [(300, 5, 200), (300, 299, 100), (120, 119, 200), (300, 40, 16)])
+def test_mean_energy_is_that_of_neal(n: int, degree: float, reads: int) -> None:
+    # So few sweeps that reads differ: a wrong schedule or acceptance rule would show.
+    A = random_sparse(1, n, degree, seed=n)
+    solver = SimulatedAnnealing(reads=reads, sweeps=50, seed=0)
+    theirs = SimulatedAnnealingSampler().sample(to_bqm(A), num_reads=reads, num_sweeps=50, seed=1).record.energy
+    for form in (A, as_dense(A)):
+        ours = energies(A, solver.sample(form))[0].numpy()
+        error = np.hypot(ours.std(), theirs.std()) / np.sqrt(reads)
+        assert abs(ours.mean() - theirs.mean()) < 4 * error
+
+
+@pytest.mark.parametrize("integer", [False, True])
+def test_beta_range_is_that_of_neal(integer: bool) -> None:
+    A = random_sparse(6, 9, 4, seed=2, integer=integer)
+    expected = np.array([neal_beta_range(to_bqm(one)) for one in A])
+    for form in (sparse_form(A), dense_form(A)):
+        np.testing.assert_allclose(form.beta_ranges() / form.scale[:, None], expected)
+
+
+@pytest.mark.parametrize(("n", "degree", "reads"), [(150, 5, 150), (300, 299, 100), (100, 99, 600), (90, 89, 1)])
+def test_threads_share_one_qubo_without_changing_its_reads(n: int, degree: float, reads: int) -> None:
+    A = random_sparse(2, n, degree)
+    solver = SimulatedAnnealing(reads=reads, sweeps=30, seed=4)
+    threads = torch.get_num_threads()
+    samples = []
+    try:
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            samples.append(solver.sample(A))
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(samples[0], other) for other in samples[1:])
+    assert torch.equal(solver.sample(A[:1]), samples[0][:1])
+    hot = SimulatedAnnealing(reads=reads, sweeps=2, beta_range=(1e-6, 1e-6), seed=4)
+    assert len(hot.sample(A)[0].unique(dim=0)) == reads  # no two threads draw the same numbers
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 255, 700, 2000])
+def test_bits_without_couplings_are_set_by_their_signs(n: int) -> None:
+    linear = torch.randn(2, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64)
+    A = SparseQubo(linear, torch.zeros(2, 0, dtype=torch.int64), torch.zeros(2, 0, dtype=torch.float64))
+    solution = SimulatedAnnealing(reads=3, sweeps=200, seed=0)(A)
+    assert torch.equal(solution.states[:, 0], (linear < 0).double())
+    torch.testing.assert_close(solution.energies[:, 1] - solution.energies[:, 0], linear.abs().amin(1))
+
+
+@pytest.mark.parametrize("n", [64, 300, 2000])
+def test_qubos_of_zeros(n: int) -> None:
+    none = torch.zeros(2, 0, dtype=torch.int64)
+    A = SparseQubo(torch.zeros(1, n), none, torch.zeros(1, 0))
+    for form in (A, A.dense()):
+        solution = SimulatedAnnealing(reads=20, sweeps=10, seed=0)(form, 3)
+        assert not solution.energies.any()
+        assert len(solution.states[0].unique(dim=0)) == 3
+
+
+def test_ferromagnets_of_thousands_of_bits() -> None:
+    """A planted state: random signs of a ring with chords, so that all couplings can be satisfied at once."""
+    n = 2000
+    planted = torch.randint(0, 2, (n,), generator=torch.Generator().manual_seed(0)).double()
+    i = torch.arange(n).repeat(6)
+    j = (i + torch.tensor([1, 2, 3, 37, 331, 700]).repeat_interleave(n)) % n
+    edges = torch.stack([torch.minimum(i, j), torch.maximum(i, j)])
+    signs = 2 * planted - 1
+    J = SparseQubo(torch.zeros(1, n).double(), edges, -(signs[edges[0]] * signs[edges[1]])[None])
+    A, offset = from_ising(J, -0.5 * signs[None])
+    found = SimulatedAnnealing(reads=20, sweeps=500, seed=0)(A, 1)
+    assert found.energies.item() + offset.item() == pytest.approx(-6 * n - 0.5 * n)
+    assert torch.equal(found.states[0, 0], planted)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 7), st.integers(0, 10**6), st.integers(1, 10))
+def test_sparse_harvest_is_exact_when_the_reads_hold_all_local_minima(n: int, seed: int, count: int) -> None:
+    A = random_sparse(1, n, 3, seed)
+    E = energies(A, all_states(n, dtype=torch.float64)[None])[0]
+    neighbours = torch.arange(2**n)[:, None] ^ (1 << torch.arange(n))
+    minima = (E[:, None] < E[neighbours]).all(1)
+    reads = all_states(n, dtype=torch.int8)[minima][None].numpy()
+    count = min(count, 2**n)
+    found, success = np.zeros((1, count, n), np.int8), np.zeros(1)
+    sparse_form(A).harvest(reads, found, success)
+    torch.testing.assert_close(energies(A, torch.from_numpy(found).double()), E.sort().values[None, :count])
+    assert success[0] == pytest.approx(1 / minima.sum().item())
+
+
+def test_sparse_success_probability_counts_equal_reads() -> None:
+    A = random_sparse(2, 12, 3, seed=1)
+    reads = np.random.default_rng(0).integers(0, 2, (2, 50, 12), np.int8)
+    reads[:, 25:] = reads[:, :25]
+    energy = energies(A, torch.from_numpy(reads).double())
+    found, success = np.zeros((2, 1, 12), np.int8), np.zeros(2)
+    sparse_form(A).harvest(reads, found, success)
+    share = (energy <= energy.amin(1, keepdim=True) + 1e-12).double().mean(1)
+    np.testing.assert_allclose(success, share)
+
+
+@pytest.mark.parametrize("degree", [4, 99])
+def test_reads_begin_where_they_are_told(degree: float) -> None:
+    A = random_sparse(2, 100, degree)
+    best = SimulatedAnnealing(reads=20, sweeps=200, seed=0)(A, 1).states
+    frozen = SimulatedAnnealing(reads=3, sweeps=10, beta_range=(1e6, 1e6), seed=0)
+    assert torch.equal(frozen.sample(A, initial=best.expand(-1, 3, -1)), best.expand(-1, 3, -1))
+    with pytest.raises(QubolearnError, match=r"\[2, 1, 100\]; want 0 and 1 of shape \[2, 3, 100\]"):
+        frozen.sample(A, initial=best)
+    with pytest.raises(QubolearnError, match="want 0 and 1"):
+        frozen.sample(A, initial=2 * torch.ones(2, 3, 100))
+
+
+def test_dense_qubos_with_few_couplings_take_the_sparse_kernels() -> None:
+    few, many = random_sparse(2, 200, 5), random_sparse(2, 200, 150)
+    assert isinstance(annealing._on_cpu(few.dense()), Sparse)
+    assert isinstance(annealing._on_cpu(few), Sparse)
+    assert isinstance(annealing._on_cpu(many), Dense)
+    assert isinstance(annealing._on_cpu(many.dense().bfloat16()), Dense)
+    assert isinstance(annealing._on_cpu(torch.zeros(1, 30, 30)), Dense)
+
+
+MEMORY = """
+import resource, torch
+from qubolearn.qubo import SparseQubo
+from qubolearn.solvers.annealing import SimulatedAnnealing
+n, m, batch = 5640, 40484, {batch}
+i = torch.arange(m) % n
+j = (i + 1 + torch.arange(m) // n) % n
+edges = torch.stack([torch.minimum(i, j), torch.maximum(i, j)])
+SimulatedAnnealing(reads=2, sweeps=2)(SparseQubo(torch.randn(1, n), edges, torch.randn(1, m)))  # compiles
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+A = SparseQubo(torch.randn(batch, n), edges, torch.randn(batch, m))
+SimulatedAnnealing(reads=2, sweeps=2)(A)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def test_a_batch_of_whole_pegasus_chips_is_solved_in_the_memory_of_its_edges() -> None:
+    """100 QUBOs of 5,640 bits and 40,484 couplers: dense they would take 12,724 MB."""
+    script = [sys.executable, "-c", MEMORY.format(batch=100)]
+    megabytes = float(subprocess.run(script, capture_output=True, text=True, check=True, timeout=300).stdout)
+    assert megabytes < 200  # ten times that, for 1,000, is 2 GB
