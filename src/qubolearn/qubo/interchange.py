@@ -114,7 +114,8 @@ def _vectors(bqm: dimod.BinaryQuadraticModel, first: dimod.BinaryQuadraticModel)
     elif set(bqm.variables) == set(first.variables):
         order = list(first.variables)
     else:
-        other = next(iter(set(bqm.variables) ^ set(first.variables)))
+        both = set(bqm.variables) & set(first.variables)
+        other = next(variable for variable in [*bqm.variables, *first.variables] if variable not in both)
         raise QubolearnError(f"the dimod models differ in their variables: {other!r} is not in all of them")
     vectors: Any = bqm.to_numpy_vectors(order, sort_labels=False)
     linear, (u, v, couplings), offset = vectors
