@@ -137,6 +137,7 @@ def test_names_keep_their_colour_in_all_panels_of_a_figure() -> None:
         {"kind": "bars", "title": "x", "x": "", "y": "", "edges": [0, 1], "series": [{"counts": [1]}]},
         {"kind": "graph", "title": "x", "nodes": [], "edges": [], "marked": []},
         {"kind": "matrix", "title": "x", "values": []},
+        {"kind": "lines", "title": "x", "x": "a\x01b", "y": "", "series": [{"name": "a", "points": [[0, 1], [1, 2]]}]},
         [],
     ],
 )
@@ -144,6 +145,20 @@ def test_damaged_figures_are_named_not_drawn(damaged: Any) -> None:
     groups, why = drawn_groups({"title": "T", "note": "", "panels": [damaged]})
     assert groups == []
     assert why
+
+
+def test_text_of_records_is_shown_as_it_is_and_escaped() -> None:
+    """No markup, no formula, whatever the alphabet."""
+    nasty = "<script>alert(1)</script> $x_1$ $\\frac 漢字"
+    series = [{"name": nasty, "points": [[0, 1], [1, 2]]}]
+    made = panel("lines", title=nasty, x=nasty, y=nasty, series=series)
+    groups, why = drawn_groups({"title": nasty, "note": nasty, "panels": [made]})
+    assert why == ""
+    text = groups[0].pictures[0][1]
+    assert "<script" not in text
+    figure = ElementTree.fromstring(text)
+    assert [each.text for each in figure.iter("text")].count(nasty) == 2
+    assert nasty in tips(figure)[0]
 
 
 def test_a_picture_for_a_file_has_all_panels_titles_and_the_legend() -> None:

@@ -62,8 +62,11 @@ def drawn(figure: Mapping[str, Any]) -> tuple[list[Group], str]:
             kind = panels[0]["kind"]
             pictures = [(panel["title"], drawings.panel_svg(panel, colours[kind])) for panel in panels]
             groups.append(Group(pictures, colours[kind], kind in drawings.SQUARE))
-    except (QubolearnError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except QubolearnError as error:
         return [], str(error)
+    # what damaged numbers and texts end in; SyntaxError is that of characters which XML does not have
+    except (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError) as error:
+        return [], f"the record is damaged ({type(error).__name__}: {error})"
     return groups, ""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -45,6 +46,7 @@ STYLE: Any = {
     "axes.grid.axis": "y",
     "axes.axisbelow": True,
     "axes.xmargin": 0.0,
+    "text.parse_math": False,  # a dollar in a record is a dollar
     "font.size": 11.0,
 }
 THEME = {colour: f"var(--{name})" for name, colour in PALETTE.items()}
@@ -63,7 +65,8 @@ def svg(made: Figure, words: str, style: str = "plot") -> Markup:
     import matplotlib
 
     written = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "path.simplify": False}):
+    with matplotlib.rc_context({"svg.fonttype": "none", "path.simplify": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # the browser has its own fonts
         made.savefig(written, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format")))
     source = ElementTree.fromstring(written.getvalue())
     drawn = Element("svg", {"viewBox": source.get("viewBox", ""), "role": "img", "aria-label": words, "class": style})
