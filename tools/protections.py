@@ -93,8 +93,8 @@ PROTECTIONS = (
     Protection(
         "numbers",
         "the look at A before solving",
-        "qubo/algebra.py",
-        "if can_be_read(A) and not math.isfinite(_sum(A.detach())) and",
+        "qubo/checks.py",
+        "if not_capturing(tensor) and not math.isfinite(_sum(tensor.detach())) and",
         "if False and",
         "robustness/test_numbers.py::test_solvers_take_no_nan_and_return_true_energies",
     ),

@@ -5,22 +5,43 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
+from qubolearn.errors import QubolearnError
+
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["derive_seed", "stream"]
 
 
+#: Names that results were made with before a name alone and the same name with a 0 behind it were told apart. Alone
+#: they keep the values of then, as every other name keeps them with a 0 behind it.
+_ALONE = {"weights", "validation", "test", "perturbed", "figure"}
+_MARK = zlib.crc32(b"path ends here")
+
+
 def derive_seed(seed: int, *path: int | str) -> int:
     """A 63-bit seed for one purpose of a run, e.g. ``derive_seed(0, "train", epoch)``.
+
+    ``seed`` is a whole number below 2**64; ``path`` holds names and whole numbers below 2**32. Different paths give
+    independent seeds.
 
     >>> derive_seed(0, "train", 1) == derive_seed(0, "train", 1) != derive_seed(0, "train", 2)
     True
     """
     import numpy as np
 
-    words = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
-    words += [zlib.crc32(part.encode()) if isinstance(part, str) else part for part in path]
+    if not 0 <= seed < 2**64:
+        raise QubolearnError(f"seed={seed} is not a whole number from 0 to 2**64 - 1")
+    words = [seed & 0xFFFFFFFF, seed >> 32]
+    for part in path:
+        word = zlib.crc32(part.encode()) if isinstance(part, str) else part
+        if not 0 <= word < 2**32:
+            raise QubolearnError(f"{part} in a path of seeds is not a whole number from 0 to 2**32 - 1")
+        words.append(word)
+    # SeedSequence fills up to 4 words with zeros, to which ("train",) and ("train", 0) are the same.
+    known = bool(path) and path[0] in _ALONE
+    if (len(path) < 2 and not known) or (known and len(path) == 2 and path[1] == 0):
+        words += [0] * (4 - len(words)) + [_MARK, len(path)]
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 

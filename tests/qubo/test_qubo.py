@@ -139,7 +139,10 @@ def test_bqm_of_spins_with_labels() -> None:
         ("0 99999999999 2.0", "not in 0"),
         ("# vartype=SPIN\n0 0 1", "only BINARY"),
         ("0 ² 1", "not in 0"),
-        ("# n=100000\n0 0 1", "not in 0"),
+        ("# n=1000000\n0 0 1", "GiB"),
+        ("# n=100000000\n0 0 1", "not in 0"),
+        ("# vartype: SPIN\n0 0 1", "only BINARY"),
+        ("#made by dimod, vartype=SPIN\n0 0 1", "only BINARY"),
     ],
 )
 def test_bad_coo_is_refused_in_one_line(text: str, says: str) -> None:
@@ -168,3 +171,20 @@ def test_bad_qubos_are_refused(A: Tensor, says: str) -> None:
 def test_states_of_another_size_are_refused() -> None:
     with pytest.raises(QubolearnError, match="do not fit"):
         energies(torch.zeros(2, 3, 3), torch.zeros(2, 4))
+
+
+@pytest.mark.parametrize("n", [4095, 4096, 4097, 5640])
+def test_any_size_goes_to_text_and_back(n: int) -> None:
+    A = torch.zeros(n, n, dtype=torch.float64)
+    A[0, 1], A[n // 2, n // 2], A[n - 2, n - 1] = 1.0, -2.0, 0.1
+    assert torch.equal(from_coo(to_coo(A)), A)
+    assert torch.equal(from_bqm(to_bqm(A))[0], A)
+
+
+def test_what_is_no_single_model_is_refused_in_one_line() -> None:
+    with pytest.raises(QubolearnError, match=r"a batch \[2, 3, 3\] where one QUBO"):
+        to_bqm(torch.zeros(2, 3, 3))
+    with pytest.raises(QubolearnError, match=r"a batch \[1, 3, 3\] where one QUBO"):
+        to_coo(torch.zeros(1, 3, 3))
+    with pytest.raises(QubolearnError, match="ConstrainedQuadraticModel is no"):
+        from_bqm(dimod.ConstrainedQuadraticModel())

@@ -200,7 +200,7 @@ def test_what_would_not_fit_is_refused() -> None:
     with pytest.raises(QubolearnError, match="a batch of 100 QUBOs where one is wanted"):
         to_bqm(A)
     with pytest.raises(QubolearnError, match="is not in 0"):
-        from_coo("0 5000 1")
+        from_coo("0 5000 1", 4096)
 
 
 MEMORY = """

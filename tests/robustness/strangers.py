@@ -33,7 +33,7 @@ from qubolearn.paper.datasets.willow_archive import unpack_archive
 from qubolearn.problems import problem_names, problem_type
 from qubolearn.problems.files import read_inputs
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.qubo import from_coo, to_bqm, to_coo
+from qubolearn.qubo import MAX_FILE_BITS, from_coo, to_bqm, to_coo
 from qubolearn.qubo.files import read_bqm
 from qubolearn.training.loop import train
 from qubolearn.training.recipes import preset
@@ -207,7 +207,9 @@ def kinds(folder: Path) -> dict[str, Kind]:
         return unfinished.network()
 
     return {
-        "coo": Kind(lambda rng: mutated(coo, rng, TOKENS), lambda data: from_coo(data.decode("utf-8", "replace"))),
+        "coo": Kind(
+            lambda rng: mutated(coo, rng, TOKENS), lambda data: from_coo(data.decode("utf-8", "replace"), MAX_FILE_BITS)
+        ),
         "bqm": Kind(lambda rng: mutated(rng.choice(bqm), rng, TOKENS), read_bqm),
         "off": Kind(lambda rng: mutated(off, rng, TOKENS), sampled),
         "run json": Kind(lambda rng: mutated_json(rng.choice(headers), rng), on_disk("other/config.json", opened)),

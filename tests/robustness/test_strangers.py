@@ -300,8 +300,8 @@ def test_a_bqm_file_cannot_choose_its_size() -> None:
         grown = len(changed) - len(data)
         changed = changed[:10] + struct.pack("<I", struct.unpack("<I", data[10:14])[0] + grown) + changed[14:]
         assert peak_of(lambda: read_bqm(changed)) < 2**22, shape  # noqa: B023
-    with pytest.raises(QubolearnError, match="a dimod model of 5000 variables"):
-        from_bqm(dimod.BinaryQuadraticModel(5000, "BINARY"))
+    with pytest.raises(QubolearnError, match="n=500000 bits as a dense matrix need"):
+        from_bqm(dimod.BinaryQuadraticModel(500000, "BINARY"))
     with pytest.raises(QubolearnError, match="finite"):
         from_bqm(dimod.BinaryQuadraticModel({0: float("nan")}, {}, 0.0, "BINARY"))
 

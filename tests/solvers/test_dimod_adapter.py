@@ -134,6 +134,10 @@ def raises(bqm):
         (lambda bqm: dimod.SampleSet.from_samples((np.zeros((5, 4)), "abcd"), "BINARY", 0), "variables"),
         (lambda bqm: dimod.SampleSet.from_samples((np.zeros((5, 2)), [0, 1]), "BINARY", 0), "variables"),
         (lambda bqm: dimod.SampleSet.from_samples((np.full((5, 4), 3), range(4)), "BINARY", 0), "value 3"),
+        (
+            lambda bqm: dimod.SampleSet.from_samples_bqm(np.eye(2, 4), bqm, num_occurrences=[8, -3]),
+            "a read -3 times",
+        ),
         (raises, "Fake failed on QUBO 0.*no more coolant"),
     ],
 )
@@ -180,6 +184,8 @@ def test_sample_returns_every_read_as_often_as_it_was_read() -> None:
         (lambda: DimodSolver(dimod.ExactSolver(), threads=0), "threads=0"),
         (lambda: DimodSolver(neal().sampler, {"num_read": 5}), "num_reads"),
         (lambda: DimodSolver(neal().sampler, {"seed": 5}), "same random numbers"),
+        (lambda: neal(reads=0), "num_reads=0"),
+        (lambda: DimodSolver(neal().sampler, {"num_reads": 1.5}), "num_reads=1.5"),
         (lambda: neal(seed=-1), "seed=-1"),
         (lambda: neal(seed=1.5), "seed=1.5"),
     ],

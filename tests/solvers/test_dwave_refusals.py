@@ -115,3 +115,14 @@ def test_a_chip_too_small_and_a_sampler_without_one_are_refused() -> None:
         DWaveSolver.mock("pegasus", 2)(qubos("dense", 40, 1))
     with pytest.raises(QubolearnError, match="does not state its chip"):
         QpuAccess(dimod.ExactSolver())
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-200])
+def test_entries_that_vanish_are_refused_before_anything_is_sent(size: float) -> None:
+    """Their reciprocals are infinite: chips were once told NaN, or chains without strength."""
+    A = qubos("chimera", 8, 2).double()
+    A[1] *= size
+    with pytest.raises(QubolearnError, match="vanish as h and J"):
+        DWaveSolver.mock("chimera", 2)(A)
+    A[1] = 0
+    assert DWaveSolver.mock("chimera", 2, seed=0)(A).energies[1].tolist() == [0, 0]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, parallel
-from qubolearn.qubo import all_states, energies
+from qubolearn.qubo import Groups, all_states, energies
 from qubolearn.solvers.partition import log_partition, pair_marginals
 
 METHODS = [exhaustive_cpu.log_partition_and_marginals, exhaustive_torch.log_partition_and_marginals]
@@ -191,3 +194,77 @@ def test_bad_input() -> None:
         log_partition(torch.full((1, 5, 5), -1e308, dtype=torch.float64))
     with pytest.raises(QubolearnError, match="shape"):
         log_partition(torch.zeros(3, 3))
+
+
+def plain_log_partition(A: torch.Tensor, beta: float) -> torch.Tensor:
+    """The sum itself, which autograd can differentiate as often as it likes."""
+    states = all_states(A.shape[-1], dtype=torch.float64)
+    return torch.logsumexp(-beta * torch.einsum("si,bij,sj->bs", states, A, states), 1)
+
+
+@pytest.mark.parametrize("n", [1, 4, 9, 12])
+@pytest.mark.parametrize("beta", [0.5, -1.0, 3.0])
+def test_second_derivatives(n: int, beta: float) -> None:
+    """They were silently zero: a gradient penalty had no gradient."""
+    A = torch.randn(2, n, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64, requires_grad=True)
+    found, want = (
+        torch.autograd.grad(torch.autograd.grad(f(A, beta).sum(), A, create_graph=True)[0].square().sum(), A)[0]
+        for f in (log_partition, plain_log_partition)
+    )
+    assert want.abs().max() > 1e-3
+    torch.testing.assert_close(found, want, atol=1e-8, rtol=1e-7)
+
+
+def test_second_derivatives_under_constraints() -> None:
+    A = torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    states = all_states(5, dtype=torch.float64)
+    allowed = states[(states[:, 0] == 1) & (states[:, 1:3].sum(1) == 1)]
+    direct = torch.logsumexp(-torch.einsum("si,bij,sj->bs", allowed, A, allowed), 1).sum()
+    ours = log_partition(A, clamp={0: 1}, groups=Groups([[1, 2]])).sum()
+    found, want = (
+        torch.autograd.grad(torch.autograd.grad(value, A, create_graph=True)[0].square().sum(), A)[0]
+        for value in (ours, direct)
+    )
+    torch.testing.assert_close(found, want, atol=1e-8, rtol=1e-7)
+
+
+def test_a_third_derivative_is_refused() -> None:
+    A = torch.randn(1, 3, 3, dtype=torch.float64, requires_grad=True)
+    first = torch.autograd.grad(log_partition(A).sum(), A, create_graph=True)[0]
+    with pytest.raises(QubolearnError, match="first and second derivatives"):
+        torch.autograd.grad(first.square().sum(), A, create_graph=True)
+
+
+def test_torch_func_differentiates_and_refuses_to_vectorise() -> None:
+    A = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = torch.func.grad(lambda B: log_partition(B).sum())(A)
+    torch.testing.assert_close(found, -pair_marginals(A))
+    with pytest.raises(RuntimeError, match="vmap"):
+        torch.func.vmap(lambda B: log_partition(B[None]))(A)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6, 1e12, 1e16])
+@pytest.mark.parametrize("n", [2, 8, 9, 10, 11])
+def test_marginals_of_large_integers_are_probabilities(n: int, size: float) -> None:
+    """At 1e16 and n=9 they once were up to 5: log Z was rounded before the weights were divided by Z."""
+    A = torch.randint(-2, 3, (6, n, n), generator=torch.Generator().manual_seed(n), dtype=torch.float64)
+    found = pair_marginals(size * A)
+    states = all_states(n, dtype=torch.float64)
+    E = torch.einsum("si,bij,sj->bs", states, A, states)
+    weights = torch.softmax(-size * (E - E.amin(1, keepdim=True)), 1)
+    torch.testing.assert_close(found, torch.einsum("bs,si,sj->bij", weights, states, states), atol=1e-9, rtol=0)
+
+
+def test_torch_compile_runs_them_as_they_are() -> None:
+    """In a process of its own: tracing failed where numba had not compiled the kernel yet."""
+    program = """
+import torch
+from qubolearn.solvers import ExhaustiveSearch, log_partition
+A = torch.randn(2, 4, 4, requires_grad=True)
+value = torch.compile(lambda A: 2 * log_partition(A).sum(), backend="eager")(A)
+value.backward()
+assert torch.allclose(value, 2 * log_partition(A).sum()) and A.grad is not None
+solved = torch.compile(lambda A: ExhaustiveSearch()(2 * A, 2).energies, backend="eager")(A)
+assert torch.equal(solved, ExhaustiveSearch()(2 * A, 2).energies)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

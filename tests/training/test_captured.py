@@ -76,7 +76,7 @@ def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captured, "captured", called)
     monkeypatch.setattr(training, "can_capture", lambda network, data, peers: True)
     for module in (qubo, contract, partition):
-        monkeypatch.setattr(module, "can_be_read", lambda A: not hidden)
+        monkeypatch.setattr(module, "not_capturing", lambda A: not hidden)
 
 
 def made(
@@ -134,7 +134,7 @@ def test_a_step_needs_nothing_of_the_host(name: str, monkeypatch: pytest.MonkeyP
     config, problem = CONFIGS[name], PROBLEMS.get(name, GRAPHS)
     monkeypatch.setattr(captured, "captured", lambda work: work)
     for module in (contract, partition):
-        monkeypatch.setattr(module, "can_be_read", lambda A: False)
+        monkeypatch.setattr(module, "not_capturing", lambda A: False)
         monkeypatch.setattr(module, "check_qubo", lambda A: None)  # which refuses tensors without numbers
     network, data = new_network(problem, config).to("meta"), Batches(problem, config, "cpu")
     data._kept = (0, Instances(*(tensor.to("meta") for tensor in data.epoch(0))))

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from qubolearn.kernels.compiling import compiled
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def move(values, slope, first, second, beta1, beta2, step_size, epsilon):
     """One step on values ``[size]``, float32: the moments take up the slope, and the values move by their ratio."""
     keep1, keep2 = np.float32(beta1), np.float32(beta2)

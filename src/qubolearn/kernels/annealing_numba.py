@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from qubolearn.kernels import compiling
 from qubolearn.kernels.lanes import (
     LANES,
     add_scaled,
@@ -59,12 +59,12 @@ SWEEPS_PER_CHECK = 32
 
 def compiled(function: Any) -> Any:
     """Compiled on first use and kept on disk; releases the GIL, so that threads share a batch."""
-    return njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiling.compiled(function, error_model="numpy")
 
 
 def inlined(function: Any) -> Any:
     """Compiled into its callers: passing an array costs more than what these do with it."""
-    return njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
+    return compiling.compiled(function, error_model="numpy", forceinline=True)
 
 
 @cache

@@ -17,8 +17,8 @@ lock, and results do not depend on how many there are.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from qubolearn.kernels.compiling import compiled
 from qubolearn.kernels.stopping import stopped
 
 LOW = 8
@@ -36,12 +36,12 @@ FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 FOUR_BITS = ((np.arange(16)[None, :] >> np.arange(4)[:, None]) & 1).astype(np.float32)
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@compiled(fastmath=FAST, inline="always")
 def _min(a, b):
     return a if a < b else b
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _load(A, scale, C, first=0):
     """C ``[max(n, 11), max(n, 11)]``, symmetric: scale · (A_ij + A_ji), A_ii on the diagonal, 0 for unused low bits.
 
@@ -59,7 +59,7 @@ def _load(A, scale, C, first=0):
         C[p, p] = scale * A[i, i]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _lane_sums(rows, r, C, j):
     """rows[r, s] = Σ_{i low} s_i C_ij for all lanes s.
 
@@ -74,7 +74,7 @@ def _lane_sums(rows, r, C, j):
         rows[r, 64 + s], rows[r, 128 + s], rows[r, 192 + s] = x + c6, x + c7, x + (c6 + c7)
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _lane_energies(rows, r, field, C):
     """rows[r, s] = energy of lane s with all other bits 0, by doubling; row ``field`` is scratch."""
     rows[r, 0] = 0
@@ -85,13 +85,13 @@ def _lane_energies(rows, r, field, C):
             rows[r, half + s] = rows[r, s] + (rows[field, s] + C[i, i])
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _add_row(rows, r, w):
     for s in range(LANES):
         rows[r, s] += rows[w, s]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _enter_part(rows, base, C, outer, part, field):
     """Set the part's bits: row ``base`` gains their couplings, ``field`` becomes what flips cost; their energy."""
     energy = field.dtype.type(0)
@@ -106,7 +106,7 @@ def _enter_part(rows, base, C, outer, part, field):
     return energy
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _outer_table(table, C, field, energy, outer):
     """table[0:3, g] = fields of the inner bits, table[3, g] = energy, for each state g of the outer bits."""
     table[0, 0], table[1, 0], table[2, 0], table[3, 0] = field[LOW], field[LOW + 1], field[LOW + 2], energy
@@ -124,7 +124,7 @@ def _outer_table(table, C, field, energy, outer):
             table[3, half + g] = table[3, g] + table[4, g]
 
 
-@njit(cache=True)
+@compiled
 def _lowest_bit(g):
     bit = 0
     while not (g >> bit) & 1:
@@ -135,7 +135,7 @@ def _lowest_bit(g):
 # ---------------------------------------------------------------------------------------------- lowest states
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _scan_leaf(rows, parent, w, level, old, new, table, g, ab, ac, bc):
     """One node of the outer tree: all lanes times all 8 inner states; rows[new] = min(rows[old], their lowest).
 
@@ -160,7 +160,7 @@ def _scan_leaf(rows, parent, w, level, old, new, table, g, ab, ac, bc):
         rows[new, s] = _min(rows[old, s], _min(e0, e1) + here)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def scan(A, outer, start, stop, cells):
     """The lowest energy of every *cell* for tasks start ... stop-1; task = instance · parts + part.
 
@@ -201,7 +201,7 @@ def scan(A, outer, start, stop, cells):
             cells[t, part * LANES + s] = rows[final, s]
 
 
-@njit(cache=True)
+@compiled
 def _cell_table(table, A, C, ones, field, outer):
     """The outer table of the cell whose low and part bits ``ones`` are set; C lacks the couplings of low bits."""
     energy = 0.0
@@ -220,7 +220,7 @@ def _cell_table(table, A, C, ones, field, outer):
     _outer_table(table, C, field, energy, outer)
 
 
-@njit(cache=True)
+@compiled
 def _keep_lowest(table, outer, ab, ac, bc, code, low, energies, codes):
     """Offer every state of a cell, outer table given, to the heap (energies, codes)."""
     for g in range(1 << outer):
@@ -235,7 +235,7 @@ def _keep_lowest(table, outer, ab, ac, bc, code, low, energies, codes):
                     _replace_highest(energies, codes, energy, code | inner << low | g << (low + INNER))
 
 
-@njit(cache=True)
+@compiled
 def _ones(code, positions):
     """Where the code's bits are 1, a view into ``positions``."""
     count = 0
@@ -245,7 +245,7 @@ def _ones(code, positions):
     return positions[:count]
 
 
-@njit(cache=True)
+@compiled
 def _replace_highest(energies, codes, energy, code):
     """Put a state in place of the root of a max-heap (energies, codes), and let it sink."""
     here, size = 0, len(energies)
@@ -262,7 +262,7 @@ def _replace_highest(energies, codes, energy, code):
     energies[here], codes[here] = energy, code
 
 
-@njit(cache=True)
+@compiled
 def _column_minima(cells, minima):
     minima[:] = np.inf
     for row in range(len(cells)):
@@ -270,7 +270,7 @@ def _column_minima(cells, minima):
             minima[column] = _min(cells[row, column], minima[column])
 
 
-@njit(cache=True)
+@compiled
 def _lowest(values):
     """Index of the lowest."""
     best = 0
@@ -280,7 +280,7 @@ def _lowest(values):
     return best
 
 
-@njit(cache=True)
+@compiled
 def _take(cells, minima, column):
     """Remove the lowest cell of a column of cells ``[rows, columns]``, whose minima are given; its flat index."""
     row = 0
@@ -293,7 +293,7 @@ def _take(cells, minima, column):
     return row * len(minima) + column
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _size(A):
     """Σ_ij |A_ij|, which bounds all partial sums of an energy."""
     total = 0.0
@@ -303,7 +303,7 @@ def _size(A):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pick(A, outer, cells, start, end, energies, codes, sizes, settled, stop):
     """The lowest states of instances start ... end-1, in float64, from the minima of all cells (overwritten).
 

@@ -112,8 +112,11 @@ def _lowest_of_few(A: Tensor, count: int) -> Tensor:
 def _sum_of_few(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     products = _products(A.shape[2], A.device, A.dtype)
     log_weights = A.flatten(1) @ products * -beta
-    value = log_weights.logsumexp(1)
-    return value, ((log_weights - value[:, None]).exp() @ products.mT).view_as(A)
+    # The largest is subtracted first: where log Z is 1e16, it is rounded to an even number, and weights by e**2.
+    peak = log_weights.amax(1)
+    weights = (log_weights - peak[:, None]).exp()
+    total = weights.sum(1)
+    return peak + total.log(), (weights @ products.mT / total[:, None]).view_as(A)
 
 
 def lowest_codes(A: Tensor, count: int, states: States | None = None) -> Tensor:

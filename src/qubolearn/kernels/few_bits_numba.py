@@ -8,10 +8,11 @@ A state's code is Σ_i x_i 2^i. Kernels work on instances start ... stop-1, so t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from qubolearn.kernels.compiling import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _energies(A, E, field):
     """E ``[2**n]`` of all states by doubling: those with bit i on top are those without it plus its field."""
     E[0] = 0.0
@@ -25,7 +26,7 @@ def _energies(A, E, field):
             E[s | 1 << i] = E[s] + field[s]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def lowest(A, start, stop, codes):
     """codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, best first."""
     states, count = 1 << A.shape[1], codes.shape[1]
@@ -42,7 +43,7 @@ def lowest(A, start, stop, codes):
                 best[k], codes[b, k] = E[s], s
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def partition(A, beta, start, stop, values, marginals):
     """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]`` of A ``[batch, n, n]``."""
     n = A.shape[1]

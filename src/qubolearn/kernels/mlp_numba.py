@@ -10,12 +10,13 @@ SciPy's BLAS.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from qubolearn.kernels.compiling import compiled
 
 ZERO = np.float32(0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def forward(p, mean, scale, values, shapes, skips):
     """p ``[batch, m]`` -> what every layer was given, one behind the other, and outputs ``[batch, entries]``.
 
@@ -50,7 +51,7 @@ def forward(p, mean, scale, values, shapes, skips):
     return given, outputs
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def backward(slope, given, values, shapes, sparse, gradient):
     """The chain rule, from slope = ∂L/∂outputs ``[batch, entries]`` back to the gradient of every weight and bias.
 
@@ -83,7 +84,7 @@ def backward(slope, given, values, shapes, sparse, gradient):
     return added
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def assemble(entries, column, n):
     """Entries ``[batch, entries]`` -> A ``[batch, n, n]``; column ``[n * n]`` says which one stands where, if any."""
     batch, known = entries.shape
@@ -95,7 +96,7 @@ def assemble(entries, column, n):
     return A.reshape(batch, n, n)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gather(G, place, times):
     """∂L/∂entries ``[batch, entries]`` of a symmetric G = ∂L/∂A ``[batch, n, n]``: off the diagonal A holds two."""
     slope = np.empty((len(G), len(place)), np.float32)
@@ -106,7 +107,7 @@ def gather(G, place, times):
     return slope
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def energies(A, X):
     """E(x) = xᵀAx of states X ``[batch, t, n]`` -> ``[batch, t]``."""
     batch, t, n = X.shape
@@ -120,7 +121,7 @@ def energies(A, X):
     return E
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def outer(X, c):
     """Σ_t c_t x_t x_tᵀ of states X ``[batch, t, n]`` and weights c ``[batch, t]`` -> ``[batch, n, n]``."""
     batch, t, n = X.shape

@@ -11,9 +11,10 @@ numba's cache looks at this file alone: after a change of ``exhaustive_numba``, 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from qubolearn.kernels.compiling import compiled
 from qubolearn.kernels.exhaustive_numba import (
     FAST,
     INNER,
@@ -77,7 +78,7 @@ def _exp2(t, floor):
     return single if t == types.float32 else double
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _child_row(rows, node, parent, w, energy, old, new):
     """rows[node] = rows[parent] + rows[w]; rows[new] = max(rows[old], rows[node] + energy)."""
     for s in range(LANES):
@@ -87,7 +88,7 @@ def _child_row(rows, node, parent, w, energy, old, new):
         rows[new, s] = there if there > rows[old, s] else rows[old, s]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _tree_rows(rows, base, top, nodes, table, outer):
     """rows[nodes + g] = exponents of all lanes at outer state g, inner bits 0; the largest, with table[3, g]."""
     for s in range(LANES):
@@ -105,7 +106,7 @@ def _tree_rows(rows, base, top, nodes, table, outer):
     return peak
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _sum_leaf(rows, node, inner, table, g, peak, floor, ab, ac, bc, pairs):
     """Sum the 8 inner states of every lane of one node: rows[node] turns from exponents to weights.
 
@@ -145,7 +146,7 @@ def _sum_leaf(rows, node, inner, table, g, peak, floor, ab, ac, bc, pairs):
     pairs[2] += total_bc
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _first_moments(v, bits, out, first):
     """out[first + i] = Σ_s s_i v[s] over s < 2^bits, by folding v (overwritten); Σ_s v[s]."""
     for i in range(bits - 1, -1, -1):
@@ -159,7 +160,7 @@ def _first_moments(v, bits, out, first):
     return v[0]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _second_moments(v, scratch, bits, M, first):
     """M[first + i, first + j] = Σ_s s_i s_j v[s], j <= i, by folding v (overwritten)."""
     for i in range(bits - 1, -1, -1):
@@ -170,7 +171,7 @@ def _second_moments(v, scratch, bits, M, first):
         M[first + i, first + i] = _first_moments(scratch, i, M[first + i], first)
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _outer_sums(rows, nodes, sums, outer):
     """rows[sums + i] = Σ of node rows with outer bit i set; rows[nodes] = Σ of all."""
     for i in range(outer - 1, -1, -1):
@@ -184,7 +185,7 @@ def _outer_sums(rows, nodes, sums, outer):
                 rows[nodes + g, s] += upper
 
 
-@njit(cache=True)
+@compiled
 def _reach(C):
     """How many bits the inner bits can raise a weight; infinite where float32 is not precise enough."""
     total, up = 0.0, 0.0
@@ -195,7 +196,7 @@ def _reach(C):
     return np.inf if C.itemsize == 4 and total > PRECISE else up
 
 
-@njit(cache=True)
+@compiled
 def _load_instance(A, scale, C, rows, lane_base, scratch, inner, least):
     """All that the parts of an instance share: couplings, rows of lane exponents, factors of the inner bits."""
     _load(A, scale, C)
@@ -209,7 +210,7 @@ def _load_instance(A, scale, C, rows, lane_base, scratch, inner, least):
             inner[k * LANES + s] = exp2(rows[k, s], least)
 
 
-@njit(cache=True)
+@compiled
 def _collect(rows, nodes, sums, inner, table, pairs, scratch, outer, M):
     """All pair moments into the lower triangle of M, from the weights that the leaves have left."""
     _outer_sums(rows, nodes, sums, outer)
@@ -226,7 +227,7 @@ def _collect(rows, nodes, sums, inner, table, pairs, scratch, outer, M):
     _second_moments(table[3], table[4], outer, M, LOW + INNER)
 
 
-@njit(cache=True)
+@compiled
 def _store(M, part, outer, total, moments):
     """M without its unused low bits and with the part's bits, symmetric, to ``moments [n, n]``."""
     n = len(moments)
@@ -245,7 +246,7 @@ def _store(M, part, outer, total, moments):
             moments[i, j] = moments[j, i] = on * ((part >> (j - inside)) & 1) * total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def partition(A, scale, outer, start, stop, peaks, totals, moments):
     """Z = Σ_x 2^(scale xᵀAx) and Σ_x 2^(scale xᵀAx) x xᵀ of tasks start ... stop-1, both divided by 2^peak.
 

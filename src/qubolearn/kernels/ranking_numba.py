@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from qubolearn.kernels.compiling import compiled
 from qubolearn.kernels.stopping import stopped
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rank(A, candidates, start, end, states, energies, found, stop):
     """For instances start ... end-1: the lowest distinct candidates and their energies xᵀAx.
 
@@ -48,7 +48,7 @@ def rank(A, candidates, start, end, states, energies, found, stop):
         found[b] = kept
 
 
-@njit(cache=True, inline="always")
+@compiled(inline="always")
 def _energy(A, x, ones):
     """xᵀAx in float64; ``ones`` is room for the places of the bits that are set."""
     size = 0
@@ -64,7 +64,7 @@ def _energy(A, x, ones):
     return total
 
 
-@njit(cache=True, inline="always")
+@compiled(inline="always")
 def _same(state, candidate):
     for j in range(len(candidate)):  # noqa: SIM110 (numba compiles loops, not generators)
         if state[j] != candidate[j]:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from qubolearn.kernels import compiling
 from qubolearn.kernels.parallel import run_tasks, stop_flag
 from qubolearn.kernels.stopping import stopped
 
@@ -26,7 +26,7 @@ SECONDS_PER_AMPLITUDE = 4e-9
 
 def compiled(function: F) -> F:
     """Compiled on first use and kept on disk; releases the GIL, so that threads share a batch."""
-    return cast(F, numba.njit(cache=True, nogil=True, fastmath=True)(function))
+    return cast(F, compiling.compiled(function, fastmath=True))
 
 
 def _polynomial(values: npt.NDArray[np.float64], r: npt.NDArray[np.float64], terms: int) -> tuple[np.float32, ...]:

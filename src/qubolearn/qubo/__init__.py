@@ -11,7 +11,7 @@ from qubolearn.qubo.algebra import (
     to_ising,
     upper_triangular,
 )
-from qubolearn.qubo.checks import can_be_read
+from qubolearn.qubo.checks import not_capturing
 from qubolearn.qubo.clamps import FREE, Clamp, Reduced, as_clamp, forced, reduced
 from qubolearn.qubo.groups import Groups, penalised_bqm, penalty_weights, to_cqm, to_dqm, with_penalties
 from qubolearn.qubo.interchange import (
@@ -39,7 +39,6 @@ __all__ = [
     "all_states",
     "as_clamp",
     "as_dense",
-    "can_be_read",
     "check_offset",
     "check_qubo",
     "energies",
@@ -49,6 +48,7 @@ __all__ = [
     "from_bqms",
     "from_coo",
     "from_ising",
+    "not_capturing",
     "penalised_bqm",
     "penalty_weights",
     "reduced",

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError
 
-__all__ = ["can_be_read", "check_dense", "check_finite", "check_plain"]
+__all__ = ["check_dense", "check_finite", "check_plain", "not_capturing"]
 
 
 def check_dense(A: Tensor, what: str = "A") -> None:
@@ -38,12 +38,12 @@ def check_plain(what: str, tensor: Tensor) -> None:
 def check_finite(what: str, tensor: Tensor) -> None:
     """Raise where the tensor holds NaN or an infinity, and say where; not while its numbers cannot be read."""
     # A finite sum has finite terms, and costs a fraction of asking every entry.
-    if can_be_read(tensor) and not math.isfinite(_sum(tensor.detach())) and not bool(torch.isfinite(tensor).all()):
+    if not_capturing(tensor) and not math.isfinite(_sum(tensor.detach())) and not bool(torch.isfinite(tensor).all()):
         place = (~torch.isfinite(tensor)).nonzero()[0].tolist()
         raise NonFiniteError(f"{what} must be finite, but {what}{place} is {tensor[tuple(place)].item()}")
 
 
-def can_be_read(A: Tensor) -> bool:
+def not_capturing(A: Tensor) -> bool:
     """Whether the host can look at A's numbers: not while a CUDA graph is captured, when there are none yet."""
     return not (A.is_cuda and torch.cuda.is_current_stream_capturing())
 

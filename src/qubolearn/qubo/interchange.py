@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,9 @@ __all__ = [
 MAX_FILE_BITS = 4096
 #: The largest n of one that becomes a sparse QUBO, for the same reason.
 MAX_SPARSE_FILE_BITS = 2**20
+
+#: How a comment says the type of the variables, as dimod reads it: ``# vartype=SPIN`` or ``# vartype: SPIN``.
+VARTYPE = re.compile(r"vartype[ \t]*[:=][ \t]*([-_.a-zA-Z0-9]+)")
 
 
 def to_bqm(A: Qubo) -> dimod.BinaryQuadraticModel:
@@ -72,10 +77,19 @@ def to_bqms(A: Qubo) -> list[dimod.BinaryQuadraticModel]:
 
 def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
     """A ``[n, n]`` (upper triangular, float64) and offset of a dimod model; rows follow ``bqm.variables``."""
-    if not 1 <= bqm.num_variables <= MAX_FILE_BITS:
-        raise QubolearnError(f"a dimod model of {bqm.num_variables} variables; want 1 to {MAX_FILE_BITS}")
     A, offset = from_bqms([bqm])
-    return A.dense()[0], offset.item()
+    return _dense(A), offset.item()
+
+
+def _dense(A: SparseQubo) -> Tensor:
+    """The one QUBO of a sparse batch as ``[n, n]``, where that takes no more than half of the machine's memory."""
+    needed, memory = 8 * A.n**2, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory / 2:
+        raise QubolearnError(
+            f"n={A.n} bits as a dense matrix need {needed / 2**30:.3g} GiB, and this machine has "
+            f"{memory / 2**30:.3g}; keep the QUBO sparse: from_bqms, sparse_from_coo"
+        )
+    return A.dense()[0]
 
 
 def from_bqms(bqms: Sequence[dimod.BinaryQuadraticModel]) -> tuple[SparseQubo, Tensor]:
@@ -89,6 +103,11 @@ def from_bqms(bqms: Sequence[dimod.BinaryQuadraticModel]) -> tuple[SparseQubo, T
     """
     if not bqms:
         raise QubolearnError("no dimod model given; want at least 1")
+    import dimod
+
+    for bqm in bqms:
+        if not isinstance(bqm, dimod.BinaryQuadraticModel):
+            raise QubolearnError(f"a {type(bqm).__name__} is no dimod.BinaryQuadraticModel; dimod.cqm_to_bqm makes one")
     n, batch = bqms[0].num_variables, len(bqms)
     if not 1 <= n <= MAX_SPARSE_FILE_BITS:
         raise QubolearnError(f"a dimod model of {n} variables; want 1 to {MAX_SPARSE_FILE_BITS}")
@@ -174,7 +193,9 @@ def _one(A: Qubo) -> Qubo:
     """``[n, n]`` as a batch of one; a sparse batch must be one."""
     if isinstance(A, SparseQubo) and len(A) != 1:
         raise QubolearnError(f"a batch of {len(A)} QUBOs where one is wanted; take one of them, as in A[0]")
-    return A[None] if isinstance(A, Tensor) and A.ndim == 2 else A
+    if isinstance(A, Tensor) and A.ndim == 3:
+        raise QubolearnError(f"A is a batch {list(A.shape)} where one QUBO [n, n] is wanted; take one, as in A[0]")
+    return A[None] if isinstance(A, Tensor) else A
 
 
 def _sparse(A: Qubo) -> SparseQubo:
@@ -183,9 +204,13 @@ def _sparse(A: Qubo) -> SparseQubo:
     return SparseQubo.from_dense(A) if isinstance(A, Tensor) else A
 
 
-def from_coo(text: str) -> Tensor:
-    """A ``[n, n]`` (upper triangular, float64) from COO text; a repeated entry adds up, as in dimod."""
-    return _read_coo(text, MAX_FILE_BITS).dense()[0]
+def from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> Tensor:
+    """A ``[n, n]`` (upper triangular, float64) from COO text; a repeated entry adds up, as in dimod.
+
+    A line of a stranger's text can ask for a matrix of any size: ``max_bits`` bounds n, and no matrix may take
+    more than half of the machine's memory.
+    """
+    return _dense(_read_coo(text, max_bits))
 
 
 def sparse_from_coo(text: str) -> SparseQubo:
@@ -205,8 +230,9 @@ def _read_coo(text: str, limit: int) -> SparseQubo:
             key, _, value = line.lstrip("# ").partition("=")
             if key == "n" and value.isdecimal():
                 n = max(n, _bit_count(value, number, limit))
-            if key == "vartype" and value.strip() != "BINARY":
-                raise QubolearnError(f"COO line {number}: vartype {value.strip()!r}, only BINARY is read")
+            vartype = VARTYPE.search(line)
+            if vartype and vartype[1] != "BINARY":
+                raise QubolearnError(f"COO line {number}: vartype {vartype[1][:20]!r}, only BINARY is read")
         elif line.strip():
             entry = _coo_entry(line, number, limit)
             entries.append(entry)
@@ -234,7 +260,7 @@ def _coo_entry(line: str, number: int, limit: int) -> tuple[int, int, float]:
     parts = line.split()
     try:
         first, second, value = parts
-        entry = _bit_count(first, number, limit), _bit_count(second, number, limit), float(value)
+        entry = _bit_count(first, number, limit - 1), _bit_count(second, number, limit - 1), float(value)
     except ValueError as error:
         if isinstance(error, QubolearnError):
             raise
@@ -245,6 +271,6 @@ def _coo_entry(line: str, number: int, limit: int) -> tuple[int, int, float]:
 
 
 def _bit_count(text: str, number: int, limit: int) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) >= limit:
-        raise QubolearnError(f"COO line {number}: index {text[:20]!r} is not in 0 ... {limit - 1}")
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) > limit:
+        raise QubolearnError(f"COO line {number}: {text[:20]!r} is not in 0 ... {limit}")
     return int(text)

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.kernels.parallel import run_tasks, stop_flag
-from qubolearn.qubo import Clamp, Groups, Qubo, as_dense, can_be_read, check_qubo, energies
+from qubolearn.kernels.compiling import compiled
+from qubolearn.kernels.parallel import run_tasks, stop_flag, thread_count
+from qubolearn.qubo import Clamp, Groups, Qubo, as_dense, check_qubo, energies, not_capturing
+from qubolearn.solvers.eager import eager
 
 __all__ = [
     "Found",
@@ -23,8 +25,10 @@ __all__ = [
     "Solution",
     "Solver",
     "best_distinct",
+    "compiled",
     "no_temperature",
     "solve",
+    "thread_count",
     "with_neighbours",
 ]
 
@@ -86,6 +90,7 @@ class QuboSolver(ABC):
 
     takes_sparse: ClassVar[bool] = False  # whether search takes a SparseQubo as it is
 
+    @eager
     def __call__(self, A: Qubo, count: int = 2) -> Solution:
         check_qubo(A)
         batch, n = A.shape[0], A.shape[2]
@@ -208,7 +213,7 @@ def _ranked_in_torch(A: Qubo, candidates: Tensor, count: int, distinct: bool) ->
     energy = energy.gather(1, order)
     if c > 1 and not distinct:
         bits, energy = _drop_repeats(bits, energy)
-    if not can_be_read(energy):
+    if not not_capturing(energy):
         return bits[:, :count], energy[:, :count], min(c, count)
     found = int(torch.isfinite(energy[:, :count]).sum(1).min()) if c else 0
     return bits[:, :count], energy[:, :count], found

@@ -12,7 +12,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, exhaustive_triton
 from qubolearn.kernels.exhaustive_groups import group_states
 from qubolearn.kernels.exhaustive_torch import States, code_bits
-from qubolearn.qubo import Groups, can_be_read
+from qubolearn.qubo import Groups, not_capturing
 from qubolearn.solvers.contract import Found, QuboSolver
 
 __all__ = ["ExhaustiveSearch", "allowed_states"]
@@ -90,7 +90,7 @@ def _lowest_codes(A: Tensor, count: int) -> Tensor:
     if device == "cpu":
         return exhaustive_cpu.lowest_codes(A, count)
     if device == "cuda" and n >= TRITON_BITS and exhaustive_triton.available():
-        overflows = can_be_read(A) and float(A.abs().amax()) * n * n > exhaustive_cpu.OVERFLOW["float32"]
+        overflows = not_capturing(A) and float(A.abs().amax()) * n * n > exhaustive_cpu.OVERFLOW["float32"]
         return exhaustive_triton.lowest_codes(A.double() if overflows else A, count)
     # In float32 a GPU may round products to TF32.
     return exhaustive_torch.lowest_codes(A.double() if device == "cuda" else A, min(count + SPARE_STATES, 2**n))

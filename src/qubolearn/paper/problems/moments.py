@@ -88,6 +88,7 @@ def pair_moments(
 def _means_compiled(y: Tensor, x: Tensor, y_counts: Tensor, x_counts: Tensor, k: int) -> Tensor:
     """The eight means of :class:`PairMoments` ``[batch, 8]``, by a numba kernel, in threads."""
     from qubolearn.paper.problems.moments_numba import neighbour_sums
+    from qubolearn.solvers.contract import thread_count
 
     ys, xs = y.mT.contiguous().numpy(), x.mT.contiguous().numpy()
     y_sizes, x_sizes = y_counts.contiguous().numpy(), x_counts.contiguous().numpy()
@@ -100,7 +101,7 @@ def _means_compiled(y: Tensor, x: Tensor, y_counts: Tensor, x_counts: Tensor, k:
     if len(y) <= CHUNK:
         work(0)
     else:
-        with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        with ThreadPoolExecutor(thread_count()) as threads:
             list(threads.map(work, range(0, len(y), CHUNK)))
     return torch.from_numpy(out).float()
 

@@ -1,16 +1,19 @@
 """Nearest neighbours in small planar clouds, summed up on the fly. Imported on first use: numba compiles."""
 
+# mypy: disable-error-code="untyped-decorator"
+
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from qubolearn.solvers.contract import compiled
 
 __all__ = ["neighbour_sums"]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def neighbour_sums(
     y: np.ndarray[Any, Any],
     x: np.ndarray[Any, Any],

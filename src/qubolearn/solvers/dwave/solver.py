@@ -29,6 +29,8 @@ __all__ = ["DWaveSolver"]
 
 #: Beyond this, sums over a row of A may be infinite, and infinities must not reach a machine.
 MAX_ENTRY = 1e300
+#: Where the largest entry is below this, squares and reciprocals leave the range of float64.
+MIN_ENTRY = 1e-140
 
 #: Inverse temperatures of the mock's annealing, in units of the programmed h and J: about a chip's own at the end.
 MOCK_BETA_RANGE = (0.1, 10.0)
@@ -120,6 +122,11 @@ class DWaveSolver(QuboSolver):
         A = A.to("cpu", torch.float64)
         if (largest := A.abs().max().item()) > MAX_ENTRY:
             raise QubolearnError(f"|A_ij| up to {largest:.1e} overflow as h and J (limit {MAX_ENTRY:g}); divide A")
+        each = A.abs().amax((1, 2))
+        if bool((tiny := (each > 0) & (each < MIN_ENTRY)).any()):
+            raise QubolearnError(
+                f"|A_ij| up to {each[tiny][0].item():.1e} vanish as h and J (limit {MIN_ENTRY:g}); multiply A"
+            )
         settings = {"solver": self.qpu, "profile": self.profile, "region": self.region, "endpoint": self.endpoint}
         opened = self.access.open({k: v for k, v in settings.items() if v is not None}, self.deadline_seconds)
         parameters = self._parameters(opened.sampler.properties)

@@ -1,0 +1,120 @@
+"""The one way in which kernels are compiled: on first use, and kept on disk where that is possible.
+
+numba keeps compiled code beside the source or in the user's cache folder, and fails where neither can be written, where
+the disk is full, and where a file in there was cut off. Compiled code is only a convenience, so here all of these
+end in compiling again: in a folder of this process where there is no other, or not kept at all.
+"""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from numba import njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+
+__all__ = ["compiled"]
+
+
+def compiled(function: Any = None, **options: Any) -> Any:
+    """Compile a kernel on first use, for any types; as a decorator with or without numba's options.
+
+    The kernel releases the GIL, so that threads can share a batch.
+    """
+    if function is None:
+        return lambda function: compiled(function, **options)
+    kernel = njit(nogil=True, **options)(function)
+    kernel._cache = _cache_of(function)
+    return kernel
+
+
+def _cache_of(function: Callable[..., Any]) -> Any:
+    try:
+        return _Cache(function)
+    except Exception as error:  # no folder can be written, not even a temporary one
+        _say(f"compiled kernels cannot be kept ({error}); every process compiles them anew")
+        return njit(function)._cache  # numba's cache that keeps nothing
+
+
+@cache
+def _say(message: str) -> None:
+    """Warn once."""
+    warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+@cache
+def _say_that_it_compiles() -> None:
+    """Tell a user who waits at a terminal, once."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print("compiling kernels for this machine, which is done once ...", file=sys.stderr)
+
+
+@cache
+def _own_folder() -> str:
+    """A folder that lives as long as this process."""
+    folder = tempfile.mkdtemp(prefix="qubolearn-kernels-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _say(
+        f"no folder for compiled kernels can be written, so this process compiles its own into {folder}; set "
+        "NUMBA_CACHE_DIR to a folder that stays"
+    )
+    return folder
+
+
+class _OwnFolder(UserProvidedCacheLocator):
+    """The last resort among the places where numba looks for a folder."""
+
+    def __init__(self, function: Any, file: str) -> None:
+        self._py_file, self._lineno = file, function.__code__.co_firstlineno
+        self._cache_path = _own_folder()
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> Any:
+        return super(UserProvidedCacheLocator, cls).from_function(function, file)
+
+
+class _Places(CompileResultCacheImpl):
+    _locator_classes = [*CompileResultCacheImpl._locator_classes, _OwnFolder]  # noqa: RUF012
+
+
+class _Cache(FunctionCache):
+    """numba's cache of one kernel, in which nothing that a file or a disk does is an error."""
+
+    _impl_class = _Places
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Compiled code for these types, or None where it has to be compiled."""
+        try:
+            found = super().load_overload(signature, target)
+        except Exception as error:
+            _say(
+                f"a file of compiled kernels in {self.cache_path} is damaged ({type(error).__name__}); it is made anew"
+            )
+            self._clear()
+            found = None
+        if found is None:
+            _say_that_it_compiles()
+        return found
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep compiled code, where that is possible."""
+        try:
+            super().save_overload(signature, compiled)
+        except Exception as error:
+            _say(
+                f"compiled kernels cannot be kept in {self.cache_path} ({error}); set NUMBA_CACHE_DIR to another folder"
+            )
+
+    def _clear(self) -> None:
+        try:
+            self.flush()
+        except Exception:
+            self._enabled = False

@@ -1,0 +1,111 @@
+"""Compiled kernels are kept where that is possible, and nothing that a disk does ends in an error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import importlib.util, sys
+import numpy as np
+spec = importlib.util.spec_from_file_location("kernel", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+sys.modules["kernel"] = module
+spec.loader.exec_module(module)
+print(module.double(np.arange(3.0)).tolist(), module.double.stats.cache_hits.total())
+"""
+KERNEL = """
+from qubolearn.kernels.compiling import compiled
+
+@compiled
+def double(x):
+    return 2 * x
+"""
+
+
+def run(source: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Call a kernel in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(source)],
+        env=os.environ | {"NUMBA_CACHE_DIR": ""} | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "code").mkdir()
+    path = tmp_path / "code" / "kernel.py"
+    path.write_text(KERNEL)
+    return path
+
+
+def test_a_kernel_is_kept_for_the_next_process(source: Path) -> None:
+    first, second = run(source), run(source)
+    assert (first.stdout, second.stdout) == ("[0.0, 2.0, 4.0] 0\n", "[0.0, 2.0, 4.0] 1\n")
+    assert first.stderr == second.stderr == ""
+
+
+@pytest.mark.parametrize("what", ["nbi", "nbc"])
+@pytest.mark.parametrize("size", [0, 5, 100])
+def test_files_that_were_cut_off_are_made_anew(source: Path, what: str, size: int) -> None:
+    run(source)
+    (file,) = (source.parent / "__pycache__").glob(f"*.{what}")
+    os.truncate(file, size)
+    damaged, after = run(source), run(source)
+    assert damaged.stdout == "[0.0, 2.0, 4.0] 0\n", damaged.stderr
+    assert "Traceback" not in damaged.stderr
+    assert after.stdout == "[0.0, 2.0, 4.0] 1\n"
+
+
+def test_without_a_folder_to_write_a_process_has_its_own(source: Path, tmp_path: Path) -> None:
+    """A regular file stands where each folder would be: that stops root as well."""
+    (source.parent / "__pycache__").write_text("in the way")
+    (tmp_path / "home").write_text("in the way")
+    (tmp_path / "temporary").mkdir()
+    places = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "temporary")}
+    done = run(source, XDG_CACHE_HOME=str(tmp_path / "home" / "cache"), **places)
+    assert done.stdout == "[0.0, 2.0, 4.0] 0\n", done.stderr
+    assert "NUMBA_CACHE_DIR" in done.stderr
+    assert list((tmp_path / "temporary").iterdir()) == []  # it took its own away
+
+
+def test_without_any_folder_kernels_are_not_kept(source: Path, tmp_path: Path) -> None:
+    (source.parent / "__pycache__").write_text("in the way")
+    blocked = str(tmp_path / "home" / "cache")
+    (tmp_path / "home").write_text("in the way")
+    program = "import tempfile; tempfile.tempdir = sys.argv[2]\n"
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("import numpy", program + "import numpy", 1), str(source), blocked],
+        env=os.environ | {"NUMBA_CACHE_DIR": "", "HOME": blocked, "XDG_CACHE_HOME": blocked},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "[0.0, 2.0, 4.0] 0\n", done.stderr
+    assert "cannot be kept" in done.stderr
+
+
+def test_a_full_disk_is_said_once(source: Path) -> None:
+    """A limit on the size of files makes writes fail in the kernel of the system."""
+    limited = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n" + PROGRAM.replace(
+        "print(", "resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\nprint(", 1
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", limited, str(source)],
+        env=os.environ | {"NUMBA_CACHE_DIR": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "cannot be kept" in done.stderr
+    assert "Traceback" not in done.stderr
