@@ -91,7 +91,8 @@ def search(problem, clamp, seed, ladder, sweeps, target, stop, found, b):
     aim = target - constant + 1e-9 * (1 + abs(constant) + np.abs(units[2]).sum() + np.abs(units[5]).sum())
     swept[b] = prepare(units, replicas, ladder, np.inf, pool, aim, stop)
     swept[b] += run(units, replicas, sweeps - swept[b], pool, aim, exchanges[b], stop)
-    betas[b] = np.sort(replicas[2])
+    for k in range(ladder.size):
+        betas[b, k] = replicas[2][replicas[4][k]]
     if pool[1][0] > aim or states.shape[1] > 1:
         x = np.empty(units[0].size - 1, np.int64)
         for lane in range(ladder.size):

@@ -65,7 +65,8 @@ def solve_constrained(
     held = forced(as_clamp(clamp, batch, n), groups)
     _check_count(held, groups, count)
     if batch == 0:
-        return solver(A, 1) if count > 2**n else solver(A, count)
+        empty = torch.zeros(0, count, dtype=torch.float64, device=A.device)
+        return Solution(empty.to(A.dtype)[:, :, None].expand(0, count, n), empty)
     if count == 1 and not len(groups):
         held = with_persistent_bits(A, held)
     if isinstance(solver, HoldsBits):

@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Units(NamedTuple):
-    """A batch on one graph, as :mod:`qubolearn.kernels.units_numba` takes it; numbers are at most 1 in size."""
+    """A batch on one graph, as :mod:`qubolearn.kernels.units_numba` takes it; numbers are below 2 in size."""
 
     linear: npt.NDArray[np.float64]  # [batch, n]
     quadratic: npt.NDArray[np.float64]  # [batch, m]
@@ -35,7 +35,7 @@ def as_units(A: Qubo, groups: Groups) -> Units:
     linear, quadratic = sparse.linear.numpy(), sparse.quadratic.numpy()
     largest = np.maximum(np.abs(linear).max(1), np.abs(quadratic).max(1, initial=0.0))
     # A power of two changes no digit: energies of integer QUBOs stay exact.
-    scale = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))))
+    scale = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
     return Units(linear / scale[:, None], quadratic / scale[:, None], scale, _graph(sparse), _members(groups, sparse.n))
 
 
