@@ -15,7 +15,7 @@ from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.qubo.algebra import check_qubo, from_ising
-from qubolearn.qubo.sparse import Qubo, SparseQubo
+from qubolearn.qubo.sparse import Qubo, SparseQubo, on_checked_graph
 
 if TYPE_CHECKING:
     import dimod
@@ -146,7 +146,9 @@ def _as_bits(keys: Any, linear: Any, quadratic: Any, offset: Any, spins: list[bo
     """Biases over bits, or over spins where ``spins`` says so, as one batch and its offsets."""
     n = linear.shape[1]
     edges = torch.from_numpy(np.stack([keys // n, keys % n]))
-    A = SparseQubo(torch.from_numpy(linear), edges, torch.from_numpy(quadratic))
+    # dimod's models hold no edge twice: no need to sort millions of them to see that.
+    A = on_checked_graph(torch.from_numpy(linear), edges, torch.from_numpy(quadratic))
+    check_qubo(A, "the dimod model")
     constants = torch.from_numpy(offset)
     if any(spins):
         spin = torch.tensor(spins)[:, None]

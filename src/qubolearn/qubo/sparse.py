@@ -14,7 +14,7 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo.checks import check_dense, check_finite, check_plain
 
-__all__ = ["MAX_DENSE_BYTES", "Qubo", "SparseQubo", "as_dense", "upper_triangular"]
+__all__ = ["MAX_DENSE_BYTES", "Qubo", "SparseQubo", "as_dense", "on_checked_graph", "upper_triangular"]
 
 #: The most memory that a dense copy of a sparse batch may take.
 MAX_DENSE_BYTES = 4 * 2**30
@@ -51,7 +51,7 @@ class SparseQubo:
         check_dense(A)
         U = upper_triangular(A)
         edges = (U.triu(1) != 0).any(0).nonzero().T.contiguous()
-        return _unchecked(U.diagonal(dim1=1, dim2=2), edges, U[:, edges[0], edges[1]])
+        return on_checked_graph(U.diagonal(dim1=1, dim2=2), edges, U[:, edges[0], edges[1]])
 
     def dense(self) -> Tensor:
         """The same QUBOs as upper triangular matrices ``[batch, n, n]``, where these fit into 4 GiB."""
@@ -71,7 +71,7 @@ class SparseQubo:
         if linear.ndim != 2 or linear.shape[1] != self.n:
             raise QubolearnError(f"linear must have shape [batch, {self.n}] on this graph, got {list(linear.shape)}")
         _check_values(linear, quadratic, self.edges)
-        return _unchecked(linear, self.edges, quadratic)
+        return on_checked_graph(linear, self.edges, quadratic)
 
     def __len__(self) -> int:
         return self.linear.shape[0]
@@ -82,7 +82,7 @@ class SparseQubo:
             if not -len(self) <= index < len(self):
                 raise IndexError(f"QUBO {index} of a batch of {len(self)}")
             index = slice(index, index + 1 or None)
-        return _unchecked(self.linear[index], self.edges, self.quadratic[index])
+        return on_checked_graph(self.linear[index], self.edges, self.quadratic[index])
 
     def __repr__(self) -> str:
         size = f"batch={len(self)}, n={self.n}, edges={self.edges.shape[1]}"
@@ -116,11 +116,11 @@ class SparseQubo:
     def to(self, *args: Any, **kwargs: Any) -> SparseQubo:
         """On another device or in another dtype, by the arguments of ``Tensor.to``."""
         linear = self.linear.to(*args, **kwargs)
-        return _unchecked(linear, self.edges.to(linear.device), self.quadratic.to(*args, **kwargs))
+        return on_checked_graph(linear, self.edges.to(linear.device), self.quadratic.to(*args, **kwargs))
 
     def detach(self) -> SparseQubo:
         """The same numbers without their history."""
-        return _unchecked(self.linear.detach(), self.edges, self.quadratic.detach())
+        return on_checked_graph(self.linear.detach(), self.edges, self.quadratic.detach())
 
 
 #: A batch of QUBOs: a dense tensor ``[batch, n, n]`` or a :class:`SparseQubo`.
@@ -137,7 +137,7 @@ def upper_triangular(A: Tensor) -> Tensor:
     return A.triu() + A.tril(-1).mT
 
 
-def _unchecked(linear: Tensor, edges: Tensor, quadratic: Tensor) -> SparseQubo:
+def on_checked_graph(linear: Tensor, edges: Tensor, quadratic: Tensor) -> SparseQubo:
     """A value whose graph has been checked before."""
     made = object.__new__(SparseQubo)
     for name, tensor in (("linear", linear), ("edges", edges), ("quadratic", quadratic)):
