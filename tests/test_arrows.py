@@ -11,7 +11,7 @@ import qubolearn
 SOURCE = Path(qubolearn.__file__).parent
 
 #: Each room and the rooms that it may import besides itself. What is not listed here has no place in the house.
-FOUNDATION = {"errors", "version", "lazy", "randomness", "provenance", "files"}
+FOUNDATION = {"errors", "typed", "version", "lazy", "randomness", "provenance", "files"}
 QUBOS = FOUNDATION | {"qubo", "chips"}
 SOLVING = QUBOS | {"kernels", "solvers"}
 LEARNING = SOLVING | {"problems", "networks", "losses"}
@@ -19,6 +19,7 @@ CORE = LEARNING | {"training", "evaluation"}
 MAY_IMPORT = {
     "errors": set(),
     "version": set(),
+    "typed": {"errors"},
     "lazy": set(),
     "randomness": {"errors"},
     "provenance": {"errors", "version"},

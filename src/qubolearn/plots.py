@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from qubolearn.errors import QubolearnError, missing_extra
-from qubolearn.files import write_atomic
+from qubolearn.files import make_folder, write_atomic
 
 if TYPE_CHECKING:
+    import torch
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -36,11 +35,11 @@ def figure(columns: int, rows: int = 1, width: float = 2.6, height: float = 2.4)
 
 def save(made: Figure, path: Path) -> Path:
     """Write a figure as .png or .svg; the same figure gives the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-    written = io.BytesIO()
-    made.savefig(written, format=path.suffix[1:], dpi=150, metadata=metadata)
-    write_atomic(path, written.getvalue())
+    buffer = io.BytesIO()
+    made.savefig(buffer, format=path.suffix[1:], dpi=150, metadata=metadata)
+    make_folder(path.parent)
+    write_atomic(path, buffer.getvalue())
     return path
 
 

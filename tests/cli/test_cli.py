@@ -149,13 +149,40 @@ def test_tensorboard_events_are_written(tmp_path: Path, capsys: pytest.CaptureFi
         ("evaluate {run} --solver neal:reads", "not option=value"),
         ("evaluate {run} --set noise=3", "unknown option"),
         ("evaluate {run} --set k=4", "another size"),
-        ("evaluate {run} --instances 0", "--instances 0"),
+        ("evaluate {run} --instances 0", "--instances: 0; want at least 1"),
         ("solve {run} {new}", "no file"),
         ("solve {run} {other}", "another problem"),
         ("solve {run} {nan} --out {new}", "not finite"),
         ("solve {run} {run}/config.json", "config.json"),
         ("export {run} {other} --out {new}", "another problem"),
-        ("instances randgraph --count 0 --out {new}", "--count 0"),
+        ("instances randgraph --count 0 --out {new}", "--count: 0; want at least 1"),
+        ("train randgraph --weight-mlp nan --out {new}", "weight_mlp=nan is not finite"),
+        ("train randgraph --weight-unique -1 --out {new}", "weight_unique=-1.0; want at least 0"),
+        ("train randgraph --test 0 --out {new}", "--test: 0; want at least 1"),
+        ("train randgraph --device meta --out {new}", "not usable"),
+        ("train randgraph --epochs 1.5 --out {new}", "invalid whole value: '1.5'"),
+        ("train randgraph --seed 9223372036854775808 --out {new}", "want less than 2**63"),
+        ("train randgraph --seed 18446744073709551616 --out {new}", "want less than 2**63"),
+        ("train randgraph --seed -1 --out {new}", "seed=-1"),
+        ("train randgraph --batch-size 9223372036854775808 --out {new}", "want less than 2**63"),
+        ("train randgraph --k 9223372036854775808 --out {new}", "want less than 2**63"),
+        ("evaluate {run} --seed 18446744073709551616", "want less than 2**63"),
+        ("evaluate {run} --seed -1", "want at least 0"),
+        ("evaluate {run} --instances 4611686018427387904", "not enough memory"),
+        ("instances randgraph --seed 9223372036854775808 --out {new}", "want less than 2**63"),
+        ("evaluate {run} --solver annealing:reads=abc", "reads='abc'; want int"),
+        ("evaluate {run} --solver exhaustive:max_bits=abc", "max_bits='abc'; want int"),
+        ("evaluate {run} --solver neal:reads=1.5", "reads=1.5; want int"),
+        ("train randgraph --solver annealing:sweeps=[1] --loss hinge --out {new}", "sweeps=[1]; want"),
+        ("evaluate {run} --set k=abc", "k='abc'; want int"),
+        ("evaluate {run} --set k=1e400", "k=inf; want int"),
+        ("evaluate {run} --device meta", "not usable"),
+        ("instances randgraph --out /", "cannot write /: it is a folder"),
+        ("instances randgraph --out {here}", "it is a folder"),
+        ("solve {run} {good} --out /", "it is a folder"),
+        ("export {run} {good} --out {nan}/x", "cannot use the folder"),
+        ("plot {run} --out {nan}", "cannot use the folder"),
+        ("train randgraph --out /", "not empty"),
         ("plot {new}", "holds no run"),
     ],
 )
@@ -166,7 +193,7 @@ def test_bad_input_is_one_line_exit_code_two_and_nothing_written(
     np.savez(other, p=np.zeros((2, 5), np.float32))
     np.savez(nan, p=np.full((2, 81), np.nan, np.float32))
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    places = {"new": new, "here": tmp_path, "run": folder / "run", "other": other, "nan": nan}
+    places = {"new": new, "here": tmp_path, "run": folder / "run", "other": other, "nan": nan, "good": folder / "p.npz"}
     assert says in fails(capsys, *words.format(**places).split())
     assert not new.exists()
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before

@@ -137,6 +137,15 @@ def npy_members(**arrays: np.ndarray) -> dict[str, bytes]:
     return members
 
 
+def without_checksum(data: bytes) -> bytes:
+    """A safetensors file as older versions wrote it."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    del header["__metadata__"]["sha256"]
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data[start:]
+
+
 def kinds(folder: Path) -> dict[str, Kind]:
     """All kinds of files; ``folder`` is where those are put that are read from disk."""
 
@@ -153,12 +162,15 @@ def kinds(folder: Path) -> dict[str, Kind]:
     run = Run.create(folder / "run", PROBLEM, CONFIG)
     train(PROBLEM, CONFIG, run)
     header = json.loads((run.folder / "config.json").read_text())
+    del header["sha256"]  # which would end most readings before they begin
     headers = [
         {**header, "problem": {"name": name, **asdict(problem_type(name)())}}  # type: ignore[call-overload]
         for name in problem_names()
     ]
     model, checkpoint = ((run.folder / f"{name}.safetensors").read_bytes() for name in ("model", "checkpoint"))
+    models, checkpoints = ([data, without_checksum(data)] for data in (model, checkpoint))
     metrics = (run.folder / "metrics.jsonl").read_bytes()
+    logs = [metrics, metrics[: metrics.rindex(b'{"sha256"')]]
     A = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     coo = to_coo(A).encode()
     with to_bqm(A).to_file() as file:
@@ -214,11 +226,12 @@ def kinds(folder: Path) -> dict[str, Kind]:
         "off": Kind(lambda rng: mutated(off, rng, TOKENS), sampled),
         "run json": Kind(lambda rng: mutated_json(rng.choice(headers), rng), on_disk("other/config.json", opened)),
         "metrics": Kind(
-            lambda rng: mutated(metrics, rng, TOKENS), on_disk("run/metrics.jsonl", lambda path: run.metrics())
+            lambda rng: mutated(rng.choice(logs), rng, TOKENS), on_disk("run/metrics.jsonl", lambda path: run.metrics())
         ),
-        "model": Kind(lambda rng: mutated(model, rng, TOKENS), on_disk("run/model.safetensors", model_of)),
+        "model": Kind(lambda rng: mutated(rng.choice(models), rng, TOKENS), on_disk("run/model.safetensors", model_of)),
         "checkpoint": Kind(
-            lambda rng: mutated(checkpoint, rng, TOKENS), on_disk("unfinished/checkpoint.safetensors", restored)
+            lambda rng: mutated(rng.choice(checkpoints), rng, TOKENS),
+            on_disk("unfinished/checkpoint.safetensors", restored),
         ),
         "shape json": Kind(
             lambda rng: mutated_json(outline, rng),

@@ -144,7 +144,7 @@ class Evil:
 def test_pickles_are_never_loaded(run: Run, tmp_path: Path) -> None:
     trap = tmp_path / "executed"
     evil = pickle.dumps(Evil(trap))
-    (run.folder / "model.safetensors").write_bytes(evil)
+    (run.folder / "model.safetensors").write_bytes(evil + bytes(4096))
     with pytest.raises(QubolearnError, match=r"model\.safetensors is not a readable safetensors"):
         run.network()
     torch.save({"a": Evil(trap)}, run.folder / "model.safetensors")
@@ -193,12 +193,14 @@ def test_oversized_files_are_refused_before_they_are_read(run: Run, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("hidden", 10**9), ("layers", 10**9), ("hidden", 2**62), ("hidden", 200_000)]
+    ("option", "value"),
+    [("hidden", 10**9), ("layers", 10**9), ("hidden", 2**62), ("hidden", 200_000), ("layers", 200_000)],
 )
 def test_a_config_cannot_ask_for_a_network_larger_than_memory(run: Run, option: str, value: int) -> None:
     path = run.folder / "config.json"
     header = json.loads(path.read_text())
     header["training"][option] = value
+    del header["sha256"]
     path.write_text(json.dumps(header))
     with pytest.raises(QubolearnError, match=f"limits {MAX_WEIGHTS}"):
         Run.open(run.folder)

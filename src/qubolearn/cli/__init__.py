@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
+from typing import NoReturn
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError, unknown_name
@@ -31,6 +35,9 @@ COMMANDS = {
     "demo": ("qubolearn.cli.demo", "train, compare and draw: the tour in two minutes"),
 }
 
+#: How torch says that memory is too small, or a size too large to be one.
+OUT_OF_MEMORY = ("allocate", "out of memory", "not enough memory", "overflow")
+
 EPILOG = """examples:
   qubolearn demo                                          quant, diag and pure on graph matching, with pictures
   qubolearn train randgraph --k 4 --out runs/k4           learn QUBOs that match graphs of 4 nodes
@@ -44,22 +51,53 @@ Exit codes: 0 done, 1 internal error (of reproduce: some jobs failed), 2 bad inp
 terminated (SIGTERM)."""
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are ours: one line, exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        raise QubolearnError(f"{message}; see {self.prog} --help")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # paths need not be text
     output = Output(json="--json" in arguments)
     arguments = [argument for argument in arguments if argument != "--json"]
     try:
-        return _dispatch(arguments, output)
+        try:
+            return _dispatch(arguments, output)
+        finally:
+            sys.stdout.flush()  # a full disk is said here, and not by Python when it ends
     except QubolearnError as error:
-        print(f"qubolearn: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return _failed(str(error))
     except KeyboardInterrupt:
         print("qubolearn: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone, e.g. head
-        sys.stderr.close()
+        _drop_stdout()
         return 1
+    except OSError as error:
+        _drop_stdout()
+        return _failed(f"{error.strerror or error}{f': {error.filename}' if error.filename else ' (standard output)'}")
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in OUT_OF_MEMORY):
+            raise
+        return _failed(f"not enough memory; ask for fewer instances or smaller batches ({str(error)[:100]})")
+
+
+def _failed(message: str) -> int:
+    with suppress(OSError):
+        print(f"qubolearn: error: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def _drop_stdout() -> None:
+    """Leave nothing that Python would try to write again when it ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(arguments: list[str], output: Output) -> int:
@@ -73,7 +111,7 @@ def _dispatch(arguments: list[str], output: Output) -> int:
     if name not in COMMANDS:
         raise unknown_name("command", name, COMMANDS)
     module = import_module(COMMANDS[name][0])
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"qubolearn {name}",
         description=module.__doc__,
         epilog=getattr(module, "EPILOG", None),

@@ -6,9 +6,9 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from qubolearn.cli.options import add_problem, add_solver, problem_from
+from qubolearn.cli.options import add_problem, add_solver, count, problem_from, seed
 from qubolearn.cli.output import Output, metric_rows
-from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.errors import unknown_name
 from qubolearn.paper.baselines import BASELINES, evaluate_baseline
 from qubolearn.provenance import provenance
 from qubolearn.solvers import make_solver
@@ -23,8 +23,8 @@ EPILOG = """examples:
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("method", metavar="METHOD", help=", ".join(BASELINES))
     add_solver(parser)
-    parser.add_argument("--instances", type=int, default=1000, metavar="N", help="instances to score [1000]")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="which instances [0]")
+    parser.add_argument("--instances", type=count, default=1000, metavar="N", help="instances to score [1000]")
+    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="which instances [0]")
     parser.add_argument("--split", choices=["test", "validation", "train"], default="test", help="drawn from [test]")
     add_problem(parser, argv, position=1)
 
@@ -33,8 +33,6 @@ def run(args: argparse.Namespace, output: Output) -> None:
     if args.method not in BASELINES:
         raise unknown_name("baseline", args.method, BASELINES)
     problem = problem_from(args)
-    if args.instances < 1:
-        raise QubolearnError(f"--instances {args.instances}; want at least 1")
     began = time.perf_counter()
     with output.progress(f"{args.method} on {problem.name}", 1):
         found = evaluate_baseline(args.method, problem, make_solver(args.solver), args.instances, args.seed, args.split)

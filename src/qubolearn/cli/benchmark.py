@@ -18,7 +18,7 @@ from typing import Any
 from qubolearn.cli.output import Output
 from qubolearn.cli.train import pick_device
 from qubolearn.errors import unknown_name
-from qubolearn.files import write_json
+from qubolearn.files import make_folder, write_json
 from qubolearn.provenance import provenance
 
 EPILOG = """examples:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
     result: dict[str, Any] = {"benchmark": args.what, "records": records, **provenance()}
     if args.out:
         folder = Path(args.out)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_json(folder / f"{args.what}.json", result)
         output.say(f"written: {folder / args.what}.json")
     output.result(**result)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qubolearn.cli.options import count, seed
 from qubolearn.cli.output import Output, percent
 from qubolearn.cli.plot import draw
 from qubolearn.cli.train import pick_device, score, train_with_progress
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--out", default="runs/demo", metavar="DIR", help="where runs and pictures go [runs/demo]")
-    parser.add_argument("--epochs", type=int, default=60, metavar="N", help="length of each training [60]")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of all three trainings [0]")
+    parser.add_argument("--epochs", type=count, default=60, metavar="N", help="length of each training [60]")
+    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of all three trainings [0]")
 
 
 def run(args: argparse.Namespace, output: Output) -> None:

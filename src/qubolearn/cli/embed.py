@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qubolearn.cli.options import add_fields, chosen, is_problem, named_problem, problem_class
+from qubolearn.cli.options import add_fields, chosen, count, is_problem, named_problem, problem_class
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import problem_names
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     )
     parser.add_argument("--chip", choices=CHIPS, default=None, help="one family of chips [all three]")
     parser.add_argument(
-        "--size", type=int, default=None, metavar="M", help="size of the chip, 16 for P16 [the largest built]"
+        "--size", type=count, default=None, metavar="M", help="size of the chip, 16 for P16 [the largest built]"
     )
     if name := named_problem(parser, argv):
         add_fields(parser, problem_class(name), f"options of {name}")

@@ -6,15 +6,16 @@ import argparse
 import ast
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-from qubolearn.cli.options import add_solver
+from qubolearn.cli.options import add_solver, count, seed
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.cli.train import pick_device
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.problems import Problem
 from qubolearn.provenance import provenance
 from qubolearn.solvers import make_solver
+from qubolearn.typed import check_option
 
 if TYPE_CHECKING:
     from qubolearn.evaluation import Evaluation
@@ -31,8 +32,8 @@ EPILOG = """examples:
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("runs", nargs="+", metavar="DIR", help="run folder; three for the stages of rotation")
     add_solver(parser)
-    parser.add_argument("--instances", type=int, default=2000, metavar="N", help="instances to score [2000]")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="which instances [0]")
+    parser.add_argument("--instances", type=count, default=2000, metavar="N", help="instances to score [2000]")
+    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="which instances [0]")
     parser.add_argument("--split", choices=["test", "validation", "train"], default="test", help="drawn from [test]")
     parser.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="change an option of the problem"
@@ -42,8 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
-    if args.instances < 1:
-        raise QubolearnError(f"--instances {args.instances}; want at least 1")
     from qubolearn.training.runs import Run
 
     runs = [Run.open(folder) for folder in args.runs]
@@ -87,7 +86,7 @@ def _evaluate(args: argparse.Namespace, runs: Sequence[Run], output: Output) -> 
 def change_options(problem: Problem, settings: Sequence[str]) -> Problem:
     """A problem with options replaced, each given as ``name=value``."""
     known = [field.name for field in fields(problem)]  # type: ignore[arg-type]
-    changes: dict[str, Any] = {}
+    hints, changes = get_type_hints(type(problem)), dict[str, Any]()
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals:
@@ -98,4 +97,5 @@ def change_options(problem: Problem, settings: Sequence[str]) -> Problem:
             changes[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError):
             changes[name] = text
+        check_option(changes[name], hints[name], f"--set {name}")
     return replace(problem, **changes) if changes else problem  # type: ignore[type-var]

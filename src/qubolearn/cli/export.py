@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.files import write_atomic
+from qubolearn.files import make_folder, write_atomic
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise QubolearnError(f"{folder} exists and is not an empty folder; choose another --out")
     network = here.network()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with torch.no_grad(), output.progress(f"{len(p)} QUBOs", len(p)) as bar:
         for index, A in enumerate(network(p)):
             write_atomic(folder / f"{index:04d}.{args.format}", FORMATS[args.format](A))

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qubolearn.cli.evaluate import change_options
-from qubolearn.cli.options import SOLVER_HELP
+from qubolearn.cli.options import SOLVER_HELP, count, seed
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.files import write_json
+from qubolearn.files import make_folder, write_json
 from qubolearn.provenance import provenance
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder; three for the stages of rotation")
     parser.add_argument("--out", metavar="FOLDER", help="where to write [the first RUN]")
     parser.add_argument("--format", choices=["png", "svg"], default="png", help="file format [png]")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="which instances and random reads [0]")
-    parser.add_argument("--instances", type=int, metavar="N", help="test instances [as many as the figure needs]")
+    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="which instances and random reads [0]")
+    parser.add_argument("--instances", type=count, metavar="N", help="test instances [as many as the figure needs]")
     parser.add_argument(
         "--solver", action="append", metavar="NAME", help=f"in place of the figure's own; repeat it; {SOLVER_HELP}"
     )
@@ -79,8 +79,6 @@ def run(args: argparse.Namespace, output: Output) -> None:
     kind = KINDS[args.kind]
     solvers = tuple(dict.fromkeys(args.solver or kind.solvers))
     instances = kind.instances if args.instances is None else args.instances
-    if instances < 1:
-        raise QubolearnError(f"--instances {instances}; want at least 1")
     if len(kind.solvers) == 1 and len(solvers) > 1:
         raise QubolearnError(f"--solver given {len(solvers)} times; figure {args.kind} takes one")
     from qubolearn.paper.grid.answers import Model, solver_label
@@ -123,12 +121,9 @@ def _write(
     from qubolearn import plots
     from qubolearn.paper.report.drawings import picture
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        files = [plots.save(picture(figure), folder / f"{name}.{suffix}")] if figure else []
-        write_json(folder / f"{name}.json", result)
-    except OSError as error:
-        raise QubolearnError(f"cannot write to {folder}: {error.strerror}; choose another --out") from error
+    make_folder(folder)
+    files = [plots.save(picture(figure), folder / f"{name}.{suffix}")] if figure else []
+    write_json(folder / f"{name}.json", result)
     return [*files, folder / f"{name}.json"]
 
 

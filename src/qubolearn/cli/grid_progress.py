@@ -50,13 +50,13 @@ class GridProgress:
         if isinstance(event, Started):
             self._running[event.job] = time.monotonic()
             if event.note:
-                self._console.print(f"{event.job.name}: {event.note}", markup=False)
+                self._console.print(f"{event.job.name}: {event.note}")
         else:
             self._ended(event)
         first = self._said == math.inf and isinstance(event, Started)  # those that were done before are counted by now
         if not self._console.is_terminal and (first or time.monotonic() - self._said > SECONDS_BETWEEN_LINES):
             self._said = time.monotonic()
-            self._console.print(f"jobs: {self.counts()}", markup=False)
+            self._console.print(f"jobs: {self.counts()}")
 
     def _ended(self, outcome: Outcome) -> None:
         self._running.pop(outcome.job, None)

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from qubolearn.cli.options import add_problem, problem_from
+from qubolearn.cli.options import add_problem, count, problem_from, seed
 from qubolearn.cli.output import Output
-from qubolearn.errors import QubolearnError
+from qubolearn.files import write_output
 from qubolearn.randomness import stream
 
 EPILOG = """examples:
@@ -17,19 +17,17 @@ EPILOG = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--out", required=True, metavar="FILE.npz", help="where to write")
-    parser.add_argument("--count", type=int, default=100, metavar="N", help="how many [100]")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="which ones [0]")
+    parser.add_argument("--count", type=count, default=100, metavar="N", help="how many [100]")
+    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="which ones [0]")
     parser.add_argument("--split", choices=["test", "validation", "train"], default="test", help="drawn from [test]")
     add_problem(parser, argv)
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
     problem = problem_from(args)
-    if args.count < 1:
-        raise QubolearnError(f"--count {args.count}; want at least 1")
     from qubolearn.problems.files import write_instances
 
     instances = problem.sample(args.count, stream(args.seed, args.split), args.split)
-    write_instances(Path(args.out), instances)
+    write_instances(Path(args.out), instances, write_output)
     output.say(f"{args.count} instances of {problem} in {args.out}")
     output.result(problem=problem.name, count=args.count, seed=args.seed, out=args.out)

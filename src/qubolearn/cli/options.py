@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from functools import lru_cache
 from itertools import pairwise
@@ -18,16 +18,21 @@ from qubolearn.problems import Problem, problem_names, problem_type
 from qubolearn.problems.from_file import is_reference, load_problem
 from qubolearn.solvers import solver_names
 from qubolearn.training.recipes import PROBLEM_OPTIONS
+from qubolearn.typed import MAX_WHOLE
 
 __all__ = [
     "add_fields",
     "add_problem",
     "add_solver",
+    "at_least",
     "chosen",
+    "count",
     "is_problem",
     "named_problem",
     "problem_class",
     "problem_from",
+    "seed",
+    "whole",
 ]
 
 SOLVER_HELP = "with options as in annealing:reads=50,sweeps=200,seed=1"
@@ -115,6 +120,31 @@ def problem_from(args: argparse.Namespace) -> Problem:
     return kind(**{**given, **chosen(args, kind)})
 
 
+def whole(text: str) -> int:
+    """A whole number that fits 64 bits."""
+    number = int(text)
+    if abs(number) >= MAX_WHOLE:
+        raise argparse.ArgumentTypeError(f"{text[:40]} is too large; want less than 2**63 in size")
+    return number
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A reader of whole numbers from a least one on."""
+
+    def read(text: str) -> int:
+        number = whole(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text}; want at least {least}")
+        return number
+
+    read.__name__ = "whole"  # what argparse calls the type of a text that is no number
+    return read
+
+
+#: The types of options that count something, and of seeds.
+count, seed = at_least(1), at_least(0)
+
+
 def add_solver(parser: argparse.ArgumentParser, default: str = "exhaustive") -> None:
     """The option --solver."""
     text = f"{', '.join(solver_names())}; {SOLVER_HELP} [{default}]"
@@ -141,10 +171,12 @@ def _field_docs(kind: type) -> dict[str, str]:
 
 def _reader(hint: Any) -> Any:
     plain = [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
-    if plain[0] in (int, float, str, Path):
+    if plain[0] is int:
+        return whole
+    if plain[0] in (float, str, Path):
         return plain[0]
     raise QubolearnError(f"an option of type {hint} cannot be given on the command line")
 
 
 def _metavar(hint: Any) -> str:
-    return {int: "N", float: "X", str: "NAME", Path: "PATH"}[_reader(hint)]
+    return {whole: "N", float: "X", str: "NAME", Path: "PATH"}[_reader(hint)]

@@ -16,19 +16,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Output", "metric_rows", "percent"]
 
+#: Text is shown as it is: paths and names may look like the marks of rich.
+PLAIN: Mapping[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
+
 
 class Output:
     """Where a command's words go: with ``json``, tables and notes go to stderr and stdout gets one object."""
 
     def __init__(self, json: bool = False) -> None:
         self.json = json
-        self.console = Console(stderr=json, soft_wrap=True, highlight=False)
-        self.errors = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.console = Console(stderr=json, **PLAIN)
+        self.errors = Console(stderr=True, **PLAIN)
         self._result: Mapping[str, Any] | None = None
 
     def say(self, text: str) -> None:
         """A line for people."""
-        self.console.print(text, markup=False)
+        self.console.print(text)
 
     def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A table for people; numbers are aligned right."""
@@ -51,10 +54,10 @@ class Output:
     def progress(self, title: str, total: int) -> Iterator[Progress]:
         """A bar on stderr; where that is no terminal, nothing."""
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         )

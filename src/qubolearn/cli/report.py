@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from qubolearn.cli.options import count
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.entries import SEEDS
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--results", metavar="DIR", help="folder of the results [results, quick: runs/quick]")
     parser.add_argument("--quick", action="store_true", help="of the quick jobs")
     parser.add_argument(
-        "--seeds", type=int, metavar="N", help=f"seeds per cell that were asked for [{SEEDS}, quick: 1]"
+        "--seeds", type=count, metavar="N", help=f"seeds per cell that were asked for [{SEEDS}, quick: 1]"
     )
     parser.add_argument("--out", default="report.html", metavar="FILE", help="the page [report.html]")
 
@@ -37,8 +38,6 @@ def run(args: argparse.Namespace, output: Output) -> None:
         again = "qubolearn reproduce all --quick" if args.quick else "qubolearn reproduce all"
         raise QubolearnError(f"no folder {results}; run: {again}")
     seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
-    if seeds < 1:
-        raise QubolearnError(f"--seeds {seeds}; want at least 1")
     summary = write_report(results, Path(args.out), args.quick, seeds)
     counted, claims = sum(summary.cells.values()), sum(summary.claims.values())
     output.say(

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from qubolearn.cli.options import count, seed
 from qubolearn.cli.output import Output
 from qubolearn.cli.train import stop_on_signals
 from qubolearn.errors import QubolearnError, unknown_name
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--full", action="store_true", help="everything [this is the default]")
     length.add_argument("--quick", action="store_true", help="a short run of every item that shows that it works")
-    parser.add_argument("--seeds", type=int, default=None, metavar="N", help=f"seeds per cell [{SEEDS}, quick: 1]")
+    parser.add_argument("--seeds", type=count, default=None, metavar="N", help=f"seeds per cell [{SEEDS}, quick: 1]")
     parser.add_argument("--out", default=None, metavar="DIR", help="folder of the results [results, quick: runs/quick]")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where jobs run [local]")
     parser.add_argument(
@@ -57,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     )
     parser.add_argument(
         "--processes",
-        type=int,
+        type=count,
         default=None,
         metavar="N",
         help=f"jobs at a time [one per core, {JOBS_PER_GPU} with --device cuda; ray: all that the cluster has]",
@@ -70,8 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
         "the permutation-aware network use it, all others the cores [auto; ray: cpu unless cuda is asked for]",
     )
     again = parser.add_argument_group("making records again")
-    again.add_argument("--verify", type=int, metavar="N", help="make N records again, chosen by chance, and compare")
-    again.add_argument("--seed", type=int, metavar="S", help="which ones [others each time]")
+    again.add_argument("--verify", type=count, metavar="N", help="make N records again, chosen by chance, and compare")
+    again.add_argument("--seed", type=seed, metavar="S", help="which ones [others each time]")
     again.add_argument("--most-seconds", type=float, default=math.inf, metavar="M", help="none that took longer [any]")
     again.add_argument(
         "--tolerance", type=float, default=TOLERANCE, metavar="R", help=f"relative, for numbers [{TOLERANCE}]"
@@ -80,9 +81,6 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
-    for option, value in (("--seeds", seeds), ("--processes", args.processes), ("--verify", args.verify)):
-        if value is not None and value < 1:
-            raise QubolearnError(f"{option} {value}; want at least 1")
     store = Store(Path(args.out or ("runs/quick" if args.quick else "results")))
     grid = {name: ENTRIES[name].jobs(seeds, args.quick) for name in chosen_items(args.items or ["all"])}
     if args.verify is not None:
@@ -95,7 +93,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     named = "all" not in args.items
     missing = leave_out_what_lacks_data(grid, store, named) if args.engine == "local" else {}
     for name, reason in missing.items():
-        output.errors.print(f"{name} is left out: {reason}", markup=False)
+        output.errors.print(f"{name} is left out: {reason}")
     jobs = [job for name in grid for job in grid[name]]
     # on a cluster this machine would not be what took the time
     in_one_go = args.engine == "local" and not named and not missing and not any(store.get(job) for job in jobs)
@@ -117,7 +115,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if len(outcomes) < len(jobs):
         output.result(**result)
         kept = f"stopped; {result['done']} of {len(jobs)} jobs are done and kept in {store.folder}"
-        output.errors.print(f"{kept}; to go on, run the same command again", markup=False)
+        output.errors.print(f"{kept}; to go on, run the same command again")
         return 128 + caught[0]
     tables = show(grid, outcomes, output)
     if in_one_go and not failed:
@@ -235,4 +233,4 @@ def tell_failures(failed: Sequence[Outcome], store: Store, output: Output) -> No
         groups.setdefault((outcome.job.item, outcome.error), []).append(outcome.job)
     for (_, error), jobs in groups.items():
         more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
-        output.errors.print(f"failed: {jobs[0].name}{more}: {error} (log: {store.log(jobs[0])})", markup=False)
+        output.errors.print(f"failed: {jobs[0].name}{more}: {error} (log: {store.log(jobs[0])})")

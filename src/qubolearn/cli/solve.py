@@ -14,6 +14,7 @@ from pathlib import Path
 from qubolearn.cli.options import add_solver
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
+from qubolearn.files import write_atomic, write_output
 from qubolearn.solvers import make_solver
 
 EPILOG = """examples:
@@ -48,7 +49,8 @@ def run(args: argparse.Namespace, output: Output) -> None:
         solution = solver(A, 1)
     states = solution.states[:, 0]
     answers = here.problem.decode(here.problem.project(states) if args.project else states)
-    write_arrays(target, A=A, states=states.to(torch.uint8), energies=solution.energies[:, 0], answers=answers)
+    found = {"A": A, "states": states.to(torch.uint8), "energies": solution.energies[:, 0], "answers": answers}
+    write_arrays(target, write_output if args.out else write_atomic, **found)
     seconds = time.perf_counter() - began
     shown = 5
     rows = [

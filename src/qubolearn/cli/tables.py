@@ -11,7 +11,7 @@ from pathlib import Path
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.files import write_atomic
+from qubolearn.files import write_output
 from qubolearn.paper.report.tables import TABLES, fill
 
 EPILOG = """examples:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
         if after != before:
             stale.append(str(path))
             if not args.check:
-                write_atomic(path, after.encode())
+                write_output(path, after.encode())
     if args.check and stale:
         raise QubolearnError(f"tables out of date in {', '.join(stale)}; run: qubolearn tables {' '.join(stale)}")
     output.say(f"changed: {', '.join(stale) or 'nothing'}")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.cli.options import add_fields, add_problem, chosen, problem_from
+from qubolearn.cli.options import add_fields, add_problem, chosen, count, problem_from
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.errors import QubolearnError, missing_extra
 from qubolearn.files import write_json
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--out", metavar="DIR", help="run folder [runs/PROBLEM-METHOD-SEED]")
     parser.add_argument("--preset", default="best", metavar="NAME", help=f"{', '.join(PRESETS)} [best]")
     parser.add_argument(
-        "--test", type=int, default=2000, metavar="N", help="unseen instances to score at the end [2000]"
+        "--test", type=count, default=2000, metavar="N", help="unseen instances to score at the end [2000]"
     )
     parser.add_argument("--device", default=None, metavar="NAME", help="cpu or cuda [cuda where there is one]")
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events into DIR")
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if peers.rank > 0:
         return 0
     found, result = score(here, device, args.test, seconds)
-    write_json(folder / "result.json", result)
+    write_json(folder / "result.json", result, checksum=True)
     show(output, here, found, seconds)
     output.say(f"run folder: {folder}")
     output.result(**result, out=str(folder))
@@ -94,7 +94,7 @@ def pick_device(name: str | None) -> torch.device:
 
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.zeros(1, device=device)
+        torch.zeros(1, device=device).item()  # meta tensors have none
     except (RuntimeError, AssertionError) as error:
         raise QubolearnError(f"device {name!r} is not usable here; use cpu") from error
     return device
@@ -192,4 +192,6 @@ def _tensorboard(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise missing_extra("--tensorboard", "tensorboard") from error
+    if (folder / "tensorboard").is_symlink():  # it may lead out of the run's folder
+        raise QubolearnError(f"{folder / 'tensorboard'} is a link; remove it, or choose another --out")
     return SummaryWriter(str(folder / "tensorboard"))

@@ -34,7 +34,7 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
     gpu = args.device != "cpu" and torch.cuda.is_available()
     jobs, left_out = choose(records, args.verify, seed, args.most_seconds, gpu)
     for reason, count in left_out.items():
-        output.errors.print(f"{count} of {len(records)} records are left out: {reason}", markup=False)
+        output.errors.print(f"{count} of {len(records)} records are left out: {reason}")
     if not jobs:
         raise QubolearnError(f"no record in {store.folder} can be made again; run qubolearn reproduce, or see --list")
     engine = reproduce.engine_of(args, len(jobs))
@@ -51,7 +51,7 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
     plain = [{**row, "difference": row["difference"] if row["difference"] < math.inf else None} for row in rows]
     output.result(records=plain, seed=seed, tolerance=args.tolerance, left_out=left_out, **counts)
     if caught:
-        output.errors.print(f"stopped; {len(rows)} of {len(jobs)} records were made again", markup=False)
+        output.errors.print(f"stopped; {len(rows)} of {len(jobs)} records were made again")
         return 128 + caught[0]
     return 1 if counts["differs"] or counts["failed"] else 0
 

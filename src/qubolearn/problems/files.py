@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +18,19 @@ from qubolearn.problems.data import load_npz
 __all__ = ["read_inputs", "write_arrays", "write_instances"]
 
 
-def write_instances(path: Path, instances: Instances) -> None:
+Write = Callable[[Path, bytes], None]
+
+
+def write_instances(path: Path, instances: Instances, write: Write = write_atomic) -> None:
     """Write p, x_true and answer."""
-    write_arrays(path, p=instances.p, x_true=instances.x_true.to(torch.uint8), answer=instances.answer)
+    write_arrays(path, write, p=instances.p, x_true=instances.x_true.to(torch.uint8), answer=instances.answer)
 
 
-def write_arrays(path: Path, **arrays: Tensor) -> None:
-    """Write tensors as a compressed .npz, whole or not at all."""
+def write_arrays(path: Path, write: Write = write_atomic, /, **arrays: Tensor) -> None:
+    """Write tensors as a compressed .npz, whole or not at all; ``write_output`` as ``write`` follows links."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **{name: tensor.cpu().numpy() for name, tensor in arrays.items()})  # type: ignore[arg-type]
-    write_atomic(path, buffer.getvalue())
+    write(path, buffer.getvalue())
 
 
 def read_inputs(path: Path, problem: Problem) -> Tensor:

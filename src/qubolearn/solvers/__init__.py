@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.lazy import lazily
+from qubolearn.typed import check_option
 
 if TYPE_CHECKING:
     from qubolearn.solvers.contract import QuboSolver, Solution, Solver, solve
@@ -72,9 +74,11 @@ def make_solver(spec: str) -> Solver:
     factory = _factory(name)
     options = _options(tail, spec)
     known = list(inspect.signature(factory).parameters)
-    for option in options:
+    hints = _hints(factory)
+    for option, value in options.items():
         if option not in known:
             raise unknown_name(f"option of solver {name}", option, known)
+        check_option(value, hints.get(option, Any), f"solver {name}: {option}")
     solver: Solver = factory(**options)
     return solver
 
@@ -89,6 +93,13 @@ def _factory(name: str) -> Any:
     for entry in entry_points(group="qubolearn.solvers", name=name):
         return entry.load()
     raise unknown_name("solver", name, solver_names())
+
+
+def _hints(factory: Any) -> dict[str, Any]:
+    """Annotations of a factory's arguments; none where a third party's cannot be evaluated."""
+    with suppress(NameError, TypeError):
+        return get_type_hints(getattr(factory, "__init__") if isinstance(factory, type) else factory)  # noqa: B009
+    return {}
 
 
 def _options(tail: str, spec: str) -> dict[str, Any]:

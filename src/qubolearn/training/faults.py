@@ -65,6 +65,8 @@ def keep_fault(
 def _write(run: Run, network: nn.Module, batch: Instances, step: int, seed: int, error: str) -> str:
     folder = run.folder / "fault"
     try:
+        if folder.is_symlink():  # it may lead out of the run's folder
+            raise QubolearnError(f"{folder} is a link")
         folder.mkdir(exist_ok=True)
         write_instances(folder / "batch.npz", batch)
         write_tensors(folder / "weights.safetensors", network.state_dict(), finite=False)

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from qubolearn.chips.topologies import topology
 from qubolearn.evaluation import evaluate_bits
+from qubolearn.files import lock_folder
 from qubolearn.kernels.parallel import kernel_threads
 from qubolearn.networks.network import QuboNetwork, build_network
 from qubolearn.problems.contract import Instances, Problem
@@ -92,7 +93,8 @@ def train(
     saved and the network returned as it is.
     With ``peers``, this process does its share of every step; all of them read the run, the first one writes it.
     """
-    with one_thread(device), current_device(device):
+    lock = lock_folder(run.folder) if run and peers.rank == 0 else nullcontext()
+    with lock, one_thread(device), current_device(device):
         network = new_network(problem, config).to(device)
         optimizer = Adam(network)
         data = Batches(problem, config, device)

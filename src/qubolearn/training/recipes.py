@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.networks import Method, NetworkName
 from qubolearn.problems.contract import Problem
+from qubolearn.typed import check_option
 
 __all__ = ["PRESETS", "PROBLEM_OPTIONS", "LossName", "TrainConfig", "preset"]
 
@@ -62,15 +63,17 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
-        for name, options in ((f.name, get_args(hints[f.name])) for f in fields(self)):
-            if options and getattr(self, name) not in options:
-                raise unknown_name(name, str(getattr(self, name)), options)
+        for name, value in ((f.name, getattr(self, f.name)) for f in fields(self)):
+            check_option(value, hints[name], name)
         for name in ("epochs", "batch_size", "instances", "validation"):
             if getattr(self, name) < 1:
                 raise QubolearnError(f"{name}={getattr(self, name)}; want at least 1")
         for name in ("learning_rate", "beta", "margin"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise QubolearnError(f"{name}={getattr(self, name)}; want a positive number")
+        for name in ("weight_unique", "weight_mlp"):
+            if getattr(self, name) < 0:
+                raise QubolearnError(f"{name}={getattr(self, name)}; want at least 0")
         if self.seed < 0:
             raise QubolearnError(f"seed={self.seed}; want a whole number of at least 0")
 

@@ -7,17 +7,13 @@ what they should be before anything of their size is made.
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from qubolearn.errors import QubolearnError
 from qubolearn.files import (
@@ -26,25 +22,28 @@ from qubolearn.files import (
     check_version,
     is_temporary,
     read_json,
+    read_records,
     read_tensors,
-    read_text,
-    write_atomic,
     write_json,
+    write_records,
     write_tensors,
 )
 from qubolearn.problems import Problem, make_problem, problem_type
 from qubolearn.provenance import provenance
-from qubolearn.training.fast.adam import Adam
 from qubolearn.training.recipes import TrainConfig
+from qubolearn.typed import check_option
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from qubolearn.networks.network import QuboNetwork
+    from qubolearn.training.fast.adam import Adam
 
 __all__ = ["Run"]
 
 #: The largest network that a config.json may ask for: 1 GiB of weights, and three times that while it is trained.
 MAX_WEIGHTS = 2**28
-MAX_BITS = 4096
+MAX_BITS, MAX_LAYERS = 4096, 1000
 MAX_METRICS = 2**28  # bytes
 #: Seconds after which a temporary file is taken for what a killed process left behind.
 LEFT_BEHIND = 3600.0
@@ -74,7 +73,7 @@ class Run:
             run.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise QubolearnError(f"cannot use the folder {folder}: {error.strerror}; choose another --out") from error
-        write_json(run._path("config.json"), run._header())
+        write_json(run._path("config.json"), run._header(), checksum=True)
         return run
 
     @classmethod
@@ -98,10 +97,10 @@ class Run:
         """Refuse a network that a stranger's file makes as large as memory."""
         inputs, bits, hidden = self.problem.input_size, self.problem.bits, self.config.hidden
         weights = (inputs + hidden) * hidden * self.config.layers + hidden * bits**2
-        if bits > MAX_BITS or weights > MAX_WEIGHTS:
+        if bits > MAX_BITS or weights > MAX_WEIGHTS or self.config.layers > MAX_LAYERS:
             raise QubolearnError(
-                f"{path} asks for a network of about {weights} weights for {bits} bits "
-                f"(limits {MAX_WEIGHTS} and {MAX_BITS}); is it the right file?"
+                f"{path} asks for a network of about {weights} weights in {self.config.layers} layers for {bits} bits "
+                f"(limits {MAX_WEIGHTS}, {MAX_LAYERS} and {MAX_BITS}); is it the right file?"
             )
 
     def _header(self) -> dict[str, Any]:
@@ -119,18 +118,13 @@ class Run:
     def log(self, **record: Any) -> None:
         """Add a record to metrics.jsonl; what a resumed run does again takes the place of what it did before."""
         kept = [earlier for earlier in self.metrics() if earlier["step"] < record["step"]]
-        lines = [json.dumps(each) + "\n" for each in [*kept, record]]
-        write_atomic(self._path("metrics.jsonl"), "".join(lines).encode())
+        write_records(self._path("metrics.jsonl"), [*kept, record])
 
     def metrics(self) -> list[dict[str, Any]]:
         """The records of metrics.jsonl in order of their steps; lines that are no record are skipped."""
         path = self._path("metrics.jsonl")
-        records: dict[int, dict[str, Any]] = {}
-        for line in read_text(path, MAX_METRICS).splitlines() if path.is_file() else []:
-            with suppress(ValueError, RecursionError):
-                record = json.loads(line)
-                if isinstance(record, dict) and type(record.get("step")) is int:
-                    records[record["step"]] = record
+        read = read_records(path, MAX_METRICS) if path.is_file() else []
+        records = {record["step"]: record for record in read if type(record.get("step")) is int}
         return [records[step] for step in sorted(records)]
 
     def checkpoint(self, network: nn.Module, optimizer: Adam, step: int) -> None:
@@ -161,16 +155,26 @@ class Run:
 
     def network(self) -> QuboNetwork:
         """The trained network; before training has ended, that of the last checkpoint."""
+        from qubolearn.training.fast.adam import Adam
         from qubolearn.training.loop import new_network
 
+        path = self._path("model.safetensors" if self.finished else "checkpoint.safetensors")
+        if not path.is_file():
+            raise QubolearnError(f"{self.folder} holds no model yet; to go on, run its qubolearn train again")
+        self._check_fits(path)
         network = new_network(self.problem, self.config)
         if self.finished:
-            network.load_state_dict(read_tensors(self._path("model.safetensors"), network.state_dict())[0])
-        elif self._path("checkpoint.safetensors").is_file():
-            self.restore(network, Adam(network))
+            network.load_state_dict(read_tensors(path, network.state_dict())[0])
         else:
-            raise QubolearnError(f"{self.folder} holds no model yet; resume it with: qubolearn train --resume")
+            self.restore(network, Adam(network))
         return network.eval()
+
+    def _check_fits(self, path: Path) -> None:
+        """Refuse a config.json that asks for a network too large for the weights beside it, before it is made."""
+        hidden, layers = self.config.hidden, self.config.layers
+        least = hidden * (self.problem.input_size + (layers - 2) * hidden + self.problem.bits)
+        if self.config.network == "mlp" and path.stat().st_size < 4 * least:
+            raise QubolearnError(f"{path} does not fit the network of config.json beside it")
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -205,13 +209,8 @@ def _config_from(options: dict[str, Any], path: Path) -> TrainConfig:
 
 
 def _check_types(options: Mapping[str, Any], kind: type, path: Path) -> None:
-    """Raise unless every option is of the type of its field's default; whole numbers are floats too."""
+    """Raise unless every option is of its field's type."""
+    hints = get_type_hints(kind)
     for field in fields(kind):
-        if field.name not in options or not isinstance(field.default, (int, float, str)):
-            continue
-        value, want = options[field.name], type(field.default)
-        if type(value) is not want and not (want is float and type(value) is int):
-            raise QubolearnError(f"{path}: {field.name}={str(value)[:40]!r} is no {want.__name__}")
-        limit = 2**63 if type(value) is int else math.inf
-        if not isinstance(value, str) and not abs(value) < limit:
-            raise QubolearnError(f"{path}: {field.name}={str(value)[:40]} is not finite, or too large")
+        if field.name in options:
+            check_option(options[field.name], hints[field.name], f"{path}: {field.name}")

@@ -1,0 +1,49 @@
+"""Option values from text or from strangers' files, checked against the annotation of what they are meant for."""
+
+from __future__ import annotations
+
+import math
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from qubolearn.errors import QubolearnError, unknown_name
+
+__all__ = ["MAX_WHOLE", "check_option"]
+
+#: Whole numbers are below this: torch's and numpy's are of 64 bits.
+MAX_WHOLE = 2**63
+
+
+def check_option(value: object, hint: Any, what: str) -> None:
+    """Raise unless a plain value fits an annotation of plain types; whole numbers are floats too.
+
+    Annotations of anything else than numbers, strings, booleans, None and literals are not looked at.
+
+    >>> check_option(3, int | None, "reads")
+    >>> check_option("abc", int | None, "reads")
+    Traceback (most recent call last):
+    ...
+    qubolearn.errors.QubolearnError: reads='abc'; want int or None
+    """
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    literals = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
+    if any(_fits(value, option) for option in options) or (type(value) in (str, int, bool) and value in literals):
+        return
+    if literals and isinstance(value, str):
+        raise unknown_name(what, value[:40], map(str, literals))
+    if type(value) is int and int in options:
+        raise QubolearnError(f"{what}={str(value)[:40]} is too large; want less than 2**63 in size")
+    if isinstance(value, float) and float in options:
+        raise QubolearnError(f"{what}={value} is not finite; want a number")
+    names = [option.__name__ if isinstance(option, type) else str(option) for option in options]
+    raise QubolearnError(f"{what}={repr(value)[:40]}; want {' or '.join(names).replace('NoneType', 'None')}")
+
+
+def _fits(value: object, option: Any) -> bool:
+    if option is float:
+        return (type(value) is int and abs(value) < MAX_WHOLE) or (type(value) is float and math.isfinite(value))
+    if option is int:
+        return type(value) is int and abs(value) < MAX_WHOLE
+    if option in (str, bool, type(None)):
+        return type(value) is option
+    return get_origin(option) is not Literal
