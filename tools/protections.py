@@ -1,17 +1,22 @@
 """Take protections out of a copy of the source, one at a time, and see that their tests fail: ``make protections``.
 
+Before that every test must pass on the copy as it is.
+
 A test that passes without what it guards guards nothing. The table of docs/guarantees.md is made of
 results/protections.json, which this writes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +24,8 @@ from qubolearn.files import write_json
 from qubolearn.provenance import provenance
 
 ROOT = Path(__file__).parents[1]
+SECONDS = 300  # for one test
+PR_SET_CHILD_SUBREAPER = 36  # of Linux's prctl
 
 
 @dataclass(frozen=True)
@@ -53,18 +60,50 @@ PROTECTIONS = (
     Protection(
         "files survive crashes",
         "writing beside the place and renaming",
-        "files.py",
-        'temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")',
+        "files/atomic.py",
+        'temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"',
         "temporary = path",
         "robustness/test_crashes.py::test_any_step_of_a_write_may_fail",
     ),
     Protection(
         "files survive crashes",
         "the flush to the disk",
-        "files.py",
+        "files/atomic.py",
         "            os.fsync(file.fileno())\n",
         "",
         "robustness/test_crashes.py::test_a_write_is_on_the_disk_before_it_takes_its_place",
+    ),
+    Protection(
+        "files survive crashes",
+        "names of temporary files that no other writer has",
+        "files/atomic.py",
+        "secrets.token_hex(8)",
+        "os.getpid()",
+        "test_files.py::test_writers_of_one_process_number_do_not_share_a_temporary",
+    ),
+    Protection(
+        "files survive crashes",
+        "the mode of a file that is replaced",
+        "files/atomic.py",
+        "            os.fchmod(descriptor, before.st_mode & 0o777)\n",
+        "",
+        "test_files.py::test_a_file_that_is_replaced_hands_its_mode_on",
+    ),
+    Protection(
+        "files survive crashes",
+        "the lock of a run folder",
+        "files/lock.py",
+        "        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "        pass\n",
+        "test_files.py::test_a_second_writer_is_refused_and_the_next_one_is_not",
+    ),
+    Protection(
+        "files survive crashes",
+        "the checksum of tensors",
+        "files/tensors.py",
+        "    if metadata.pop(CHECKSUM, None) not in (None, _tensors_digest(tensors, metadata)):\n",
+        "    if False:\n",
+        "test_files.py::test_a_flipped_bit_of_tensors_is_found",
     ),
     Protection(
         "signals",
@@ -101,7 +140,7 @@ PROTECTIONS = (
     Protection(
         "numbers",
         "the refusal to write weights that are not finite",
-        "files.py",
+        "files/tensors.py",
         "        if finite and not bool(torch.isfinite(tensor).all()):\n            raise NonFiniteError",
         "        if False:\n            raise NonFiniteError",
         "robustness/test_numbers.py::test_weights_that_are_not_finite_never_replace_a_good_checkpoint",
@@ -141,10 +180,26 @@ PROTECTIONS = (
     Protection(
         "strangers' files",
         "the shapes that a checkpoint must have",
-        "files.py",
+        "files/tensors.py",
         "if shapes != {name: list(tensor.shape) for name, tensor in like.items()}:",
         "if False:",
         "robustness/test_strangers.py::test_mutated_files_are_read_or_refused",
+    ),
+    Protection(
+        "strangers' files",
+        "temporary files that must not be there before",
+        "files/atomic.py",
+        'flags | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)',
+        "flags",
+        "test_files.py::test_a_temporary_that_is_there_already_is_not_opened",
+    ),
+    Protection(
+        "strangers' files",
+        "the limit of layers",
+        "training/runs.py",
+        " or self.config.layers > MAX_LAYERS:",
+        ":",
+        "robustness/test_strangers.py::test_a_config_cannot_ask_for_a_network_larger_than_memory",
     ),
     Protection(
         "the QPU costs money",
@@ -221,8 +276,38 @@ PROTECTIONS = (
 )
 
 
-def fails_without(protection: Protection, copy: Path) -> bool:
-    """Whether the test fails on a copy of the repository without the protection."""
+def passes(test: str, copy: Path) -> bool:
+    """Whether a test passes on the copy; a test that hangs does not. All that it started is ended with it."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/{test}"]
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
+    try:
+        code = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=SECONDS).returncode
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        end_children()
+    if code > 1:
+        raise SystemExit(f"{test} could not be run (exit code {code})")
+    return code == 0  # below 0 the process died: kernels trust what was checked
+
+
+def adopt_orphans() -> None:
+    """Be the parent of every process below whose own parent has ended, so that :func:`end_children` finds it."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_children() -> None:
+    """Kill all children, and those that become ours thereby, until there are none."""
+    while children := Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        for child in map(int, children):
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(child, 0)
+
+
+def passes_without(protection: Protection, copy: Path) -> bool:
+    """Whether the test passes on a copy of the repository without the protection."""
     file = copy / "src" / "qubolearn" / protection.file
     whole = file.read_text()
     if whole.count(protection.before) != 1:
@@ -231,27 +316,24 @@ def fails_without(protection: Protection, copy: Path) -> bool:
         )
     file.write_text(whole.replace(protection.before, protection.after))
     try:
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/{protection.test}"]
-        environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
-        code = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=300).returncode
-    except subprocess.TimeoutExpired:
-        return True
+        return passes(protection.test, copy)
     finally:
         file.write_text(whole)
-    if code > 1:
-        raise SystemExit(f"{protection.test} could not be run (exit code {code})")
-    return code != 0  # below 0 the process died: kernels trust what was checked
 
 
 def main() -> int:
     began, found = time.perf_counter(), []
+    adopt_orphans()
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in ("src", "tests", "pyproject.toml", "conftest.py", "README.md", "docs", "constraints.txt"):
             source = ROOT / name
             shutil.copytree(source, copy / name) if source.is_dir() else shutil.copy(source, copy / name)
+        for test in dict.fromkeys(protection.test for protection in PROTECTIONS):
+            if not passes(test, copy):
+                raise SystemExit(f"{test} fails on the code as it is, so that its failing without it would say nothing")
         for protection in PROTECTIONS:
-            failed = fails_without(protection, copy)
+            failed = not passes_without(protection, copy)
             print(f"{'fails ' if failed else 'PASSES'}  without {protection.removed}: {protection.test}", flush=True)
             found.append(
                 {

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError, unknown_name
@@ -56,6 +56,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise QubolearnError(f"{message}; see {self.prog} --help")
+
+    def print_help(self, file: Any = None) -> None:
+        print(self.format_help(), end="", file=file)  # argparse keeps quiet where the disk is full
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qubolearn.cli.options import count, seed
 from qubolearn.cli.output import Output, percent
 from qubolearn.cli.plot import draw
 from qubolearn.cli.train import pick_device, score, train_with_progress
+from qubolearn.errors import missing_extra
 from qubolearn.files import write_json
 from qubolearn.provenance import provenance
 from qubolearn.training.recipes import preset
@@ -32,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
-    from qubolearn import plots
     from qubolearn.problems.randgraph import RandGraph
     from qubolearn.training.runs import Run
 
@@ -45,25 +46,20 @@ def run(args: argparse.Namespace, output: Output) -> None:
         output.say(f"training {method} ...")
         seconds = train_with_progress(here, device, output)
         _, result = score(here, device, 2000, seconds)
-        write_json(here.folder / "result.json", result)
+        write_json(here.folder / "result.json", result, checksum=True)
         runs.append(here)
         results.append(result)
-    names = [here.config.method for here in runs]
-    measured = {
-        "as solved": [100 * result["accuracy"] for result in results],
-        "projected": [100 * result["accuracy_projected"] for result in results],
-    }
-    written = draw(runs, folder)
-    written.append(plots.save(plots.comparison(names, measured, "accuracy, % of 2000"), folder / "comparison.png"))
-    written.append(plots.save(_pipeline(runs[0]), folder / "pipeline.png"))
     rows = [
         (r["method"], percent(r["accuracy"]), percent(r["accuracy_projected"]), f"{r['seconds']:.1f} s")
         for r in results
     ]
     headers = ["method", "accuracy", "projected", "training"]
     output.table("RandGraph k=4, 8 Chimera qubits, 2000 unseen graphs", headers, rows)
+    written = _draw(runs, results, folder) if find_spec("matplotlib") else []
     for path in written:
         output.say(str(path))
+    if not written:
+        output.say(f"no pictures: {missing_extra('drawing', 'plots')}")
     output.result(
         accuracy={r["method"]: r["accuracy"] for r in results},
         accuracy_projected={r["method"]: r["accuracy_projected"] for r in results},
@@ -71,6 +67,18 @@ def run(args: argparse.Namespace, output: Output) -> None:
         pictures=[str(path) for path in written],
         **provenance(),
     )
+
+
+def _draw(runs: Sequence[Run], results: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
+    from qubolearn import plots
+
+    measured = {
+        "as solved": [100 * result["accuracy"] for result in results],
+        "projected": [100 * result["accuracy_projected"] for result in results],
+    }
+    bars = plots.comparison([result["method"] for result in results], measured, "accuracy, % of 2000")
+    pictures = {"comparison.png": bars, "pipeline.png": _pipeline(runs[0])}
+    return [*draw(runs, folder), *(plots.save(picture, folder / name) for name, picture in pictures.items())]
 
 
 def _pipeline(here: Run) -> Figure:

@@ -50,7 +50,12 @@ ZIP_ERRORS = (
 
 def data_root() -> Path:
     """The folder of all datasets: ``$QUBOLEARN_DATA``, or ``~/.cache/qubolearn`` where that is not set."""
-    return Path(os.environ.get("QUBOLEARN_DATA") or Path.home() / ".cache" / "qubolearn")
+    if named := os.environ.get("QUBOLEARN_DATA"):
+        return Path(named)
+    try:
+        return Path.home() / ".cache" / "qubolearn"
+    except RuntimeError as error:  # a user id that no file of users knows
+        raise QubolearnError("this user has no home folder; set QUBOLEARN_DATA to a folder for datasets") from error
 
 
 def data_folder(name: str, remedy: str = "") -> Path:

@@ -119,7 +119,7 @@ def test_the_exit_code_says_whether_all_came_out_again(
 @pytest.mark.usefixtures("drift")
 def test_what_cannot_be_verified_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     for words, wrong in {
-        "--verify 0": "--verify 0; want at least 1",
+        "--verify 0": "--verify: 0; want at least 1",
         "--verify 1 --most-seconds -1": "no record in results can be made again",
         "--verify 1 --out nowhere": "no record in nowhere can be made again",
     }.items():

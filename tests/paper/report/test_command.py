@@ -25,4 +25,4 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["report", "--results", missing]) == 2
     assert capsys.readouterr().err == f"qubolearn: error: no folder {missing}; run: qubolearn reproduce all\n"
     assert main(["report", "--results", str(tmp_path), "--seeds", "0"]) == 2
-    assert "--seeds 0; want at least 1" in capsys.readouterr().err
+    assert "--seeds: 0; want at least 1" in capsys.readouterr().err
