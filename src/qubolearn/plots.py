@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from qubolearn.errors import QubolearnError, missing_extra
 from qubolearn.files import make_folder, write_atomic
 
@@ -128,7 +130,28 @@ def _records(run: Run) -> list[dict[str, Any]]:
     records = run.metrics()
     if not records:
         raise QubolearnError(f"{run.folder} has no metrics yet; train it first")
+    for record in records:
+        if not _can_be_drawn(record, run):
+            step = str(record["step"])[:20]
+            raise QubolearnError(
+                f"{run.folder / 'metrics.jsonl'}: the record of step {step} is damaged; train it again"
+            )
     return records
+
+
+def _can_be_drawn(record: Mapping[str, Any], run: Run) -> bool:
+    """Whether a record, which may be a stranger's, holds numbers of the right shapes where pictures want them."""
+    n = run.problem.bits
+    wanted: dict[str, tuple[int, ...]] = {"step": (), run.problem.metric: (), "hamming": (n + 1,), "couplings": (n, n)}
+    wanted |= {name: shape for name, shape in {"loss": (), "hamming_projected": (n + 1,)}.items() if name in record}
+    for name, shape in wanted.items():
+        try:
+            values = np.asarray(record.get(name))
+        except (ValueError, OverflowError):  # lists of different lengths
+            return False
+        if values.shape != shape or values.dtype.kind not in "iuf" or not (np.isfinite(values).all() or name == "loss"):
+            return False
+    return True
 
 
 def _moments(run: Run) -> list[dict[str, Any]]:

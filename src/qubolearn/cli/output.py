@@ -5,16 +5,19 @@ from __future__ import annotations
 import json as json_text
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from qubolearn.errors import QubolearnError
+
 if TYPE_CHECKING:
     from qubolearn.evaluation import Evaluation
 
-__all__ = ["Output", "metric_rows", "percent"]
+__all__ = ["Output", "damage_said", "metric_rows", "percent"]
 
 #: Text is shown as it is: paths and names may look like the marks of rich.
 PLAIN: Mapping[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
@@ -65,6 +68,22 @@ class Output:
         with bar:
             bar.add_task(title, total=total, note="")
             yield bar
+
+
+@contextmanager
+def damage_said(folder: Path) -> Iterator[None]:
+    """Say in one line that a result file has not the form that its readers rely on.
+
+    A record has no schema of its own: every task stores what its tables and figures want.
+    """
+    try:
+        yield
+    except (QubolearnError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise QubolearnError(
+            f"a result file in {folder} is damaged ({type(error).__name__}: {error}); delete it and reproduce it"
+        ) from error
 
 
 def metric_rows(found: Evaluation) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from qubolearn.cli.options import count
-from qubolearn.cli.output import Output
+from qubolearn.cli.output import Output, damage_said
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.entries import SEEDS
 from qubolearn.paper.report import write_report
@@ -38,7 +38,8 @@ def run(args: argparse.Namespace, output: Output) -> None:
         again = "qubolearn reproduce all --quick" if args.quick else "qubolearn reproduce all"
         raise QubolearnError(f"no folder {results}; run: {again}")
     seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
-    summary = write_report(results, Path(args.out), args.quick, seeds)
+    with damage_said(results):
+        summary = write_report(results, Path(args.out), args.quick, seeds)
     counted, claims = sum(summary.cells.values()), sum(summary.claims.values())
     output.say(
         f"{args.out}: {summary.cells['better']} of {counted} cells better than the paper's, "

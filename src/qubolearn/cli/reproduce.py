@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from qubolearn.cli.options import count, seed
-from qubolearn.cli.output import Output
+from qubolearn.cli.output import Output, damage_said
 from qubolearn.cli.train import stop_on_signals
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import write_json
@@ -89,7 +89,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         with_data = [job for name in grid if not missing_data(ENTRIES[name]) for job in grid[name]]
         return verify(args, with_data, store, output)
     if args.list or not args.items:
-        return list_items(grid, store, output)
+        with damage_said(store.folder):
+            return list_items(grid, store, output)
     named = "all" not in args.items
     missing = leave_out_what_lacks_data(grid, store, named) if args.engine == "local" else {}
     for name, reason in missing.items():

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from qubolearn.cli.output import Output
+from qubolearn.cli.output import Output, damage_said
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_output
 from qubolearn.paper.report.tables import TABLES, fill
@@ -30,9 +30,10 @@ def run(args: argparse.Namespace, output: Output) -> None:
     for path in map(Path, args.files):
         try:
             before = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise QubolearnError(f"cannot read {path}: {error.strerror}") from error
-        after = fill(before, Path(args.results))
+        except (OSError, UnicodeDecodeError) as error:
+            raise QubolearnError(f"cannot read {path}: {getattr(error, 'strerror', 'it is no text')}") from error
+        with damage_said(Path(args.results)):
+            after = fill(before, Path(args.results))
         if after != before:
             stale.append(str(path))
             if not args.check:

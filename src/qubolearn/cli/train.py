@@ -7,6 +7,7 @@ letter. Options override it. Running the same command again resumes a run that w
 from __future__ import annotations
 
 import argparse
+import math
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -141,7 +142,8 @@ def train_with_progress(
     config, began = here.config, time.perf_counter()
     if here.finished:
         output.say(f"{here.folder} is trained already")
-        known = [float(record["seconds"]) for record in here.metrics() if "seconds" in record]
+        told = [record.get("seconds") for record in here.metrics()]
+        known = [value for value in told if isinstance(value, float) and math.isfinite(value)]
         return known[-1] if known else 0.0
     writer = _tensorboard(here.folder) if tensorboard and peers.rank == 0 else None
     title = f"{here.problem.name} {config.method} L{config.layers} H{config.hidden}"

@@ -1,0 +1,161 @@
+"""Commands on damaged files: a run folder or a folder of results, one file of it mutated, given to a real command.
+
+``python commands.py COUNT SEED FOLDER`` runs the long loop in a process of its own, with bounded memory.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import shutil
+import sys
+from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from strangers import TOKENS, VALUES, mutated, mutated_json, without_checksum
+
+from qubolearn.cli import main
+
+ROOT = Path(__file__).parents[2]
+TRAIN = (
+    *("train", "randgraph", "--k", "2", "--topology", "dense", "--layers", "2", "--hidden", "4", "--epochs", "1"),
+    *("--instances", "4", "--batch-size", "4", "--validation", "2", "--test", "4", "--device", "cpu"),
+)
+#: Commands that read a run, with the folder's place. None of them may write into the folder but train, plot and figure.
+ON_RUNS = {
+    "plot": ("plot", "{run}"),
+    "train": (*TRAIN, "--out", "{run}"),
+    "evaluate": ("evaluate", "{run}", "--instances", "4", "--device", "cpu"),
+    "solve": ("solve", "{run}", "{p}", "--out", "{out}.npz"),
+    "export": ("export", "{run}", "{p}", "--out", "{out}"),
+    "figure": ("figure", "errors", "{run}", "--instances", "4", "--solver", "exhaustive", "--out", "{out}"),
+    "embed": ("embed", "{run}", "--chip", "chimera"),
+}
+RESULTS = ("alignment-2d", "benchmarks", "energies", "errors", "qubits", "grid.json", "protections.json", "soak.json")
+#: Commands that read results.
+ON_RESULTS = {
+    "report": ("report", "--results", "{results}", "--out", "{out}.html"),
+    "tables": ("tables", "{page}", "--results", "{results}"),
+    "reproduce --list": ("reproduce", "--list", "--out", "{results}"),
+}
+
+
+class Case(NamedTuple):
+    """What a command was given: which file, with which content."""
+
+    command: str
+    file: str
+    data: bytes
+
+
+class Commands:
+    """Good files of every kind, damaged and handed to commands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.good, self.p = folder / "good", folder / "p.npz"
+        quietly([*TRAIN, "--out", str(self.good)])
+        quietly(["instances", "randgraph", "--k", "2", "--count", "3", "--out", str(self.p)])
+        self.results = folder / "results"
+        self.results.mkdir()
+        for name in RESULTS:  # the page of all results takes seconds
+            source = ROOT / "results" / name
+            shutil.copytree(source, self.results / name) if source.is_dir() else shutil.copy(source, self.results)
+        self.records = sorted(str(path.relative_to(self.results)) for path in self.results.rglob("*.json"))
+        self.page = folder / "page.md"
+        shutil.copy(ROOT / "docs" / "guarantees.md", self.page)
+
+    def damaged(self, name: str, data: bytes, rng: random.Random) -> bytes:
+        """A file as it may be after an accident, or as a stranger made it."""
+        if rng.random() < 0.1:
+            return rng.choice((b"", b"\x00" * 50, b"\xff\xfe" * 9, b"[]", b"null", b"{}", data[: len(data) // 2]))
+        if name.endswith(".jsonl"):
+            lines = [json.loads(line) for line in data.splitlines()]
+            records = [record for record in lines if "step" in record]
+            for record in records:
+                if rng.random() < 0.4:  # its numbers are many, so that its entries would hardly ever be hit
+                    record[rng.choice(list(record))] = rng.choice(VALUES)
+            changed = [mutated_json(record, rng) if rng.random() < 0.3 else _line(record) for record in records]
+            return b"\n".join([*changed, b""])
+        if name.endswith(".json"):
+            value = json.loads(data)
+            value.pop("sha256", None)
+            if rng.random() < 0.3:
+                value[rng.choice(list(value))] = rng.choice(VALUES)
+            return mutated_json(value, rng)
+        if name.endswith(".safetensors"):
+            return mutated(without_checksum(data), rng, TOKENS)
+        return mutated(data, rng, TOKENS)
+
+    def case(self, rng: random.Random) -> Case:
+        """Damage one file and run one command on it."""
+        command = rng.choice([*ON_RUNS, *ON_RUNS, *ON_RESULTS])
+        if command in ON_RUNS:
+            run, out = self.folder / "run", self.folder / "out"
+            shutil.rmtree(run, ignore_errors=True)
+            shutil.rmtree(out, ignore_errors=True)
+            shutil.copytree(self.good, run)
+            name = rng.choice(("config.json", "metrics.jsonl", "model.safetensors", "result.json", "p.npz"))
+            if command == "train" and rng.random() < 0.5:
+                (run / "model.safetensors").unlink()  # one that goes on
+                name = rng.choice(("config.json", "metrics.jsonl", "checkpoint.safetensors"))
+            whole = self.p.read_bytes() if name == "p.npz" else (self.good / name).read_bytes()
+            case = Case(command, name, self.damaged(name, whole, rng))
+            p = self.folder / "q.npz"
+            p.write_bytes(case.data if name == "p.npz" else self.p.read_bytes())
+            if name != "p.npz":
+                (run / name).write_bytes(case.data)
+            places = {"run": run, "p": p, "out": out}
+            self._try(case, [word.format(**places) for word in ON_RUNS[command]])
+            return case
+        name = "page.md" if rng.random() < 0.1 else rng.choice(self.records)
+        path = self.page if name == "page.md" else self.results / name
+        whole = path.read_bytes()
+        case = Case(command, name, self.damaged(name, whole, rng))
+        path.write_bytes(case.data)
+        places = {"results": self.results, "page": self.page, "out": self.folder / "out"}
+        try:
+            self._try(case, [word.format(**places) for word in ON_RESULTS[command]])
+        finally:
+            path.write_bytes(whole)
+        return case
+
+    def _try(self, case: Case, words: list[str]) -> None:
+        try:
+            code, said = quietly(words)
+        except BaseException as error:
+            raise AssertionError(f"{type(error).__name__}: {error}; {case}") from error
+        if code not in (0, 2) or (code == 2 and (said.count("\n") != 1 or not said.startswith("qubolearn: error: "))):
+            raise AssertionError(f"exit code {code}, {said!r}; {case}")
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record).encode()
+
+
+def quietly(words: list[str]) -> tuple[int, str]:
+    """Run a command; its exit code and what it said on stderr."""
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as said:
+        return main(words), said.getvalue()
+
+
+def fuzz(folder: Path, count: int, seed: object) -> dict[str, int]:
+    """Run ``count`` commands on damaged files; how often each. An error names the file and its content."""
+    rng, commands, done = random.Random(str(seed)), Commands(folder), Counter[str]()
+    for index in range(count):
+        try:
+            done[commands.case(rng).command] += 1
+        except AssertionError as error:
+            raise AssertionError(f"case {index} of seed {seed!r}: {error}") from error
+    return done
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30,) * 2)
+    print(json.dumps(fuzz(Path(sys.argv[3]), int(sys.argv[1]), sys.argv[2])))
