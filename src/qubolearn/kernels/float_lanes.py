@@ -8,112 +8,33 @@ numba's cache does not see changes in this file: touch the kernels that import i
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import overload
+
+from qubolearn.kernels.lanes import _BITS as _INTS
+from qubolearn.kernels.lanes import _FLOATS, LANES, _floats, _intrinsic, _Lanes, _loader, _storer
+from qubolearn.kernels.lanes import load_floats as load
+from qubolearn.kernels.lanes import splat as fill
+from qubolearn.kernels.lanes import store_floats as save
 
 __all__ = ["LANES", "at_most", "draw", "equal", "exp", "fill", "least", "load", "load_states", "save", "save_states"]
 
-LANES = 16
-
-_INT = ir.IntType(32)
-_FLOATS = ir.VectorType(ir.FloatType(), LANES)
-_INTS = ir.VectorType(_INT, LANES)
 _WORDS = ir.VectorType(ir.IntType(64), LANES)
+_words = _Lanes("WordLanes", _WORDS)
+load_states, save_states = _loader(_words), _storer(_words)
 
-#: Coefficients of 2**x on [-1/2, 1/2], lowest power first; the relative error is below 3e-7.
-_EXP2 = (
-    1.0,
-    0.693147182464599609375,
-    0.240226507186889648438,
-    0.0555041003227233886719,
-    0.00961834,
-    0.00133389,
-    0.000154,
-)
-_LOG2_E = 1.44269502162933349609375
-
-
-class _Lanes(types.Type):
-    """The numba type of 16 numbers."""
-
-    def __init__(self, name: str, vector: Any) -> None:
-        super().__init__(name=name)
-        self.vector = vector
-
-
-@register_model(_Lanes)
-class _LanesModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, lanes: _Lanes) -> None:
-        super().__init__(manager, lanes, lanes.vector)  # type: ignore[no-untyped-call]
-
-
-_floats = _Lanes("Float32x16", _FLOATS)
-_words = _Lanes("UInt64x16", _WORDS)
-
-
-def _intrinsic(function: Any) -> Any:
-    """numba's decorator, with the types that it lacks."""
-    return intrinsic(function)
-
-
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any, vector: Any) -> Any:
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
-
-
-def _loader(lanes: _Lanes) -> Any:
-    def load(typing: Any, array: Any, index: Any) -> Any:
-        """16 elements of the array from the index on."""
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array, index = args
-            return builder.load(_pointer(context, builder, signature.args[0], array, index, lanes.vector), align=4)
-
-        return lanes(array, types.intp), generate
-
-    return _intrinsic(load)
-
-
-def _saver(lanes: _Lanes) -> Any:
-    def save(typing: Any, array: Any, index: Any, value: Any) -> Any:
-        """Write 16 numbers into the array from the index on."""
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array, index, value = args
-            builder.store(value, _pointer(context, builder, signature.args[0], array, index, lanes.vector), align=4)
-            return context.get_dummy_value()
-
-        return types.void(array, types.intp, lanes), generate
-
-    return _intrinsic(save)
-
-
-load, save = _loader(_floats), _saver(_floats)
-load_states, save_states = _loader(_words), _saver(_words)
-
-
-def _splat(builder: Any, scalar: Any, vector: Any) -> Any:
-    undefined = ir.Constant(vector, ir.Undefined)
-    first = builder.insert_element(undefined, scalar, ir.Constant(_INT, 0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(_INTS, [0] * LANES))
+#: Taylor coefficients of 2**x, lowest power first: on [-1/2, 1/2] they are right to 2e-7.
+_EXP2 = tuple(math.log(2) ** k / math.factorial(k) for k in range(7))
+_LOG2_E = math.log2(math.e)
 
 
 def _constant(value: float) -> Any:
     return ir.Constant(_FLOATS, [value] * LANES)
-
-
-@_intrinsic
-def fill(typing: Any, scalar: Any) -> Any:
-    """The same number in all lanes."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _splat(builder, args[0], _FLOATS)
-
-    return _floats(types.float32), generate
 
 
 def _binary(operation: Any, build: Any) -> Any:
@@ -149,7 +70,7 @@ equal = _binary(None, lambda builder, a, b: _as_number(builder, builder.fcmp_ord
 
 @_intrinsic
 def exp(typing: Any, x: Any) -> Any:
-    """e**x for x <= 0, lane by lane, to 3e-7 of itself; below -87 it is about 1e-38 instead of less."""
+    """e**x for x <= 0, lane by lane, to 5e-6 of itself and 3e-7 near 0; below -87 it is 1e-38 instead of less."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         y = builder.fmul(args[0], _constant(_LOG2_E))
