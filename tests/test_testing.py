@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
+from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.contract import Instances, Problem
@@ -139,7 +140,7 @@ def no_states(A, count):
         (default_of_one, "returns 1 states"),
         (in_place, "changed A in place"),
         (global_random, "global generator"),
-        (unrepeatable(), "two calls with the same A and seed differ"),
+        (unrepeatable(), "two solvers with the same seed differ"),
         (unchecked(), "A with nan was accepted"),
         (unchecked(not_finite, ZeroDivisionError), "A with nan raised ZeroDivisionError"),
         (unchecked(not_finite), "without a batch was accepted"),
@@ -337,3 +338,30 @@ def test_bits_with_the_opposite_meaning_are_found_even_under_a_coarse_grid() -> 
 def test_the_grid_error_is_no_excuse_for_more() -> None:
     with pytest.raises(AssertionError, match=r"misses perfection by 0.4\d+ > 0.1"):
         check_problem(Parity(), grid_error=0.1)
+
+
+@dataclass(frozen=True)
+class FreshReads(SimulatedAnnealing):
+    """Says that it takes a seed, and draws fresh numbers all the same: easy QUBOs do not show it."""
+
+    def search(self, A: Tensor, count: int) -> Found:
+        return SimulatedAnnealing(self.reads, self.sweeps).search(A, count)
+
+
+def test_a_solver_that_ignores_its_seed_is_found() -> None:
+    with pytest.raises(AssertionError, match="two solvers with the same seed differ"):
+        check_solver(FreshReads(reads=5, sweeps=5))
+
+
+@dataclass(frozen=True)
+class FrozenReads(SimulatedAnnealing):
+    """Takes a beta and hands out the reads of a frozen anneal."""
+
+    def sample(self, A: Tensor, beta: float | None = None) -> Tensor:
+        return super().sample(A)
+
+
+def test_reads_at_another_temperature_are_found() -> None:
+    check_solver(SimulatedAnnealing(reads=50, sweeps=200))
+    with pytest.raises(AssertionError, match="miss the exact marginals"):
+        check_solver(FrozenReads(reads=50, sweeps=200))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -109,3 +110,18 @@ def test_a_full_disk_is_said_once(source: Path) -> None:
     )
     assert "cannot be kept" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_user_at_a_terminal_is_told_that_it_compiles_and_only_then(source: Path) -> None:
+    said = []
+    for _ in range(2):
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-c", PROGRAM, str(source)]
+        environment = os.environ | {"NUMBA_CACHE_DIR": ""}
+        subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=theirs, timeout=120, check=True)
+        os.write(theirs, b".")  # so that there is something to read
+        said.append(os.read(ours, 4096))
+        os.close(ours)
+        os.close(theirs)
+    assert b"compiling kernels" in said[0]
+    assert said[1] == b"."

@@ -284,7 +284,7 @@ def _lowest(values):
 def _take(cells, minima, column):
     """Remove the lowest cell of a column of cells ``[rows, columns]``, whose minima are given; its flat index."""
     row = 0
-    while cells[row, column] > minima[column]:
+    while row < len(cells) - 1 and cells[row, column] > minima[column]:
         row += 1
     cells[row, column] = np.inf
     minima[column] = np.inf

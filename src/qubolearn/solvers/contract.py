@@ -49,14 +49,13 @@ class Solution:
 
 
 class Solver(Protocol):
-    """Any callable of this form is a solver; :class:`QuboSolver` saves writing the checks and ``with_seed``."""
+    """Any callable of this form is a solver; :class:`QuboSolver` saves writing the checks.
+
+    A solver that draws random numbers also has ``with_seed(seed)``, see :meth:`QuboSolver.with_seed`.
+    """
 
     def __call__(self, A: Qubo, count: int = 2) -> Solution:
         """The ``count`` lowest states of each QUBO of A, ``[batch, n, n]`` or sparse, that the solver finds."""
-        ...
-
-    def with_seed(self, seed: int) -> Solver:
-        """The same solver whose random numbers are a function of this seed; itself where it draws none."""
         ...
 
 

@@ -9,7 +9,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.files import read_json
 from qubolearn.paper.grid.views import markdown_table
 
-__all__ = ["protections_table", "soak_table"]
+__all__ = ["classic_table", "protections_table", "soak_table"]
 
 
 def soak_table(results: Path) -> str:
@@ -17,6 +17,7 @@ def soak_table(results: Path) -> str:
     result = _read(results, "soak")
     figures = dict(result["figures"])
     kinds = figures.pop("fuzzing")
+    figures.pop("classic", None)  # has a table of its own
     inputs, refused = (sum(kind[key] for kind in kinds.values()) for key in ("inputs", "refused"))
     rows = [(test, name, f"{value:,}") for test, values in figures.items() for name, value in values.items()]
     rows += [
@@ -28,6 +29,21 @@ def soak_table(results: Path) -> str:
     machine = f"{result['machine']}, torch {result['versions']['torch']}, qubolearn {result['versions']['qubolearn']}"
     note = f"*{machine}. Made by `make soak` in {result['seconds'] / 60:.0f} minutes.*"
     return f"{markdown_table(['test', 'figure', 'count#'], rows)}\n{note}\n"
+
+
+def classic_table(results: Path) -> str:
+    """How often each solver found the lowest energy of each family and size, and of how many QUBOs."""
+    path = results / "soak.json"
+    found = read_json(path)["figures"].get("classic") if path.is_file() else None
+    if not found:
+        raise QubolearnError(f"no classic families in {path}; run: make soak")
+    solvers = list(dict.fromkeys(name for sizes in found.values() for cells in sizes.values() for name in cells))
+    lines = ["| family | n | " + " | ".join(solvers) + " |", "|---|---|" + "---:|" * len(solvers)]
+    for family, sizes in found.items():
+        for size, cells in sizes.items():
+            shown = [f"{cells[name][0]} of {cells[name][1]}" if name in cells else "–" for name in solvers]
+            lines.append(f"| {family} | {size} | " + " | ".join(shown) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def protections_table(results: Path) -> str:

@@ -13,7 +13,7 @@ from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
 from qubolearn.paper.grid.jobs import Outcome, Store
 from qubolearn.paper.grid.views import View, markdown_table
 from qubolearn.paper.report.markdown import PAPER_TABLES
-from qubolearn.paper.report.soak import protections_table, soak_table
+from qubolearn.paper.report.soak import classic_table, protections_table, soak_table
 from qubolearn.paper.report.wording import trained_on
 
 __all__ = ["TABLES", "fill"]
@@ -84,6 +84,7 @@ _FOUND = {"x_star_found": "x* found", "x_plus_found": "x⁺ found"}
 
 TABLES: Mapping[str, Callable[[Path], str]] = {
     "soak": soak_table,
+    "classic": classic_table,
     "protections": protections_table,
     **PAPER_TABLES,
     **{view.name: view_table(made, view) for made in ENTRIES.values() for view in made.views},

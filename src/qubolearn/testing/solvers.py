@@ -1,0 +1,177 @@
+"""The contract of solvers as a check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import all_states, energies
+from qubolearn.solvers import pair_marginals
+from qubolearn.solvers.contract import Solution, Solver
+from qubolearn.testing.classic import FAMILIES
+
+__all__ = ["check_solution", "check_solver", "require"]
+
+
+def check_solver(solver: Solver, *, exact: bool = False, max_bits: int = 8, device: torch.device | str = "cpu") -> None:
+    """Raise AssertionError unless the solver keeps the contract of :class:`qubolearn.solvers.contract.Solver`.
+
+    Every solver is tried on QUBOs of up to ``max_bits`` bits, random ones and the classics of
+    :mod:`qubolearn.testing.classic`; ``exact`` also compares with brute force. ``with_seed`` must make calls repeat,
+    and where there is a ``sample``, its reads must be bits, and with a beta draws at that temperature or refused.
+    """
+    seeded = _with_seed(solver)
+    sizes = [n for n in (1, 2, 3, 5, 8, 12) if n <= max_bits]
+    _check_untouched(seeded, _qubos(2, max(sizes), device))
+    for n in sizes:
+        for count in sorted({1, 2, min(4, 2**n)}):
+            A = _qubos(3, n, device)
+            check_solution(seeded(A, count), A, count)
+    for A in _unusual_qubos(max(sizes), device):
+        check_solution(seeded(A, 2), A, 2)
+    _check_default_count(seeded, _qubos(2, max(sizes), device))
+    _check_repeatable(solver, device, max_bits)
+    _check_sample(seeded, device)
+    for family in FAMILIES.values():
+        A = family(max(sizes), np.random.default_rng(0)).A.to(device)[None]
+        check_solution(seeded(A, 2), A, 2)
+    _check_refusals(seeded, device)
+    if exact:
+        for n in sizes:
+            _check_exact(seeded, n, device)
+
+
+def _with_seed(solver: Any) -> Solver:
+    """The solver with a seed; a plain function, which has no ``with_seed``, as it is."""
+    seeded: Solver = solver.with_seed(7) if hasattr(solver, "with_seed") else solver
+    return seeded
+
+
+def _qubos(batch: int, n: int, device: torch.device | str, seed: int = 0) -> Tensor:
+    return torch.randn(batch, n, n, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+def _unusual_qubos(n: int, device: torch.device | str) -> list[Tensor]:
+    """Forms of A that a solver may forget: no instance, other dtypes, not contiguous, with a gradient, ties."""
+    A = _qubos(3, n, device)
+    return [
+        A[:0],
+        A.to(torch.float16),
+        A.to(torch.float64),
+        A.mT,
+        A.repeat_interleave(2, dim=2)[:, :, ::2],
+        A.clone().requires_grad_(),
+        torch.zeros_like(A),
+        A.round(),
+    ]
+
+
+def check_solution(solution: Solution, A: Tensor, count: int) -> None:
+    """Raise AssertionError unless these are ``count`` distinct states of A ``[batch, n, n]`` with their energies."""
+    states, found = solution
+    batch, n = A.shape[0], A.shape[2]
+    case = f"for A {list(A.shape)} {A.dtype} and count={count}"
+    require(list(states.shape) == [batch, count, n], f"states are {list(states.shape)} {case}, want batch, count, n")
+    require(list(found.shape) == [batch, count], f"energies are {list(found.shape)} {case}, want batch, count")
+    require(states.dtype == A.dtype, f"states are {states.dtype} {case}, want A's dtype")
+    require(found.dtype == torch.float64, f"energies are {found.dtype} {case}, want float64")
+    require(states.device == A.device == found.device, f"states are on {states.device} {case}, want A's device")
+    require(not states.requires_grad and not found.requires_grad, f"the solution carries a gradient {case}")
+    require(bool(((states == 0) | (states == 1)).all()), f"states hold values other than 0 and 1 {case}")
+    x = states.to(torch.float64)
+    scale = max(1.0, float(A.detach().double().abs().sum())) if A.numel() else 1.0
+    expected = torch.einsum("bci,bij,bcj->bc", x, A.detach().to(torch.float64), x)
+    require(
+        torch.allclose(found, expected, rtol=1e-9, atol=1e-9 * scale), f"energies are not xᵀAx of the states {case}"
+    )
+    require(bool((found.diff(dim=1) >= 0).all()), f"energies do not ascend {case}: {found.tolist()}")
+    distinct = all(len(rows.unique(dim=0)) == count for rows in states)
+    require(distinct, f"states are not distinct {case}: {states.tolist()}")
+
+
+def _check_default_count(solver: Solver, A: Tensor) -> None:
+    states, _ = solver(A)
+    require(states.shape[1] == 2, f"solver(A) returns {states.shape[1]} states, want x* and x⁺ by default")
+
+
+def _check_untouched(solver: Solver, A: Tensor) -> None:
+    before, state = A.clone(), torch.get_rng_state()
+    solver(A, 2)
+    require(torch.equal(A, before), "the solver changed A in place")
+    require(torch.equal(torch.get_rng_state(), state), "the solver drew from torch's global generator; take a seed")
+
+
+def _check_repeatable(solver: Solver, device: torch.device | str, max_bits: int) -> None:
+    """On sizes and counts at which chance shows in what a heuristic finds; those that a solver refuses are left out."""
+    for n, count in ((max_bits, 2), (min(12, max_bits), min(32, 2 ** min(12, max_bits))), (64, 16), (200, 16)):
+        A = _qubos(2, n, device)
+        try:
+            first, second = (_with_seed(solver)(A, count) for _ in range(2))
+        except QubolearnError:
+            continue
+        same = torch.equal(first.states, second.states) and torch.equal(first.energies, second.energies)
+        require(same, f"two solvers with the same seed differ at n={n}; all randomness must come from with_seed")
+
+
+def _check_sample(solver: Any, device: torch.device | str) -> None:
+    """Reads are bits of A's form; with a beta their marginals are those of p(x) ∝ exp(-β xᵀAx), or it is refused."""
+    if not hasattr(solver, "sample"):
+        return
+    A = _qubos(16, 4, device)
+    reads = solver.sample(A)
+    shaped = reads.ndim == 3 and reads.shape[0] == len(A) and reads.shape[2] == 4 and reads.dtype == A.dtype
+    require(shaped, f"sample(A) returns {list(reads.shape)} {reads.dtype} for A {list(A.shape)}, want batch, reads, n")
+    require(bool(((reads == 0) | (reads == 1)).all()), "sample(A) holds values other than 0 and 1")
+    try:
+        reads = solver.sample(A, 1.0)
+    except QubolearnError:
+        return
+    p = pair_marginals(A.double().cpu()).diagonal(dim1=1, dim2=2)
+    spread = (p * (1 - p)).clamp(min=0.01) / reads.shape[1]
+    off = float(((reads.double().cpu().mean(1) - p).square() / spread).mean())
+    require(off < 4, f"reads of sample(A, beta=1) miss the exact marginals by {off:.1f} variances, want about 1")
+
+
+def _check_refusals(solver: Solver, device: torch.device | str) -> None:
+    A = _qubos(2, 2, device)
+    for value in (float("nan"), float("inf"), float("-inf")):
+        broken = A.clone()
+        broken[1, 0, 1] = value
+        _check_refused(lambda broken=broken: solver(broken, 2), f"A with {value}")  # type: ignore[misc]
+    _check_refused(lambda: solver(A[0], 2), "A [n, n] without a batch")
+    _check_refused(lambda: solver(A[:, :1], 2), "A [batch, 1, 2], which is not square")
+    _check_refused(lambda: solver(A.long(), 2), "A of integers")
+    _check_refused(lambda: solver(A, 0), "count=0")
+    _check_refused(lambda: solver(A, 5), "count=5 distinct states of 2 bits")
+
+
+def _check_refused(call: Callable[[], object], what: str) -> None:
+    try:
+        call()
+    except QubolearnError:
+        return
+    except Exception as error:
+        raise AssertionError(f"{what} raised {type(error).__name__}, want QubolearnError: {error}") from error
+    raise AssertionError(f"{what} was accepted, want QubolearnError")
+
+
+def _check_exact(solver: Solver, n: int, device: torch.device | str) -> None:
+    count = min(3, 2**n)
+    A = _qubos(8, n, device, seed=n)
+    for kind, qubos in {"random": A, "tied": A.round(), "all-zero": 0 * A, "float64": A.double()}.items():
+        states = all_states(n, device=device, dtype=torch.float64).expand(len(A), -1, -1)
+        lowest = energies(qubos.to(torch.float64), states).sort(dim=1).values[:, :count]
+        found = solver(qubos, count).energies
+        agree = torch.allclose(found, lowest, rtol=1e-6, atol=1e-6)
+        require(agree, f"energies of {kind} QUBOs of {n} bits are {found.tolist()}, brute force has {lowest.tolist()}")
+
+
+def require(condition: bool, message: str) -> None:
+    """An assertion that stays when Python runs with -O."""
+    if not condition:
+        raise AssertionError(message)
