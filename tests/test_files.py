@@ -33,6 +33,18 @@ from qubolearn.files import (
 TENSORS = {"b": torch.arange(6.0).reshape(2, 3), "a": torch.zeros(0), "c": torch.tensor(3)}
 
 
+@pytest.fixture
+def device(tmp_path: Path) -> Path:
+    """A device of the test's own: as root, code that is wrong would destroy the system's."""
+    path = tmp_path / "device"
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        path.write_bytes(b"gone")
+    except PermissionError:
+        pytest.skip("no devices can be made here")
+    return path
+
+
 # --- links, devices, pipes and modes
 
 
@@ -114,12 +126,13 @@ def test_outputs_follow_links(tmp_path: Path) -> None:
     assert (tmp_path / "not-yet").read_bytes() == b"first"
 
 
-def test_outputs_go_through_devices_and_pipes(tmp_path: Path) -> None:
-    write_output(Path(os.devnull), b"gone")
-    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
-    (tmp_path / "null").symlink_to(os.devnull)
+def test_outputs_go_through_devices_and_pipes(device: Path, tmp_path: Path) -> None:
+    write_output(device, b"gone")
+    assert stat.S_ISCHR(device.stat().st_mode)
+    (tmp_path / "null").symlink_to(device)
     write_output(tmp_path / "null", b"gone")
     assert (tmp_path / "null").is_symlink()
+    assert stat.S_ISCHR(device.stat().st_mode)
     os.mkfifo(tmp_path / "pipe")
     got: list[bytes] = []
     reader = threading.Thread(target=lambda: got.append((tmp_path / "pipe").read_bytes()))
