@@ -133,6 +133,8 @@ def test_beta_range_is_that_of_neal(kind: str) -> None:
     A = random_qubos(10, 7, seed=1, kind=kind)
     expected = torch.tensor([neal_beta_range(to_bqm(a)) for a in A], dtype=torch.float64)
     torch.testing.assert_close(default_beta_range(A), expected)
+    S, scale = annealing._scaled(A)  # the way of other devices
+    torch.testing.assert_close(annealing._beta_range(S) / scale[:, None], expected)
 
 
 def test_beta_range_of_qubos_without_any_bias() -> None:

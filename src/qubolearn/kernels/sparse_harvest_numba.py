@@ -11,14 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from qubolearn.kernels.annealing_numba import compiled
-from qubolearn.kernels.harvest_numba import copy, key_of, keys_of_bits, offer
+from qubolearn.kernels.harvest_numba import FEW_BITS, ROUNDS, copy, key_of, keys_of_bits, offer
 from qubolearn.kernels.stopping import stopped
 
 __all__ = ["harvest_sparse"]
 
-#: How often trial flips begin anew from a better state, and the flips of a descent as a multiple of n. Ties make
-#: accumulated energies differ by roundings, so that no loop may depend on energies alone.
-ROUNDS = 8
+#: Flips of a descent, as a multiple of n. Ties make accumulated energies differ by roundings, so that no loop may
+#: depend on energies alone.
 DESCENT = 8
 
 
@@ -80,7 +79,7 @@ def offer_trials(pool, graph, bit_keys, room, stop):
     fields, flips, waiting, queued = room
     n = states.shape[1]
     x, best = np.empty(n, np.int8), np.inf
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if n <= FEW_BITS else 2):
         if stopped(stop) or (not energies[0] < best - 1e-13 * abs(best) and best < np.inf):
             return
         copy(states[0], x)

@@ -66,10 +66,10 @@ def to_bqms(A: Qubo) -> list[dimod.BinaryQuadraticModel]:
     sparse = _sparse(A)
     linear, quadratic = sparse.linear.numpy(), sparse.quadratic.numpy()
     i, j = sparse.edges.numpy()
-    keep_zeros = isinstance(A, SparseQubo)
+    whole = isinstance(A, SparseQubo) or bool(quadratic.all())
     models = []
     for biases, couplings in zip(linear, quadratic, strict=True):
-        some = slice(None) if keep_zeros else couplings != 0
+        some = slice(None) if whole else couplings != 0
         vectors = (i[some], j[some], couplings[some])
         models.append(dimod.BinaryQuadraticModel.from_numpy_vectors(biases, vectors, 0.0, dimod.BINARY))
     return models

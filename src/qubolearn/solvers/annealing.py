@@ -150,14 +150,17 @@ def _on_cpu(A: Qubo) -> Dense | Sparse:
     return Dense((dense if dense.dtype in (torch.float32, torch.float64) else dense.float()).numpy())
 
 
-def default_beta_range(A: Tensor) -> Tensor:
-    """First and last β for each QUBO of A ``[batch, n, n]`` as neal chooses them: ``[batch, 2]``, float64.
+def default_beta_range(A: Qubo) -> Tensor:
+    """First and last β for each QUBO of A, ``[batch, n, n]`` or sparse, as neal chooses them: ``[batch, 2]``, float64.
 
     At the first β even the largest ΔE, 2 max_i (|b_i| + Σ_j |J_ij|), is accepted every second time. At the last one
     the spins with the smallest coefficient m flip away with probability 0.01 in all: #spins · exp(-2βm) = 0.01.
     Coefficients below 1e-12 of the largest field count as zero: they are rounding errors of QUBO -> Ising.
     """
-    S, scale = _scaled(A.detach())
+    if A.is_cpu:
+        qubos = _on_cpu(A.detach())
+        return torch.from_numpy(qubos.beta_ranges() / qubos.scale[:, None])
+    S, scale = _scaled(as_dense(A.detach()))
     return _beta_range(S) / scale[:, None]
 
 

@@ -127,6 +127,13 @@ def anneal(quick: bool) -> Iterator[Record]:
             yield {"n": n, "solver": name, "us": 1e6 * seconds, "ground_state_probability": hit.mean().item()}
 
 
+def anneal_large(quick: bool) -> Iterator[Record]:
+    """Simulated annealing of one dense, 3-regular or Pegasus QUBO of 64 to 5,640 bits against neal, on one thread."""
+    from qubolearn.benchmarks.large_annealing import records
+
+    yield from records(quick)
+
+
 def _annealed(name: str, n: int, A: Tensor, exact_energies: Tensor, solver: Any) -> Record:
     solver = replace(solver, threads=1) if hasattr(solver, "threads") else solver
     if name == "ours":

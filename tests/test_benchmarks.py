@@ -1,0 +1,21 @@
+"""What benchmarks record; how fast anything is belongs into results, not into tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from qubolearn.benchmarks import anneal_large, large_annealing
+
+
+def test_large_annealing_records_every_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_annealing, "SWEEPS", 20)
+    records = list(anneal_large(quick=True))
+    assert [(record["family"], record["n"]) for record in records] == [
+        ("dense", 64),
+        ("3-regular", 512),
+        ("Pegasus", 680),
+    ]
+    for record in records:
+        assert record["ours_seconds"] > 0
+        assert record["ratio"] > 0
+        assert abs(record["difference_in_errors"]) < 5  # the same process as neal's
