@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import torch
 
-from qubolearn import Instances, Problem, evaluate, make_solver, preset, train
+from qubolearn import ExhaustiveSearch, Instances, Problem, evaluate, preset, train
 from qubolearn.problems.encodings import decode_permutation, encode_permutation, nearest_permutation
 
 
@@ -20,21 +20,21 @@ class Sorting(Problem):
     bits = property(lambda self: 2 * self.k)
 
     def sample(self, count, generator, split="train"):
-        p = torch.rand(count, self.k, generator=generator)
+        p = torch.rand(count, self.k, generator=generator, device=generator.device)
         ranks = p.argsort(1).argsort(1)
         return Instances(p, encode_permutation(ranks), ranks)
 
     def decode(self, x):
         return decode_permutation(x, self.k)
 
-    def project(self, x):
+    def project(self, x, p):
         return nearest_permutation(x, self.k)
 
-    def score(self, answer, answer_true):
-        return {"accuracy": (answer == answer_true).all(-1).float()}
+    def score(self, answer, instances):
+        return {"accuracy": (answer == instances.answer).all(-1).float()}
 
 
 if __name__ == "__main__":
-    problem = Sorting()
-    network = train(problem, preset("best", problem, hidden=32, epochs=30))
-    print(evaluate(network, problem, make_solver("exhaustive"), instances=2000, seed=1).metrics)
+    problem, recipe = preset("best", Sorting, hidden=32, epochs=30)
+    network = train(problem, recipe)
+    print(evaluate(network, problem, ExhaustiveSearch(), instances=2000, seed=1).metrics)

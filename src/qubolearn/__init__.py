@@ -6,59 +6,135 @@ from qubolearn.lazy import lazily
 
 # Importing torch takes seconds, so each name imports its module at its first use. A new name goes into both lists.
 _HOMES = {
+    "Adam": "qubolearn.training.optimizers",
+    "Arrays": "qubolearn.problems.arrays",
+    "Batch": "qubolearn.losses",
+    "Callback": "qubolearn.training.callbacks",
+    "Checkpoint": "qubolearn.training.callbacks",
+    "ClipGradients": "qubolearn.training.callbacks",
+    "Contrastive": "qubolearn.losses",
+    "Cosine": "qubolearn.training.optimizers",
+    "DWaveSolver": "qubolearn.solvers",
+    "DimodSolver": "qubolearn.solvers",
+    "EarlyStopping": "qubolearn.training.callbacks",
+    "EnergyLoss": "qubolearn.losses",
     "Evaluation": "qubolearn.evaluation",
     "ExhaustiveSearch": "qubolearn.solvers",
+    "Gap": "qubolearn.losses",
+    "HammingHinge": "qubolearn.losses",
+    "Hinge": "qubolearn.losses",
     "Instances": "qubolearn.problems",
+    "L1": "qubolearn.losses",
+    "Likelihood": "qubolearn.losses",
+    "Log": "qubolearn.training.callbacks",
+    "Loss": "qubolearn.losses",
+    "MLP": "qubolearn.networks",
+    "MatchingBody": "qubolearn.networks",
     "Problem": "qubolearn.problems",
-    "QuboLayer": "qubolearn.networks.layer",
-    "QuboNetwork": "qubolearn.networks.network",
+    "ProgressBar": "qubolearn.training.callbacks",
+    "PseudoLikelihood": "qubolearn.losses",
+    "QuantumAnnealing": "qubolearn.solvers",
+    "QuboLayer": "qubolearn.networks",
+    "QuboNetwork": "qubolearn.networks",
     "QuboSolver": "qubolearn.solvers",
     "QubolearnError": "qubolearn.errors",
+    "QubolearnSampler": "qubolearn.solvers",
+    "Recipe": "qubolearn.training.recipes",
+    "RightAnswers": "qubolearn.problems",
     "Run": "qubolearn.training.runs",
+    "SimulatedAnnealing": "qubolearn.solvers",
+    "SoftLikelihood": "qubolearn.losses",
+    "SoftTargets": "qubolearn.problems",
     "Solution": "qubolearn.solvers",
     "Solver": "qubolearn.solvers",
-    "TrainConfig": "qubolearn.training.recipes",
+    "SparseFeatures": "qubolearn.losses",
+    "SparseQubo": "qubolearn.qubo",
+    "TensorBoard": "qubolearn.training.callbacks",
+    "Terms": "qubolearn.losses",
+    "Topology": "qubolearn.chips.topologies",
+    "Training": "qubolearn.training.fit",
+    "auto_solver": "qubolearn.solvers",
     "energies": "qubolearn.qubo",
     "evaluate": "qubolearn.evaluation",
+    "fit": "qubolearn.training.fit",
     "from_bqm": "qubolearn.qubo",
     "from_ising": "qubolearn.qubo",
     "log_partition": "qubolearn.solvers",
     "make_problem": "qubolearn.problems",
     "make_solver": "qubolearn.solvers",
+    "pair_marginals": "qubolearn.solvers",
     "preset": "qubolearn.training.recipes",
     "solve": "qubolearn.solvers",
     "to_bqm": "qubolearn.qubo",
     "to_ising": "qubolearn.qubo",
     "topology": "qubolearn.chips.topologies",
-    "train": "qubolearn.training.loop",
+    "train": "qubolearn.training.train",
 }
 __all__ = list(_HOMES)
 
 if TYPE_CHECKING:
+    from qubolearn.chips.topologies import Topology as Topology
     from qubolearn.chips.topologies import topology as topology
     from qubolearn.errors import QubolearnError as QubolearnError
     from qubolearn.evaluation import Evaluation as Evaluation
     from qubolearn.evaluation import evaluate as evaluate
-    from qubolearn.networks.layer import QuboLayer as QuboLayer
-    from qubolearn.networks.network import QuboNetwork as QuboNetwork
+    from qubolearn.losses import L1 as L1
+    from qubolearn.losses import Batch as Batch
+    from qubolearn.losses import Contrastive as Contrastive
+    from qubolearn.losses import EnergyLoss as EnergyLoss
+    from qubolearn.losses import Gap as Gap
+    from qubolearn.losses import HammingHinge as HammingHinge
+    from qubolearn.losses import Hinge as Hinge
+    from qubolearn.losses import Likelihood as Likelihood
+    from qubolearn.losses import Loss as Loss
+    from qubolearn.losses import PseudoLikelihood as PseudoLikelihood
+    from qubolearn.losses import SoftLikelihood as SoftLikelihood
+    from qubolearn.losses import SparseFeatures as SparseFeatures
+    from qubolearn.losses import Terms as Terms
+    from qubolearn.networks import MLP as MLP
+    from qubolearn.networks import MatchingBody as MatchingBody
+    from qubolearn.networks import QuboLayer as QuboLayer
+    from qubolearn.networks import QuboNetwork as QuboNetwork
     from qubolearn.problems import Instances as Instances
     from qubolearn.problems import Problem as Problem
+    from qubolearn.problems import RightAnswers as RightAnswers
+    from qubolearn.problems import SoftTargets as SoftTargets
     from qubolearn.problems import make_problem as make_problem
+    from qubolearn.problems.arrays import Arrays as Arrays
+    from qubolearn.qubo import SparseQubo as SparseQubo
     from qubolearn.qubo import energies as energies
     from qubolearn.qubo import from_bqm as from_bqm
     from qubolearn.qubo import from_ising as from_ising
     from qubolearn.qubo import to_bqm as to_bqm
     from qubolearn.qubo import to_ising as to_ising
+    from qubolearn.solvers import DimodSolver as DimodSolver
+    from qubolearn.solvers import DWaveSolver as DWaveSolver
     from qubolearn.solvers import ExhaustiveSearch as ExhaustiveSearch
+    from qubolearn.solvers import QuantumAnnealing as QuantumAnnealing
+    from qubolearn.solvers import QubolearnSampler as QubolearnSampler
     from qubolearn.solvers import QuboSolver as QuboSolver
+    from qubolearn.solvers import SimulatedAnnealing as SimulatedAnnealing
     from qubolearn.solvers import Solution as Solution
     from qubolearn.solvers import Solver as Solver
+    from qubolearn.solvers import auto_solver as auto_solver
     from qubolearn.solvers import log_partition as log_partition
     from qubolearn.solvers import make_solver as make_solver
+    from qubolearn.solvers import pair_marginals as pair_marginals
     from qubolearn.solvers import solve as solve
-    from qubolearn.training.loop import train as train
-    from qubolearn.training.recipes import TrainConfig as TrainConfig
+    from qubolearn.training.callbacks import Callback as Callback
+    from qubolearn.training.callbacks import Checkpoint as Checkpoint
+    from qubolearn.training.callbacks import ClipGradients as ClipGradients
+    from qubolearn.training.callbacks import EarlyStopping as EarlyStopping
+    from qubolearn.training.callbacks import Log as Log
+    from qubolearn.training.callbacks import ProgressBar as ProgressBar
+    from qubolearn.training.callbacks import TensorBoard as TensorBoard
+    from qubolearn.training.fit import Training as Training
+    from qubolearn.training.fit import fit as fit
+    from qubolearn.training.optimizers import Adam as Adam
+    from qubolearn.training.optimizers import Cosine as Cosine
+    from qubolearn.training.recipes import Recipe as Recipe
     from qubolearn.training.recipes import preset as preset
     from qubolearn.training.runs import Run as Run
+    from qubolearn.training.train import train as train
 else:
     __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.errors import QubolearnError
+from qubolearn.problems.arrays import Arrays, whole_of
+from qubolearn.problems.contract import Instances, Problem, Split, score_bits
 from qubolearn.randomness import stream
+from qubolearn.solvers.auto import auto_solver
 from qubolearn.solvers.contract import Solver
 
-__all__ = ["Evaluation", "evaluate", "evaluate_answers", "evaluate_bits"]
+__all__ = ["Evaluation", "evaluate", "evaluate_answers", "evaluate_bits", "score_network", "solve_instances"]
 
 CHUNK = 1024  # instances solved at once
+MOST_SHOWN = 64  # bits up to which a log keeps the couplings of one instance
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Evaluation:
 
     instances: int
     metrics: Mapping[str, float]  # means, medians as <name>_median where not 0/1, <name>_projected where it differs
-    hamming: tuple[int, ...] | None = None  # instances at Hamming distance 0, 1, ... n from the solution
+    hamming: tuple[int, ...] | None = None  # instances at Hamming distance 0, 1, ... n from the nearest right answer
     hamming_projected: tuple[int, ...] | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
 
@@ -37,61 +42,157 @@ class Evaluation:
 
 def evaluate(
     network: nn.Module,
-    problem: Problem,
-    solver: Solver,
+    data: Any,
+    solver: Solver | None = None,
     instances: int = 2000,
     seed: int = 0,
-    split: Split = "test",
+    split: Split | None = None,
     device: torch.device | str = "cpu",
 ) -> Evaluation:
-    """Score a network on ``instances`` drawn from a split by the seed, with any solver."""
-    data = problem.sample(instances, stream(seed, split, device=device), split)
-    began = time.perf_counter()
-    states, info = solve_instances(network, data.p, solver)
-    seconds = time.perf_counter() - began
-    return evaluate_bits(problem, states, data, {**info, "solve_seconds": seconds})
+    """Score a network on instances, with any solver.
+
+    Args:
+        network: what ``fit`` or ``train`` trained.
+        data: a Problem, from which ``instances`` are drawn by the seed; or exactly the instances to score: Instances,
+            ``(p, x)``, a Dataset or a DataLoader. Of :class:`qubolearn.Arrays` the whole split is scored.
+        solver: any solver; by default exhaustive search up to 24 bits and simulated annealing beyond.
+        instances, seed: how many to draw from a Problem, and which.
+        split: the split to draw from; test by default, and validation for arrays without a test split.
+        device: where to solve.
+
+    Returns:
+        Mean metrics, histograms of wrong bits, and what the solver measured. An answer is right where it is any of an
+        instance's right answers.
+    """
+    if isinstance(solver, str):
+        raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
+    problem = data if isinstance(data, Problem) else None
+    pieces = list(_pieces(data, instances, seed, split, device))
+    was_training = network.training
+    network.to(device).eval()
+    try:
+        with _solve_time() as taken:
+            states, info = solve_instances(network, [piece.p for piece in pieces], solver)
+    finally:
+        network.train(was_training)
+    return _evaluation(problem, states, pieces, {**info, "solve_seconds": taken[0]})
+
+
+def _pieces(
+    data: Any, instances: int, seed: int, split: Split | None, device: torch.device | str
+) -> Iterator[Instances]:
+    if isinstance(data, Arrays):
+        split = split or ("test" if data.size("test") else "validation" if data.size("validation") else "train")
+        yield data.whole(split).to(device)
+    elif isinstance(data, Problem):
+        if instances < 1:
+            raise QubolearnError(f"instances={instances}; want at least 1")
+        split = split or "test"
+        yield data.sample(instances, stream(seed, split, device=device), split)
+    else:
+        yield from (piece.to(device) for piece in whole_of(data))
+
+
+@contextmanager
+def _solve_time() -> Iterator[list[float]]:
+    """The seconds that a block took, without those in which numba compiled what it needed."""
+    from numba.core import event
+
+    taken: list[float] = []
+    with event.install_recorder("numba:compile") as recorder:
+        began = time.perf_counter()
+        yield taken
+        taken.append(time.perf_counter() - began)
+    compiling, depth, since = 0.0, 0, 0.0
+    for when, happened in recorder.buffer:
+        depth += 1 if happened.is_start else -1
+        if happened.is_start and depth == 1:
+            since = when
+        elif depth == 0:
+            compiling += when - since
+    taken[0] = max(0.0, taken[0] - compiling)
 
 
 @torch.no_grad()
-def solve_instances(network: nn.Module, p: Tensor, solver: Solver) -> tuple[Tensor, dict[str, Any]]:
-    """p ``[batch, m]`` -> x* ``[batch, n]`` and what the solver measured, averaged over the instances."""
+def solve_instances(network: nn.Module, p: Any, solver: Solver | None = None) -> tuple[Tensor, dict[str, Any]]:
+    """x* ``[batch, n]`` of p, and what the solver measured, averaged over the instances.
+
+    p is a tensor ``[batch, m]``, or a list of what the network takes, one for each piece of the instances.
+    """
     states, measured = [], []
-    for chunk in torch.split(p, CHUNK):
-        solution = solver(network(chunk), 1)
-        states.append(solution.states[:, 0])
-        measured.append(solution.info)
+    pieces: Iterable[Any] = p if isinstance(p, list) else [p]
+    for piece in pieces:
+        for chunk in torch.split(piece, CHUNK) if isinstance(piece, Tensor) else [piece]:
+            A = network(chunk)
+            solution = (solver or auto_solver(A.shape[-1]))(A, 1)
+            states.append(solution.states[:, 0])
+            measured.append(solution.info)
+    if not states:
+        raise QubolearnError("there are no instances to solve")
     numbers = [name for name, value in measured[0].items() if isinstance(value, Tensor) and value.ndim == 1]
     means = {name: torch.cat([info[name].double().cpu() for info in measured]).mean().item() for name in numbers}
-    return torch.cat(states), {"source": measured[0].get("source", "exact"), **means}
+    return torch.cat(states), {"source": measured[0].get("source", "unknown"), **means}
 
 
-def evaluate_bits(problem: Problem, x: Tensor, data: Instances, info: Mapping[str, Any] | None = None) -> Evaluation:
+def score_network(network: nn.Module, problem: Problem | None, held_out: Sequence[Instances]) -> dict[str, Any]:
+    """Mean metrics, histogram of wrong bits and the first couplings on held-out instances, for a training's log.
+
+    The solver is :func:`qubolearn.solvers.auto_solver`: watching must not cost more than the steps that are watched.
+    """
+    was_training = network.training
+    network.eval()
+    try:
+        states, _ = solve_instances(network, [piece.p for piece in held_out])
+        found = _evaluation(problem, states, held_out).as_dict()
+        with torch.no_grad():
+            couplings = network(held_out[0].rows(slice(0, 1)).p)
+    finally:
+        network.train(was_training)
+    shown = isinstance(couplings, Tensor) and couplings.shape[-1] <= MOST_SHOWN
+    return {**found, "couplings": couplings[0].tolist()} if shown else found
+
+
+def evaluate_bits(
+    problem: Problem | None, x: Tensor, data: Instances, info: Mapping[str, Any] | None = None
+) -> Evaluation:
     """Metrics of bits x ``[batch, n]`` against instances; projected ones too where the problem projects."""
-    metrics = _summary(problem.score(problem.decode(x), data.answer))
-    projects = type(problem).project is not Problem.project
+    return _evaluation(problem, x, [data], info)
+
+
+def _evaluation(
+    problem: Problem | None, x: Tensor, pieces: Sequence[Instances], info: Mapping[str, Any] | None = None
+) -> Evaluation:
+    kind = Problem if problem is None else type(problem)
+    parts = list(zip(torch.split(x, [len(piece.x_true) for piece in pieces]), pieces, strict=True))
+
+    def scores(bits: Tensor, data: Instances) -> dict[str, Tensor]:
+        return score_bits(bits, data) if problem is None else problem.score(problem.decode(bits), data)
+
+    metrics = _summary([scores(bits, data) for bits, data in parts])
     hamming_projected = None
-    if projects:
-        projected = problem.project(x)
-        scores = problem.score(problem.decode(projected), data.answer)
-        metrics |= {f"{name}_projected": value for name, value in _summary(scores).items()}
-        hamming_projected = _histogram(projected, data.x_true)
-    return Evaluation(len(x), metrics, _histogram(x, data.x_true), hamming_projected, info or {})
+    if problem is not None and kind.project is not Problem.project:
+        projected = [(problem.project(bits, data.p), data) for bits, data in parts]
+        summary = _summary([scores(bits, data) for bits, data in projected])
+        metrics |= {f"{name}_projected": value for name, value in summary.items()}
+        hamming_projected = _histogram(projected)
+    return Evaluation(len(x), metrics, _histogram(parts), hamming_projected, info or {})
 
 
-def evaluate_answers(problem: Problem, answer: Tensor, answer_true: Tensor) -> Evaluation:
+def evaluate_answers(problem: Problem, answer: Tensor, data: Instances) -> Evaluation:
     """Metrics of answers that no single bit vector stands for: of several networks, or of a method without bits."""
-    return Evaluation(len(answer), _summary(problem.score(answer, answer_true)))
+    return Evaluation(len(answer), _summary([problem.score(answer, data)]))
 
 
-def _summary(scores: Mapping[str, Tensor]) -> dict[str, float]:
+def _summary(pieces: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
     summary = {}
-    for name, values in scores.items():
-        summary[name] = values.double().mean().item()
+    for name in pieces[0]:
+        values = torch.cat([piece[name] for piece in pieces]).double()
+        summary[name] = values.mean().item()
         if not bool(((values == 0) | (values == 1)).all()):
-            summary[f"{name}_median"] = values.double().median().item()
+            summary[f"{name}_median"] = values.median().item()
     return summary
 
 
-def _histogram(x: Tensor, x_true: Tensor) -> tuple[int, ...]:
-    distance = (x != x_true).sum(-1)
-    return tuple(torch.bincount(distance.cpu(), minlength=x.shape[-1] + 1).tolist())
+def _histogram(parts: Sequence[tuple[Tensor, Instances]]) -> tuple[int, ...]:
+    distance = torch.cat([data.wrong_bits(bits) for bits, data in parts])
+    return tuple(torch.bincount(distance.cpu(), minlength=parts[0][0].shape[-1] + 1).tolist())

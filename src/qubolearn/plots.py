@@ -83,8 +83,8 @@ def curves(runs: Sequence[Run]) -> Figure:
         records = _records(run)
         steps = [record["step"] for record in records]
         losses = [record.get("loss", float("nan")) for record in records]  # none before the first step
-        left.plot(steps, losses, label=run.config.method)
-        right.plot(steps, [record[run.problem.metric] for record in records], label=run.config.method)
+        left.plot(steps, losses, label=run.recipe.method)
+        right.plot(steps, [record[run.problem.metric] for record in records], label=run.recipe.method)
     left.set(xlabel="step", ylabel="training loss")
     right.set(xlabel="step", ylabel=f"validation {runs[0].problem.metric}")
     right.legend(fontsize=8)
@@ -163,5 +163,5 @@ def _moments(run: Run) -> list[dict[str, Any]]:
 
 
 def _title(run: Run) -> str:
-    c = run.config
+    c = run.recipe
     return f"{run.problem}, {c.method}, L{c.layers} H{c.hidden}, {c.topology}, loss {c.loss}, seed {c.seed}"

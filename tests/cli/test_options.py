@@ -40,8 +40,8 @@ class Parity(Problem):
     def decode(self, x):
         return x
 
-    def score(self, answer, answer_true):
-        return {"accuracy": (answer == answer_true).all(-1).float()}
+    def score(self, answer, instances):
+        return {"accuracy": (answer == instances.answer).all(-1).float()}
 '''
 
 
@@ -61,7 +61,7 @@ def test_options_stand_before_and_after_the_problem(
 ) -> None:
     assert main([*words.split(), *SMALL.split(), "--out", str(tmp_path / "pointset")]) == 0, capsys.readouterr().err
     run = Run.open(tmp_path / "pointset")  # a folder that is called as another problem
-    assert (run.problem.name, run.config.epochs, run.problem.bits) == ("randgraph", 1, 2)
+    assert (run.problem.name, run.recipe.epochs, run.problem.bits) == ("randgraph", 1, 2)
 
 
 @pytest.mark.parametrize(

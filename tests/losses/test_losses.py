@@ -4,26 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from qubolearn.losses import equations as losses
-from qubolearn.qubo import all_states
+from qubolearn.errors import QubolearnError
+from qubolearn.losses import (
+    L1,
+    Batch,
+    Contrastive,
+    Gap,
+    HammingHinge,
+    Hinge,
+    Likelihood,
+    Loss,
+    PseudoLikelihood,
+    SoftLikelihood,
+    SparseFeatures,
+    as_loss,
+)
+from qubolearn.problems.contract import Instances, RightAnswers, SoftTargets
+from qubolearn.qubo import SparseQubo, all_states
 from qubolearn.solvers import ExhaustiveSearch
 
-N, BATCH = 4, 5
+N, COUNT = 4, 5
 
 
 @pytest.fixture
 def A() -> Tensor:
-    return torch.randn(BATCH, N, N, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return torch.randn(COUNT, N, N, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
 @pytest.fixture
 def x_true() -> Tensor:
-    return torch.randint(0, 2, (BATCH, N), generator=torch.Generator().manual_seed(1)).double()
+    return torch.randint(0, 2, (COUNT, N), generator=torch.Generator().manual_seed(1)).double()
+
+
+def batch_of(x_true: Tensor, right: RightAnswers | None = None, **more: Any) -> Batch:
+    return Batch(Instances(x_true, x_true, x_true, right), ExhaustiveSearch(), **more)
 
 
 def energy(A: Tensor, x: Tensor) -> float:
@@ -45,56 +65,120 @@ def hamming(x: Tensor, y: Tensor) -> int:
     return int((x != y).sum())
 
 
-def best_two(A: Tensor) -> tuple[Tensor, Tensor]:
-    x_star, x_plus = ExhaustiveSearch()(A, 2).states.unbind(1)
-    return x_star, x_plus
+def log_z(A: Tensor, beta: float) -> float:
+    return math.log(sum(math.exp(-beta * energy(A, y)) for y in ranked(A)))
 
 
-NAIVE: dict[str, Callable[[Tensor, Tensor], float]] = {
-    "gap": lambda A, x: energy(A, x) - energy(A, ranked(A)[0]),
-    "unique": lambda A, x: -abs(energy(A, x) - energy(A, ranked(A)[1])),
-    "hinge": lambda A, x: max(0.0, 0.7 + energy(A, x) - min(energy(A, y) for y in ranked(A) if hamming(x, y))),
-    "hamming": lambda A, x: max(0.7 * hamming(x, y) + energy(A, x) - energy(A, y) for y in ranked(A)),
-    "pseudo": lambda A, x: sum(math.log1p(math.exp(-1.3 * (energy(A, flip(x, i)) - energy(A, x)))) for i in range(N)),
-    "nll": lambda A, x: 1.3 * energy(A, x) + math.log(sum(math.exp(-1.3 * energy(A, y)) for y in ranked(A))),
+def naive_pseudo(A: Tensor, x: Tensor) -> float:
+    return sum(math.log1p(math.exp(-1.3 * (energy(A, flip(x, i)) - energy(A, x)))) for i in range(N))
+
+
+#: Each loss with the plainest way to compute it: (one QUBO, its right states) -> a number. Several losses of several
+#: right states take the one of lowest energy.
+CASES: dict[str, tuple[Loss, Callable[[Tensor, list[Tensor]], float]]] = {
+    "gap": (Gap(weight_unique=0.0), lambda A, x: lowest(A, x) - energy(A, ranked(A)[0])),
+    "unique": (
+        Gap(weight_unique=0.3),
+        lambda A, x: lowest(A, x) - energy(A, ranked(A)[0]) - 0.3 * abs(lowest(A, x) - energy(A, ranked(A)[1])),
+    ),
+    "hinge": (Hinge(0.7), lambda A, x: max(0.0, 0.7 + lowest(A, x) - energy(A, best_wrong(A, x)))),
+    "hamming": (
+        HammingHinge(0.7),
+        lambda A, x: max(0.7 * hamming(x[0], y) + energy(A, x[0]) - energy(A, y) for y in ranked(A)),
+    ),
+    "pseudo": (PseudoLikelihood(1.3), lambda A, x: naive_pseudo(A, min(x, key=lambda y: energy(A, y)))),
+    "nll": (
+        Likelihood(1.3),
+        lambda A, x: log_z(A, 1.3) - math.log(sum(math.exp(-1.3 * energy(A, y)) for y in x)),
+    ),
+    "l1": (L1(), lambda A, x: sum(abs(-A[i, i].item() - (2 * x[0][i].item() - 1)) for i in range(N)) / N),
+    "sum": (
+        Hinge(0.7) + 0.5 * Likelihood(1.3),
+        lambda A, x: CASES["hinge"][1](A, x) + 0.5 * CASES["nll"][1](A, x),
+    ),
 }
 
-OURS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "gap": lambda A, x: losses.gap_loss(A, x, best_two(A)[0]),
-    "unique": lambda A, x: losses.unique_loss(A, x, best_two(A)[1]),
-    "hinge": lambda A, x: losses.hinge_loss(A, x, *best_two(A), margin=0.7),
-    "hamming": lambda A, x: losses.hamming_hinge_loss(A, x, best_two(losses.hamming_augmented(A, x, 0.7))[0], 0.7),
-    "pseudo": lambda A, x: losses.pseudo_loss(A, x, beta=1.3),
-    "nll": lambda A, x: losses.nll_loss(A, x, beta=1.3),
-}
+
+def lowest(A: Tensor, x: list[Tensor]) -> float:
+    return min(energy(A, y) for y in x)
 
 
-@pytest.mark.parametrize("name", OURS)
+def best_wrong(A: Tensor, x: list[Tensor]) -> Tensor:
+    return next(y for y in ranked(A) if all(hamming(y, right) for right in x))
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_loss_equals_naive_loops(name: str, A: Tensor, x_true: Tensor) -> None:
-    found = OURS[name](A, x_true)
-    assert found.shape == (BATCH,)
-    for i in range(BATCH):
-        assert found[i].item() == pytest.approx(NAIVE[name](A[i], x_true[i]), abs=1e-9)
+    loss, naive = CASES[name]
+    found = loss(A, batch_of(x_true))
+    assert found.shape == (COUNT,)
+    for i in range(COUNT):
+        assert found[i].item() == pytest.approx(naive(A[i], [x_true[i]]), abs=1e-9)
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_gradient_equals_finite_differences(name: str, A: Tensor, x_true: Tensor) -> None:
+def several(x_true: Tensor) -> RightAnswers:
+    """x, its complement, and where the first bit is one a third state; the padding is a state that is wrong."""
+    third = x_true.clone()
+    third[:, 1] = 1 - third[:, 1]
+    states = torch.stack([x_true, 1 - x_true, third], 1)
+    return RightAnswers(states, torch.stack([x_true[:, 0] >= 0, x_true[:, 0] >= 0, x_true[:, 0] == 1], 1))
+
+
+@pytest.mark.parametrize("name", ["gap", "unique", "hinge", "pseudo", "nll", "sum"])
+def test_several_right_answers_equal_naive_loops(name: str, A: Tensor, x_true: Tensor) -> None:
+    loss, naive = CASES[name]
+    right = several(x_true)
+    found = loss(A, batch_of(x_true, right))
+    for i in range(COUNT):
+        states = [state for state, valid in zip(*(part[i] for part in right), strict=True) if valid]
+        assert found[i].item() == pytest.approx(naive(A[i], states), abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", [HammingHinge(), L1()])
+def test_losses_that_know_one_answer_refuse_several(loss: Loss, A: Tensor, x_true: Tensor) -> None:
+    with pytest.raises(QubolearnError, match="several"):
+        loss(A, batch_of(x_true, several(x_true)))
+
+
+@pytest.mark.parametrize("several_right", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_equals_finite_differences(name: str, several_right: bool, A: Tensor, x_true: Tensor) -> None:
+    if several_right and name in ("hamming", "l1"):
+        pytest.skip("knows one right answer")
+    loss, right = CASES[name][0], several(x_true) if several_right else None
     leaf = A.clone().requires_grad_()
-    OURS[name](leaf, x_true).sum().backward()
+    loss(leaf, batch_of(x_true, right)).sum().backward()
     assert leaf.grad is not None
     step = 1e-5
     for i, j in [(0, 0), (0, 2), (2, 0), (3, 1)]:
         up, down = A.clone(), A.clone()
         up[:, i, j] += step
         down[:, i, j] -= step
-        slope = (OURS[name](up, x_true) - OURS[name](down, x_true)) / (2 * step)
+        slope = (loss(up, batch_of(x_true, right)) - loss(down, batch_of(x_true, right))) / (2 * step)
         torch.testing.assert_close(leaf.grad[:, i, j], slope, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sparse_qubos_have_the_same_losses_and_gradients(name: str, A: Tensor, x_true: Tensor) -> None:
+    loss = CASES[name][0]
+    sparse = SparseQubo.from_dense(A)
+    linear, quadratic = sparse.linear.clone().requires_grad_(), sparse.quadratic.clone().requires_grad_()
+    dense = A.clone().requires_grad_()
+    found = loss(sparse.with_values(linear, quadratic), batch_of(x_true))
+    want = loss(dense, batch_of(x_true))
+    torch.testing.assert_close(found, want)
+    found.sum().backward()
+    want.sum().backward()
+    assert dense.grad is not None
+    torch.testing.assert_close(linear.grad, dense.grad.diagonal(dim1=1, dim2=2))
+    if name != "l1":
+        torch.testing.assert_close(quadratic.grad, dense.grad[:, sparse.edges[0], sparse.edges[1]])
 
 
 def test_gap_gradient_of_free_entries_has_no_factor_two(A: Tensor, x_true: Tensor) -> None:
     leaf = A.clone().requires_grad_()
-    x_star = best_two(A)[0]
-    losses.gap_loss(leaf, x_true, x_star).sum().backward()
+    Gap(weight_unique=0.0)(leaf, batch_of(x_true)).sum().backward()
+    x_star = ExhaustiveSearch()(A, 1).states[:, 0]
     want = x_true[:, :, None] * x_true[:, None] - x_star[:, :, None] * x_star[:, None]
     torch.testing.assert_close(leaf.grad, want)
 
@@ -102,45 +186,82 @@ def test_gap_gradient_of_free_entries_has_no_factor_two(A: Tensor, x_true: Tenso
 def test_unique_as_printed_pushes_a_wrong_solution_up() -> None:
     A = torch.tensor([[[1.0, 0.0], [0.0, 2.0]]], requires_grad=True)
     x_true = torch.tensor([[0.0, 1.0]])  # E = 2, above the two best states
-    losses.unique_loss(A, x_true, best_two(A)[1]).sum().backward()
+    (Gap(weight_unique=3.0) + -1.0 * Gap(weight_unique=0.0))(A, batch_of(x_true)).sum().backward()
     assert A.grad is not None
     assert A.grad[0, 1, 1] < 0  # descending raises the energy of the solution
 
 
 def test_soft_targets_are_cross_entropy_and_reduce_to_nll(A: Tensor, x_true: Tensor) -> None:
-    one = losses.soft_nll_loss(A, x_true[:, None], torch.ones(BATCH, 1, dtype=torch.float64), 1.3)
-    torch.testing.assert_close(one, losses.nll_loss(A, x_true, 1.3))
-    states = all_states(N, dtype=torch.float64)[[3, 9]].expand(BATCH, 2, N)
-    weights = torch.tensor([[0.25, 0.75]], dtype=torch.float64).expand(BATCH, 2)
-    mixed = losses.soft_nll_loss(A, states, weights, 1.3)
-    parts = [losses.nll_loss(A, states[:, t], 1.3) for t in range(2)]
+    def soft(states: Tensor, weights: Tensor) -> Tensor:
+        return SoftLikelihood(1.3)(A, batch_of(x_true, soft=SoftTargets(states, weights)))
+
+    one = soft(x_true[:, None], torch.ones(COUNT, 1, dtype=torch.float64))
+    torch.testing.assert_close(one, Likelihood(1.3)(A, batch_of(x_true)))
+    states = all_states(N, dtype=torch.float64)[[3, 9]].expand(COUNT, 2, N)
+    mixed = soft(states, torch.tensor([[0.25, 0.75]], dtype=torch.float64).expand(COUNT, 2))
+    parts = [Likelihood(1.3)(A, batch_of(states[:, t])) for t in range(2)]
     torch.testing.assert_close(mixed, 0.25 * parts[0] + 0.75 * parts[1])
 
 
-def test_contrastive_gradient_over_exact_samples_is_the_nll_gradient(A: Tensor, x_true: Tensor) -> None:
-    beta, reads = 0.8, 200_000
-    logits = torch.stack([-beta * torch.tensor([energy(a, x) for x in all_states(N)]) for a in A])
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.multinomial(logits.softmax(-1), reads, replacement=True, generator=generator)
-    samples = all_states(N, dtype=torch.float64)[drawn]
+def test_soft_likelihood_without_soft_targets_is_refused(A: Tensor, x_true: Tensor) -> None:
+    with pytest.raises(QubolearnError, match="soft_targets"):
+        SoftLikelihood()(A, batch_of(x_true))
+
+
+class ExactSampler:
+    """Draws from the Boltzmann distribution itself."""
+
+    def __call__(self, A: Tensor, count: int = 2) -> Any:
+        return ExhaustiveSearch()(A, count)
+
+    def sample(self, A: Tensor, beta: float) -> Tensor:
+        logits = torch.stack([-beta * torch.tensor([energy(a, x) for x in all_states(N)]) for a in A])
+        generator = torch.Generator().manual_seed(0)
+        drawn = torch.multinomial(logits.softmax(-1), 200_000, replacement=True, generator=generator)
+        return all_states(N, dtype=torch.float64)[drawn]
+
+
+@pytest.mark.parametrize("several_right", [False, True])
+def test_contrastive_gradient_over_exact_samples_is_the_nll_gradient(
+    several_right: bool, A: Tensor, x_true: Tensor
+) -> None:
+    right = several(x_true) if several_right else None
     ours, exact = A.clone().requires_grad_(), A.clone().requires_grad_()
-    losses.contrastive_loss(ours, x_true, samples, beta).sum().backward()
-    losses.nll_loss(exact, x_true, beta).sum().backward()
+    Contrastive(0.8)(ours, Batch(Instances(x_true, x_true, x_true, right), ExactSampler())).sum().backward()
+    Likelihood(0.8)(exact, batch_of(x_true, right)).sum().backward()
     torch.testing.assert_close(ours.grad, exact.grad, atol=0.01, rtol=0)
 
 
-def test_mlp_loss_is_the_mean_absolute_feature_summed_over_layers() -> None:
+def test_contrastive_needs_a_solver_that_samples(A: Tensor, x_true: Tensor) -> None:
+    with pytest.raises(QubolearnError, match="draws samples"):
+        Contrastive()(A, batch_of(x_true))
+
+
+def test_sparse_features_is_the_mean_absolute_feature_summed_over_layers(x_true: Tensor, A: Tensor) -> None:
     features = [torch.tensor([[1.0, -3.0], [0.0, 2.0]]), torch.tensor([[2.0], [-4.0]])]
-    assert losses.mlp_loss(features).tolist() == [2.0 + 2.0, 1.0 + 4.0]
+    assert SparseFeatures()(A, batch_of(x_true, features=features)).tolist() == [2.0 + 2.0, 1.0 + 4.0]
+    with pytest.raises(QubolearnError, match="features"):
+        SparseFeatures()(A, batch_of(x_true))
 
 
-def test_l1_loss_targets_minus_one_and_one() -> None:
-    scores, x_true = torch.tensor([[0.5, -2.0]]), torch.tensor([[1.0, 0.0]])
-    assert losses.l1_loss(scores, x_true).item() == pytest.approx((0.5 + 1.0) / 2)
+def test_a_sum_calls_the_solver_once(A: Tensor, x_true: Tensor) -> None:
+    calls = []
+
+    def solver(A: Tensor, count: int = 2) -> Any:
+        calls.append(count)
+        return ExhaustiveSearch()(A, count)
+
+    loss = Gap(weight_unique=0.0) + 2 * Hinge() + Gap()
+    loss(A, Batch(Instances(x_true, x_true, x_true), solver))
+    assert calls == [2]
 
 
-def test_best_other_is_never_the_solution(A: Tensor) -> None:
-    x_star, x_plus = best_two(A)
-    for x_true in (x_star, x_plus, 1 - x_star):
-        other = losses.best_other(x_true, x_star, x_plus)
-        assert (other != x_true).any(-1).all()
+def test_losses_of_the_user_are_checked(A: Tensor, x_true: Tensor) -> None:
+    own = as_loss(lambda A, batch: A.sum((1, 2)))
+    torch.testing.assert_close((own + 0.5 * Likelihood())(A, batch_of(x_true)).shape, torch.Size([COUNT]))
+    with pytest.raises(QubolearnError, match=r"returned \[\] for 5 instances"):
+        as_loss(lambda A, batch: A.sum())(A, batch_of(x_true))
+    with pytest.raises(QubolearnError, match=r"Likelihood\(\)"):
+        as_loss(Likelihood)  # type: ignore[arg-type]
+    with pytest.raises(QubolearnError, match="no loss"):
+        as_loss("nll")  # type: ignore[arg-type]

@@ -8,21 +8,19 @@ import torch
 from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
 from qubolearn.evaluation import evaluate
-from qubolearn.networks.matching import MatchingBody
-from qubolearn.networks.network import build_network
+from qubolearn.networks import MatchingBody, QuboNetwork
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.randomness import stream
 from qubolearn.solvers import ExhaustiveSearch
-from qubolearn.training.loop import train
-from qubolearn.training.recipes import preset
+from qubolearn.training.recipes import recipe_for
+from qubolearn.training.train import train
 
 
 def test_renaming_the_nodes_of_the_first_graph_moves_its_couplings_along() -> None:
     k, b = 4, 2
     problem = RandGraph(k=k)
     body = MatchingBody(problem, topology("dense", 8), hidden=16)
-    network = build_network("matching", problem, topology("dense", 8), "quant", 0, 16)
-    network.body = body
+    network = QuboNetwork(body, topology("dense", 8), problem.input_size)
     p = problem.sample(3, stream(0, "test")).p
     renamed = torch.tensor([2, 0, 3, 1])
     W = p.reshape(3, k, k, k, k)[:, renamed][:, :, :, renamed]
@@ -43,7 +41,7 @@ def test_best_partners_equal_the_maximum_over_all_partners() -> None:
 def test_it_learns_k5_within_seconds() -> None:
     problem = RandGraph(k=5)
     shared = {"network": "matching", "hidden": 32, "loss": "pseudo", "epochs": 15, "instances": 2000, "validation": 10}
-    network = train(problem, preset("best", problem, **shared))
+    network = train(problem, recipe_for("best", problem, **shared))
     assert evaluate(network, problem, ExhaustiveSearch(), 300, seed=3).metrics["accuracy"] > 0.9
 
 

@@ -7,14 +7,16 @@ import torch
 
 from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
-from qubolearn.networks.network import MLP, Standardise, build_network
+from qubolearn.networks import MLP, QuboNetwork, Standardise
 from qubolearn.problems.randgraph import RandGraph
+from qubolearn.qubo import SparseQubo, upper_triangular
 
 PROBLEM = RandGraph(k=4)
 
 
 def network(method="quant", name="chimera", layers=5, hidden=78):
-    return build_network("mlp", PROBLEM, topology(name, 8), method, layers, hidden)
+    pattern = topology(name, 8)
+    return QuboNetwork(MLP(PROBLEM.input_size, pattern.size, layers, hidden), pattern, PROBLEM.input_size, method)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +84,32 @@ def test_standardise_fits_mean_and_deviation_and_survives_constants() -> None:
 def test_senseless_sizes_are_refused() -> None:
     with pytest.raises(QubolearnError, match="layers=1"):
         MLP(4, 4, 1, 8)
+
+
+def test_bodies_of_the_user_say_one_number_per_entry() -> None:
+    pattern = topology("chimera", 8)
+    p = torch.rand(3, 5)
+    A = QuboNetwork(torch.nn.Linear(5, pattern.size), pattern)(p)
+    assert torch.equal(A != 0, pattern.mask.expand(3, 8, 8))
+    for wrong in (torch.nn.Linear(5, 7), torch.nn.Flatten(0)):
+        with pytest.raises(QubolearnError, match=r"want \[batch, 24\]: 8 bits and 16 couplers"):
+            QuboNetwork(wrong, pattern)(p)
+    with pytest.raises(QubolearnError, match=r"no torch\.nn\.Module"):
+        QuboNetwork("mlp", pattern)  # type: ignore[arg-type]
+    with pytest.raises(QubolearnError, match="has no couplers"):
+        QuboNetwork(torch.nn.Linear(5, pattern.size), pattern, method="diag")
+
+
+def test_a_sparse_head_says_the_same_qubo() -> None:
+    pattern = topology("pegasus", 24)
+    body, p = torch.nn.Linear(5, pattern.size), torch.rand(3, 5)
+    sparse = QuboNetwork(body, pattern, sparse=True)(p)
+    assert isinstance(sparse, SparseQubo)
+    torch.testing.assert_close(upper_triangular(QuboNetwork(body, pattern)(p)), sparse.dense())
+
+
+def test_standardise_refuses_what_would_spread() -> None:
+    p = torch.rand(10, 3)
+    p[7, 1] = float("nan")
+    with pytest.raises(QubolearnError, match=r"p\[7, 1\] of the training instances is nan"):
+        Standardise(3).fit(p)

@@ -23,11 +23,11 @@ BORROWED = "from qubolearn.problems.randgraph import RandGraph\n"
         (BORROWED, "RandGrph", "did you mean RandGraph"),
         ("X = 3", "X", "is no problem type"),
         ("class X: pass", "X", "is no problem type"),
-        ("from qubolearn import Problem\nclass X(Problem): pass", "X", "is no problem type; it lacks bits, decode"),
+        ("from qubolearn import Problem\nclass X(Problem): pass", "X", "is no problem type; it lacks bits, input_size"),
         (
             "from dataclasses import dataclass\nfrom qubolearn import Problem\n@dataclass\nclass X(Problem): pass",
             "X",
-            "it lacks bits, decode",
+            "it lacks bits, input_size",
         ),
         ("raise KeyError('broken')", "X", "cannot be imported: KeyError: 'broken'"),
         ("import sys; sys.exit(3)", "X", "cannot be imported: SystemExit: 3"),

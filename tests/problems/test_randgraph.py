@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from qubolearn.errors import QubolearnError
-from qubolearn.problems import make_problem
+from qubolearn.problems import Instances, make_problem
 from qubolearn.problems.randgraph import RandGraph, pairwise_weights
 from qubolearn.randomness import stream
 
@@ -16,7 +16,7 @@ from qubolearn.randomness import stream
 @pytest.mark.parametrize("k", [2, 3, 4, 5])
 def test_weights_vanish_exactly_on_the_solution(k: int) -> None:
     problem = RandGraph(k=k)
-    p, x_true, P = problem.sample(20, stream(0, "test"))
+    p, x_true, P, _ = problem.sample(20, stream(0, "test"))
     W = p.reshape(20, k, k, k, k)  # i, a, j, b
     for instance in range(20):
         pairs = list(enumerate(P[instance].tolist()))
@@ -35,7 +35,7 @@ def test_weights_are_the_differences_of_all_pairs_of_edges() -> None:
 
 def test_permutations_and_distances_are_uniform() -> None:
     problem = RandGraph(k=3)
-    p, _, P = problem.sample(12_000, stream(1, "test"))
+    p, _, P, _ = problem.sample(12_000, stream(1, "test"))
     counts = torch.bincount(P[:, 0] * 9 + P[:, 1] * 3 + P[:, 2])
     assert (counts[counts > 0] - 2000).abs().max() < 200
     assert (counts > 0).sum() == 6
@@ -46,7 +46,7 @@ def test_sizes_and_scores() -> None:
     problem = make_problem("randgraph", k=5)
     assert (problem.input_size, problem.bits) == (625, 15)
     answer = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, 4, 3]])
-    assert problem.score(answer, answer[:1].expand(2, 5))["accuracy"].tolist() == [1.0, 0.0]
+    assert problem.score(answer, Instances(None, answer, answer[:1].expand(2, 5)))["accuracy"].tolist() == [1.0, 0.0]
 
 
 def test_bad_k_is_refused() -> None:

@@ -15,12 +15,13 @@ from pathlib import Path
 import torch
 
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.training import loop as training
-from qubolearn.training.recipes import preset
+from qubolearn.training import fit
+from qubolearn.training.recipes import recipe_for
 from qubolearn.training.runs import Run
+from qubolearn.training.train import train
 
 PROBLEM = RandGraph(k=3)
-CONFIG = preset(
+CONFIG = recipe_for(
     "best",
     PROBLEM,
     topology="dense",
@@ -66,12 +67,12 @@ class Nursery:
 
 def main() -> None:
     torch.set_num_threads(1)
-    training.SECONDS_BETWEEN_CHECKPOINTS = 0.0
-    training.train(PROBLEM, replace(CONFIG, epochs=1))  # what is compiled or built on first use
+    fit.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+    train(PROBLEM, replace(CONFIG, epochs=1))  # what is compiled or built on first use
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            training.train(PROBLEM, CONFIG, Run.create(line.strip(), PROBLEM, CONFIG))
+            train(PROBLEM, CONFIG, Run.create(line.strip(), PROBLEM, CONFIG))
             os._exit(0)
         print(child, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

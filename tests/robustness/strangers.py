@@ -35,12 +35,12 @@ from qubolearn.problems.files import read_inputs
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import MAX_FILE_BITS, from_coo, to_bqm, to_coo
 from qubolearn.qubo.files import read_bqm
-from qubolearn.training.loop import train
-from qubolearn.training.recipes import preset
+from qubolearn.training.recipes import recipe_for
 from qubolearn.training.runs import Run
+from qubolearn.training.train import train
 
 PROBLEM = RandGraph(k=2)
-CONFIG = preset(
+CONFIG = recipe_for(
     "best", PROBLEM, topology="dense", layers=2, hidden=4, epochs=1, instances=4, batch_size=4, validation=2
 )
 SECONDS_PER_INPUT = 30.0

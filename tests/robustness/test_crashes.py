@@ -23,10 +23,10 @@ from nursery import CONFIG, PROBLEM, Nursery
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
 from qubolearn.files import is_temporary, read_json, write_atomic
-from qubolearn.training import loop as training
-from qubolearn.training.fast.adam import Adam
-from qubolearn.training.loop import train
+from qubolearn.training import fit as training
+from qubolearn.training.fast.adam import FlatAdam
 from qubolearn.training.runs import LEFT_BEHIND, Run
+from qubolearn.training.train import train
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def check_whole(folder: Path) -> None:
     assert len(steps) + 1 == (folder / "metrics.jsonl").read_bytes().count(b"\n") if steps else True
     if (folder / "checkpoint.safetensors").exists():
         network = run.network()
-        run.restore(network, Adam(network))
+        run.restore(network, FlatAdam(network), 10**6)
 
 
 def kill_at_random(nursery: Nursery, folder: Path, kills: int, rng: random.Random) -> dict[str, int]:

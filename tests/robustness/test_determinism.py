@@ -17,7 +17,8 @@ from qubolearn.benchmarks import threads
 from qubolearn.chips.topologies import topology
 from qubolearn.evaluation import evaluate
 from qubolearn.solvers import make_solver
-from qubolearn.training.loop import new_network, train
+from qubolearn.training.build import new_network
+from qubolearn.training.train import train
 
 
 def qubos(batch: int, name: str) -> torch.Tensor:

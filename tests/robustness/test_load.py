@@ -20,7 +20,7 @@ from quick_solvers import QUICK
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies
 from qubolearn.solvers import Solver, log_partition, make_solver
-from qubolearn.training.loop import train
+from qubolearn.training.train import train
 
 MANY = 10_000
 #: Solvers that take more than a second for so many: in the long test.

@@ -15,9 +15,9 @@ import torch
 from nursery import CONFIG, PROBLEM
 from safetensors.torch import load_file
 
-from qubolearn.training.loop import train
-from qubolearn.training.recipes import TrainConfig
+from qubolearn.training.recipes import Recipe
 from qubolearn.training.runs import Run
+from qubolearn.training.train import train
 
 SHORT = replace(CONFIG, epochs=2)  # 8 steps
 CONFIGS = {
@@ -43,7 +43,7 @@ def stop_after(steps: int) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_stopped_at_any_step_the_bits_are_the_same(config: TrainConfig, tmp_path: Path) -> None:
+def test_stopped_at_any_step_the_bits_are_the_same(config: Recipe, tmp_path: Path) -> None:
     whole = Run.create(tmp_path / "whole", PROBLEM, config)
     want = bits(train(PROBLEM, config, whole))
     for step in range(1, config.steps):
@@ -95,6 +95,6 @@ def test_torchrun_trains_the_command_on_two_processes(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["instances"] == 50
     run = Run.open(tmp_path / "run")
     assert run.finished
-    alone = train(run.problem, run.config).state_dict()
+    alone = train(run.problem, run.recipe).state_dict()
     for name, tensor in run.network().state_dict().items():
         torch.testing.assert_close(tensor, alone[name], rtol=1e-4, atol=1e-5)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from qubolearn.training.fast.adam import Adam
-from qubolearn.training.loop import train
+from qubolearn.training.fast.adam import FlatAdam
 from qubolearn.training.runs import Run
+from qubolearn.training.train import train
 
 LONG = "train randgraph --k 3 --topology dense --hidden 16 --epochs 100000 --instances 200 --batch-size 50 --out"
 HIDE_CURSOR, SHOW_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
@@ -42,10 +42,10 @@ def check_saved(folder: Path) -> None:
     """The checkpoint holds the bits that an uninterrupted run has at its step."""
     run = Run.open(folder)
     network = run.network()
-    step = run.restore(network, Adam(network))
+    step = run.restore(network, FlatAdam(network), 10**6)
     assert step > 0
-    asked = iter(range(1, run.config.steps))
-    same = train(run.problem, run.config, stop=lambda: next(asked) == step)
+    asked = iter(range(1, run.recipe.steps))
+    same = train(run.problem, run.recipe, stop=lambda: next(asked) == step)
     assert all(torch.equal(a, b) for a, b in zip(network.parameters(), same.parameters(), strict=True))
 
 

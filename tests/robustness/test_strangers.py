@@ -38,8 +38,8 @@ from qubolearn.paper.datasets.willow_archive import unpack_archive
 from qubolearn.problems.data import load_npz
 from qubolearn.qubo import from_bqm
 from qubolearn.qubo.files import read_bqm
-from qubolearn.training.loop import train
 from qubolearn.training.runs import MAX_WEIGHTS, Run
+from qubolearn.training.train import train
 
 KINDS = (
     *("coo", "bqm", "off", "run json", "metrics", "model", "checkpoint", "shape json", "willow json", "mat"),

@@ -17,14 +17,16 @@ from nursery import CONFIG, PROBLEM
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from qubolearn.networks.network import QuboNetwork
+from qubolearn.losses import Batch
+from qubolearn.networks import QuboNetwork
 from qubolearn.problems.contract import Instances
 from qubolearn.randomness import stream
+from qubolearn.solvers import make_solver
+from qubolearn.training.build import make_loss, new_network
 from qubolearn.training.distributed import Peers, add_up
-from qubolearn.training.fast.adam import Adam
-from qubolearn.training.loop import new_network, train
+from qubolearn.training.fast.adam import FlatAdam
 from qubolearn.training.runs import Run
-from qubolearn.training.steps import batch_loss
+from qubolearn.training.train import train
 
 TOGETHER = replace(CONFIG, epochs=3, instances=57, batch_size=19, loss="gap", solver="exhaustive")  # 9 steps, uneven
 DRAWING = replace(TOGETHER, loss="hinge", solver="annealing:reads=2,sweeps=2", topology="dense")
@@ -44,13 +46,15 @@ class Loss(nn.Module):
 
 def share_of_loss(network: QuboNetwork, batch: Instances, peers: Peers) -> Tensor:
     mine = peers.share(batch)
-    return batch_loss(network, PROBLEM, TOGETHER, mine, 0) * (len(mine.p) / len(batch.p))
+    A, features = network.couplings(mine.p)
+    losses = make_loss(TOGETHER)(A, Batch(mine, make_solver(TOGETHER.solver), features=features))
+    return losses.mean() * (len(mine.p) / len(batch.p))
 
 
 def compare_with_ddp(peers: Peers) -> None:
     batch = PROBLEM.sample(19, stream(0, "train"))
     ours, theirs = new_network(PROBLEM, TOGETHER), new_network(PROBLEM, TOGETHER)
-    gradient = Adam(ours).gradient
+    gradient = FlatAdam(ours).gradient
     loss = share_of_loss(ours, batch, peers)
     loss.backward()
     value, _ = add_up(gradient, loss.detach(), peers)
@@ -58,7 +62,7 @@ def compare_with_ddp(peers: Peers) -> None:
     parallel(batch, peers).backward()
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, other.grad)
-    torch.testing.assert_close(value, batch_loss(ours, PROBLEM, TOGETHER, batch, 0).item())
+    torch.testing.assert_close(value, share_of_loss(ours, batch, Peers()).item())
 
 
 def work(folder: Path, peers: Peers) -> None:

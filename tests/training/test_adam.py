@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from qubolearn.training.fast.adam import Adam
+from qubolearn.training.fast.adam import FlatAdam
+from qubolearn.training.optimizers import Adam
 
 
 def network() -> nn.Module:
@@ -18,7 +19,7 @@ def loss(net: nn.Module, step: int) -> torch.Tensor:
 
 def test_takes_the_steps_of_torch() -> None:
     ours, theirs = network(), network()
-    mine, right = Adam(ours), torch.optim.Adam(theirs.parameters())
+    mine, right = FlatAdam(ours, Adam(0.01, lambda step, steps: 1 / (1 + step))), torch.optim.Adam(theirs.parameters())
     for step in range(50):
         rate = 0.01 / (1 + step)
         right.param_groups[0]["lr"] = rate
@@ -26,7 +27,7 @@ def test_takes_the_steps_of_torch() -> None:
         right.zero_grad()
         loss(ours, step).backward()
         loss(theirs, step).backward()
-        mine.step(step + 1, rate)
+        mine.step(step + 1)
         right.step()
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
@@ -34,17 +35,17 @@ def test_takes_the_steps_of_torch() -> None:
 
 def test_goes_on_from_its_state_to_the_bit() -> None:
     whole, stopped = network(), network()
-    one, two = Adam(whole), Adam(stopped)
+    one, two = FlatAdam(whole), FlatAdam(stopped)
     for step in range(6):
         if step == 3:
             fresh = network()
             fresh.load_state_dict(stopped.state_dict())
-            again = Adam(fresh)
-            again.load({name: tensor.clone() for name, tensor in two.state().items()})
+            again = FlatAdam(fresh)
+            again.load({name: tensor.clone() for name, tensor in two.state()[0].items()})
             stopped, two = fresh, again
         for net, adam in ((whole, one), (stopped, two)):
             adam.gradient.zero_()
             loss(net, step).backward()
-            adam.step(step + 1, 0.01)
+            adam.step(step + 1)
     assert torch.equal(one.values, two.values)
     assert torch.equal(nn.utils.parameters_to_vector(stopped.parameters()), two.values)

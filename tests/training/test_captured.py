@@ -13,34 +13,37 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from qubolearn.errors import NonFiniteError
-from qubolearn.networks.network import QuboNetwork
-from qubolearn.problems import Instances, Problem, make_problem
+from qubolearn.networks import QuboNetwork
+from qubolearn.problems import Instances, Problem, SoftTargets, make_problem
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.qubo import algebra as qubo
+from qubolearn.qubo import checks
 from qubolearn.randomness import derive_seed
 from qubolearn.solvers import ExhaustiveSearch, contract, log_partition, partition
-from qubolearn.training import loop as training
+from qubolearn.training import fast
+from qubolearn.training.build import new_network
+from qubolearn.training.callbacks import Callback
 from qubolearn.training.distributed import ALONE, Peers
 from qubolearn.training.fast import captured
-from qubolearn.training.fast.adam import Adam
 from qubolearn.training.fast.captured import CapturedSteps, can_capture
-from qubolearn.training.loop import Progress, new_network, train
-from qubolearn.training.recipes import TrainConfig
+from qubolearn.training.fit import Training
+from qubolearn.training.recipes import Recipe
 from qubolearn.training.runs import Run
-from qubolearn.training.steps import Batches, Steps
+from qubolearn.training.steps import Steps
+from qubolearn.training.train import evaluation_steps, task_of, train
 
 
 class Soft(RandGraph):
     """Soft targets, as the problems with clouds have them, of which the weights come from the host."""
 
-    def soft_targets(self, x_true: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def soft_targets(self, instances: Instances) -> SoftTargets:
+        x_true = instances.x_true
         weights = torch.tensor([0.75, 0.25]).to(x_true.device)
-        return torch.stack([x_true, 1 - x_true], 1), weights.expand(len(x_true), 2)
+        return SoftTargets(torch.stack([x_true, 1 - x_true], 1), weights.expand(len(x_true), 2))
 
 
 GRAPHS = make_problem("randgraph", k=4)
 PROBLEMS = {"soft": Soft(k=4), "soft, fresh": Soft(k=4)}
-PLAIN = TrainConfig(
+PLAIN = Recipe(
     hidden=16, layers=3, topology="dense", epochs=3, instances=230, batch_size=40, validation=20, schedule="cosine"
 )
 CONFIGS = {
@@ -52,9 +55,24 @@ CONFIGS = {
     "pseudo": replace(PLAIN, loss="pseudo", network="matching", topology="pegasus"),
     "pure": replace(PLAIN, loss="l1", method="pure", topology="diagonal"),
     "few": replace(PLAIN, instances=17, batch_size=40),
-    "soft": PLAIN,
-    "soft, fresh": replace(PLAIN, fresh=True),
+    "soft": replace(PLAIN, loss="soft-nll"),
+    "soft, fresh": replace(PLAIN, loss="soft-nll", fresh=True),
 }
+
+
+class Told(Callback):
+    """Notes the steps that it is told of, and after which of them validation instances were scored."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.scored: list[int] = []
+
+    def on_step(self, training: Training) -> None:
+        self.steps.append(training.step)
+        if training.scores:
+            self.scored.append(training.step)
+
+
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
 
@@ -74,18 +92,18 @@ def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         return replay
 
     monkeypatch.setattr(captured, "captured", called)
-    monkeypatch.setattr(training, "can_capture", lambda network, data, peers: True)
-    for module in (qubo, contract, partition):
+    monkeypatch.setattr(fast, "can_capture", lambda task: True)
+    for module in (checks, contract, partition):
         monkeypatch.setattr(module, "not_capturing", lambda A: not hidden)
 
 
 def made(
-    kind: type[Steps], config: TrainConfig, problem: Problem = GRAPHS, device: str = "cpu"
+    kind: type[Steps], config: Recipe, problem: Problem = GRAPHS, device: str = "cpu"
 ) -> tuple[QuboNetwork, Steps]:
-    network, data = new_network(problem, config).to(device), Batches(problem, config, device)
+    task = task_of(problem, config, device=device)
     if config.standardise:
-        network.standardise.fit(data.epoch(0).p)
-    return network, kind(network, Adam(network), data)
+        task.network.standardise.fit(task.batches.first().p)
+    return task.network, kind(task)
 
 
 def weights(network: QuboNetwork) -> torch.Tensor:
@@ -136,9 +154,10 @@ def test_a_step_needs_nothing_of_the_host(name: str, monkeypatch: pytest.MonkeyP
     for module in (contract, partition):
         monkeypatch.setattr(module, "not_capturing", lambda A: False)
         monkeypatch.setattr(module, "check_qubo", lambda A: None)  # which refuses tensors without numbers
-    network, data = new_network(problem, config).to("meta"), Batches(problem, config, "cpu")
-    data._kept = (0, Instances(*(tensor.to("meta") for tensor in data.epoch(0))))
-    steps = CapturedSteps(network, Adam(network), data)
+    task = task_of(problem, config, new_network(problem, config).to("meta"), "meta")
+    task.batches.device = "cpu"
+    task.batches._kept = (0, task.batches.epoch(0).to("meta"))
+    steps = CapturedSteps(task)
     steps._replay()  # makes the tables that are made once
     with NoHost():
         steps._replay()
@@ -146,12 +165,12 @@ def test_a_step_needs_nothing_of_the_host(name: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("without_gpu")
 def test_the_loop_reports_in_spans_and_watches_the_same_steps() -> None:
-    told: list[Progress] = []
+    told = Told()
     config = replace(PLAIN, epochs=100)
-    train(GRAPHS, config, report=told.append)
-    assert [progress.step for progress in told if progress.scores] == training.evaluation_steps(config)
-    assert 10 < max(b.step - a.step for a, b in pairwise(told)) <= captured.MOST
-    assert told[-1].step == config.steps
+    train(GRAPHS, config, callbacks=[told])
+    assert told.scored == evaluation_steps(config)
+    assert 10 < max(b - a for a, b in pairwise(told.steps)) <= captured.MOST
+    assert told.steps[-1] == config.steps
 
 
 @pytest.mark.usefixtures("without_gpu")
@@ -204,42 +223,45 @@ def test_on_a_gpu_a_step_along_nan_is_kept_and_a_stopped_run_goes_on(tmp_path: P
         train(Poisoned(k=4), config, Run(tmp_path, Poisoned(k=4), config), "cuda")
     assert (tmp_path / "fault" / "batch.npz").is_file()
     run = Run.create(tmp_path / "run", GRAPHS, config)
-    told: list[Progress] = []
+    told = Told()
     asked = iter(range(config.steps))
-    train(GRAPHS, config, run, "cuda", told.append, stop=lambda: next(asked) == 5)
-    assert max(b.step - a.step for a, b in pairwise(told)) > 1
+    train(GRAPHS, config, run, "cuda", [told], stop=lambda: next(asked) == 5)
+    assert max(b - a for a, b in pairwise(told.steps)) > 1
     assert not run.finished
     resumed, whole = train(GRAPHS, config, run, "cuda"), train(GRAPHS, config, device="cuda")
     torch.testing.assert_close(weights(resumed), weights(whole), rtol=1e-2, atol=2e-3)
 
 
 def test_what_needs_the_host_or_much_memory_is_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = new_network(GRAPHS, PLAIN)
+    def can(problem: Problem = GRAPHS, peers: Peers = ALONE, gpu: bool = True, **changed: Any) -> bool:
+        task = task_of(problem, replace(PLAIN, **changed))
+        task.peers = peers
+        if gpu:
+            monkeypatch.setattr(task.network, "parameters", lambda: iter([_OnGPU()]))
+        return can_capture(task)
 
-    def can(problem: Problem = GRAPHS, peers: Peers = ALONE, **changed: Any) -> bool:
-        return can_capture(network, Batches(problem, replace(PLAIN, **changed), "cpu"), peers)
-
-    assert not can()  # on a CPU
-    network.register_buffer("column", _OnGPU(), persistent=False)
+    assert not can(gpu=False)
     assert can()
     assert can(loss="gap")
     assert not can(loss="gap", solver="annealing")
+    assert not can(loss="hamming", solver="annealing")
+    assert can(loss="pseudo", solver="annealing")
     assert not can(loss="contrastive", solver="annealing")
     assert not can(peers=Peers(0, 2))
     monkeypatch.setattr(captured, "MOST_BYTES", 4 * (2 * 8 + 2) * PLAIN.instances)
-    assert can(Soft(k=4))
-    assert not can(Soft(k=4), instances=PLAIN.instances + 1)
+    assert can(Soft(k=4), loss="soft-nll")
+    assert not can(Soft(k=4), loss="soft-nll", instances=PLAIN.instances + 1)
 
 
 @pytest.mark.usefixtures("without_gpu")
 def test_spans_are_so_short_that_they_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     _, steps = made(CapturedSteps, PLAIN)
-    assert steps.longest == 1
+    assert steps.max_unsynced_steps == 1
     steps.advance(0, 1)
-    assert steps.longest > 1
+    assert steps.max_unsynced_steps > 1
     monkeypatch.setattr(captured, "SECONDS", 1e-9)
     steps.advance(1, 3)
-    assert steps.longest == 1
+    assert steps.max_unsynced_steps == 1
 
 
 class _OnGPU(torch.Tensor):

@@ -16,12 +16,12 @@ from safetensors.torch import save_file
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_atomic, write_json
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.training.loop import train
-from qubolearn.training.recipes import preset
+from qubolearn.training.recipes import recipe_for
 from qubolearn.training.runs import Run
+from qubolearn.training.train import train
 
 PROBLEM = RandGraph(k=3)
-CONFIG = preset("best", PROBLEM, topology="dense", hidden=8, epochs=1, instances=50, batch_size=50, validation=10)
+CONFIG = recipe_for("best", PROBLEM, topology="dense", hidden=8, epochs=1, instances=50, batch_size=50, validation=10)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> Run:
 
 def test_a_run_opens_as_it_was_written(run: Run) -> None:
     again = Run.open(run.folder)
-    assert (again.problem, again.config) == (PROBLEM, CONFIG)
+    assert (again.problem, again.recipe) == (PROBLEM, CONFIG)
     p = PROBLEM.sample(4, torch.Generator()).p
     torch.testing.assert_close(again.network()(p), run.network()(p))
     header = json.loads((run.folder / "config.json").read_text())
@@ -88,7 +88,7 @@ def tampered(run: Run, **changes: object) -> None:
         ({"problem": 3}, "lacks 'problem'"),
         ({"problem": {"name": "no-such"}}, "unknown problem"),
         ({"problem": {"name": "randgraph", "k": 99}}, "k=99"),
-        ({"training": {}}, "another set of options"),
+        ({"training": []}, "lacks"),
     ],
 )
 def test_tampered_headers_are_refused(run: Run, changes: dict[str, object], says: str) -> None:

@@ -14,13 +14,29 @@ from qubolearn.problems import Instances
 from qubolearn.problems.contract import Split
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.solvers import ExhaustiveSearch
-from qubolearn.training.loop import Progress, evaluation_steps, train
-from qubolearn.training.recipes import TrainConfig, preset
+from qubolearn.training.callbacks import Callback
+from qubolearn.training.fit import Training
+from qubolearn.training.optimizers import Cosine
+from qubolearn.training.recipes import Recipe, preset, recipe_for
 from qubolearn.training.runs import Run
-from qubolearn.training.steps import learning_rate
+from qubolearn.training.train import evaluation_steps, train
 
 PROBLEM = RandGraph(k=3)
-QUICK = preset("best", PROBLEM, topology="dense", hidden=32, epochs=10, instances=1000, batch_size=100, validation=100)
+SIZES = {"hidden": 32, "epochs": 10, "instances": 1000, "batch_size": 100, "validation": 100}
+QUICK = recipe_for("best", PROBLEM, topology="dense", **SIZES)
+
+
+class Watching(Callback):
+    """Notes the steps that it is told of, and after which of them validation instances were scored."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.scored: list[int] = []
+
+    def on_step(self, training: Training) -> None:
+        self.steps.append(training.step)
+        if training.scores:
+            self.scored.append(training.step)
 
 
 def weights(network: torch.nn.Module) -> torch.Tensor:
@@ -28,11 +44,10 @@ def weights(network: torch.nn.Module) -> torch.Tensor:
 
 
 def test_training_learns_and_reports_validation_scores() -> None:
-    seen: list[Progress] = []
-    network = train(PROBLEM, replace(QUICK, epochs=30), report=seen.append)
-    assert [progress.step for progress in seen] == list(range(1, 301))
-    scored = [progress.scores["accuracy"] for progress in seen if progress.scores]
-    assert len(scored) == len(evaluation_steps(replace(QUICK, epochs=30)))
+    watching = Watching()
+    network = train(PROBLEM, replace(QUICK, epochs=30), callbacks=[watching])
+    assert watching.steps == list(range(1, 301))
+    assert watching.scored == evaluation_steps(replace(QUICK, epochs=30))
     found = evaluate(network, PROBLEM, ExhaustiveSearch(), 500, seed=9)
     assert found.metrics["accuracy"] > 0.9
     assert found.hamming[0] == round(found.metrics["accuracy"] * 500)
@@ -82,7 +97,7 @@ def test_every_loss_learns(loss: str) -> None:
 
 @pytest.mark.parametrize("method", ["diag", "pure"])
 def test_baselines_are_trained_as_the_paper_defines_them(method: str) -> None:
-    config = preset("best", PROBLEM, method=method, hidden=32, epochs=40, instances=400, batch_size=100)
+    config = recipe_for("best", PROBLEM, method=method, hidden=32, epochs=40, instances=400, batch_size=100)
     assert config.topology == "diagonal"
     assert config.loss == ("l1" if method == "pure" else "nll")
     network = train(PROBLEM, config)
@@ -90,7 +105,7 @@ def test_baselines_are_trained_as_the_paper_defines_them(method: str) -> None:
 
 
 def test_paper_preset_is_the_paper() -> None:
-    four, five = preset("paper", RandGraph(k=4)), preset("paper", RandGraph(k=5))
+    four, five = recipe_for("paper", RandGraph(k=4)), recipe_for("paper", RandGraph(k=5))
     assert (four.loss, four.epochs, four.batch_size, four.instances, four.learning_rate) == (
         "gap",
         150,
@@ -104,11 +119,10 @@ def test_paper_preset_is_the_paper() -> None:
 
 
 def test_cosine_rate_warms_up_and_ends_at_zero() -> None:
-    config = TrainConfig(schedule="cosine", learning_rate=0.1, epochs=10, instances=1000, batch_size=10)
-    rates = [learning_rate(config, step) for step in range(config.steps)]
-    assert max(rates) == pytest.approx(0.1)
-    assert rates[0] == pytest.approx(0.1 / 20)
-    assert 0 < rates[-1] < 1e-5
+    rates = [Cosine()(step, 1000) for step in range(1000)]
+    assert max(rates) == pytest.approx(1)
+    assert rates[0] == pytest.approx(1 / 20)
+    assert 0 < rates[-1] < 1e-4
     assert rates[19:] == sorted(rates[19:], reverse=True)
 
 
@@ -123,8 +137,10 @@ class Poisoned(RandGraph):
 
 
 def test_non_finite_numbers_stop_training_and_say_where() -> None:
-    with pytest.raises(QubolearnError, match=r"finite|nan"):
+    with pytest.raises(QubolearnError, match=r"(finite|nan).* at step 0 \(seed 0, epoch 0, batch seed"):
         train(Poisoned(k=3), replace(QUICK, standardise=False))
+    with pytest.raises(QubolearnError, match=r"p\[7, 0\].* at step 0 \(seed 0, epoch 0, batch seed"):
+        train(Poisoned(k=3), QUICK)
 
 
 @pytest.mark.parametrize(
@@ -135,11 +151,18 @@ def test_non_finite_numbers_stop_training_and_say_where() -> None:
         ({"method": "quantum"}, "did you mean quant"),
         ({"learning_rate": float("nan")}, "learning_rate=nan"),
         ({"seed": -1}, "seed=-1"),
+        ({"seed": 2**63}, "seed=9223372036854775808"),
+        ({"batch_size": 2**63}, "batch_size=9223372036854775808"),
+        ({"beta": 1e39}, "beta=1e"),
+        ({"weight_mlp": float("nan")}, "weight_mlp=nan"),
+        ({"method": "diag"}, "topology is 'diagonal'"),
+        ({"method": "pure", "topology": "diagonal"}, "pure takes l1"),
+        ({"loss": "l1"}, "only pure does"),
     ],
 )
 def test_bad_choices_are_refused(wrong: dict[str, object], says: str) -> None:
     with pytest.raises(QubolearnError, match=says):
-        replace(TrainConfig(), **wrong)
+        replace(Recipe(), **wrong)
 
 
 class Short(RandGraph):
@@ -152,3 +175,37 @@ class Short(RandGraph):
 def test_a_problem_that_gives_too_few_instances_is_told_so() -> None:
     with pytest.raises(QubolearnError, match=r"Short\(k=3\) gave 999 instances where 1000 were asked for"):
         train(Short(k=3), QUICK)
+
+
+def test_presets_are_whole() -> None:
+    problem, recipe = preset("best", "pointset", epochs=3)
+    assert (problem.starts, problem.form, recipe.loss, recipe.epochs) == (4, "features", "soft-nll", 3)
+    problem, recipe = preset("best", "pointset", starts=1, soft_width=0.0)
+    assert (problem.starts, recipe.loss) == (1, "nll")
+    assert preset("paper", "pointset").problem == type(problem)()
+    with pytest.raises(QubolearnError, match="name its type and options"):
+        preset("best", PROBLEM)  # type: ignore[arg-type]
+    with pytest.raises(QubolearnError, match="did you mean epochs"):
+        preset("best", "randgraph", epoch=3)
+    with pytest.raises(QubolearnError, match="did you mean best"):
+        preset("bets", "randgraph")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"method": "pure", "loss": "gap"}, "pure takes l1"),
+        ({"method": "diag", "topology": "dense"}, "'diagonal'"),
+    ],
+)
+def test_presets_refuse_what_contradicts_itself(options: dict[str, str], says: str) -> None:
+    with pytest.raises(QubolearnError, match=says):
+        preset("best", "randgraph", **options)
+
+
+def test_many_bits_take_a_loss_without_sums() -> None:
+    class Wide(RandGraph):
+        bits = 64
+
+    assert preset("best", Wide).recipe.loss == "pseudo"
+    assert preset("best", Wide, loss="nll").recipe.loss == "nll"

@@ -23,11 +23,12 @@ from qubolearn.qubo import Groups, all_states, energies, to_bqm
 from qubolearn.randomness import stream
 from qubolearn.solvers import ExhaustiveSearch, log_partition, make_solver, solve
 from qubolearn.solvers.tempering import ParallelTempering
-from qubolearn.training.fast.adam import Adam
 from qubolearn.training.fast.captured import CapturedSteps
-from qubolearn.training.loop import new_network, one_thread, train
-from qubolearn.training.recipes import preset
-from qubolearn.training.steps import Batches, Steps
+from qubolearn.training.fast.compiled import CompiledSteps
+from qubolearn.training.recipes import recipe_for
+from qubolearn.training.steps import Steps
+from qubolearn.training.threads import one_thread
+from qubolearn.training.train import task_of, train
 
 __all__ = ["Record"]
 
@@ -212,7 +213,7 @@ def training(quick: bool) -> Iterator[Record]:
     """One epoch of the paper's protocol (40 steps of 141), against the same loop that calls neal per instance."""
     for k, topology in ((4, "chimera"),) if quick else ((4, "chimera"), (5, "pegasus")):
         problem = make_problem("randgraph", k=k)
-        config = preset("paper", problem, topology=topology, solver="exhaustive", epochs=1, validation=1)
+        config = recipe_for("paper", problem, topology=topology, solver="exhaustive", epochs=1, validation=1)
         ours = seconds_of(partial(train, problem, config), 7)
         peer = replace(config, solver="neal", instances=141)  # one step of 40
         began = time.perf_counter()
@@ -225,11 +226,15 @@ def training_on_gpu(quick: bool) -> Iterator[Record]:
     """One step on a GPU, kernel by kernel and as a CUDA graph, and on the CPU, where solvers take all cores."""
     for k, loss in ((4, "gap"),) if quick else ((4, "gap"), (4, "nll"), (5, "gap"), (5, "nll")):
         problem = make_problem("randgraph", k=k)
-        config = preset("paper", problem, loss=loss, solver="exhaustive", topology="chimera" if k == 4 else "pegasus")
+        topology = "chimera" if k == 4 else "pegasus"
+        config = recipe_for("paper", problem, loss=loss, solver="exhaustive", topology=topology)
         taken = {}
-        for name, device, kind in (("cpu", "cpu", Steps), ("gpu", "cuda", Steps), ("graph", "cuda", CapturedSteps)):
-            network = new_network(problem, config).to(device)
-            steps = kind(network, Adam(network), Batches(problem, config, device))
+        for name, device, kind in (
+            ("cpu", "cpu", CompiledSteps),
+            ("gpu", "cuda", Steps),
+            ("graph", "cuda", CapturedSteps),
+        ):
+            steps = kind(task_of(problem, config, device=device))
             with one_thread(device):
                 taken[name] = seconds_of(partial(steps.advance, 0, 400)) / 400
         record = {f"{name}_us": 1e6 * seconds for name, seconds in taken.items()}
@@ -240,7 +245,7 @@ def training_on_gpu(quick: bool) -> Iterator[Record]:
 def protocol(quick: bool, device: str = "cpu") -> Iterator[Record]:
     """One whole training under the paper's protocol: point sets, 312,500 steps of 32 instances."""
     problem = make_problem("pointset", **({"rotations": 10} if quick else {}))
-    config = preset("paper", problem, **({"epochs": 1, "instances": 3200} if quick else {}))
+    config = recipe_for("paper", problem, **({"epochs": 1, "instances": 3200} if quick else {}))
     began = time.perf_counter()
     train(problem, config, device=device)
     seconds = time.perf_counter() - began

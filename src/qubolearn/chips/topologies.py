@@ -61,6 +61,11 @@ class Topology:
         return torch.tensor([(i, i) for i in range(self.n)] + list(self.couplers)).T
 
     @property
+    def size(self) -> int:
+        """How many entries there are: one for each bit and one for each coupler."""
+        return self.n + len(self.couplers)
+
+    @property
     def mask(self) -> Tensor:
         """The entries as a symmetric bool matrix ``[n, n]``, diagonal included."""
         mask = torch.zeros(self.n, self.n, dtype=torch.bool)

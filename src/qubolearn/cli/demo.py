@@ -34,15 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
-    from qubolearn.problems.randgraph import RandGraph
     from qubolearn.training.runs import Run
 
-    began, folder, problem = time.perf_counter(), Path(args.out), RandGraph(k=4)
+    began, folder = time.perf_counter(), Path(args.out)
     device = pick_device("cpu")
     runs, results = [], []
     for method in ("quant", "diag", "pure"):
-        config = preset("best", problem, method=method, epochs=args.epochs, seed=args.seed)
-        here = Run.create(folder / method, problem, config)
+        problem, recipe = preset("best", "randgraph", k=4, method=method, epochs=args.epochs, seed=args.seed)
+        here = Run.create(folder / method, problem, recipe)
         output.say(f"training {method} ...")
         seconds = train_with_progress(here, device, output)
         _, result = score(here, device, 2000, seconds)

@@ -82,4 +82,4 @@ def _pattern(args: argparse.Namespace) -> Topology:
     if not Path(args.what).exists():
         raise QubolearnError(f"{args.what!r} is no problem, run folder or number of bits")
     here = Run.open(args.what)
-    return topology(args.topology or here.config.topology, here.problem.bits)
+    return topology(args.topology or here.recipe.topology, here.problem.bits)

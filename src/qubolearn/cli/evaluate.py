@@ -51,10 +51,10 @@ def run(args: argparse.Namespace, output: Output) -> None:
     if headline not in found.metrics:
         raise QubolearnError(f"{problem.name} has no projection; leave out --project")
     extra = [(name, f"{value:.4g}") for name, value in found.info.items() if isinstance(value, float)]
-    source = found.info.get("source", "exact")
+    source = found.info.get("source", "unknown")
     title = f"{problem}, solver {args.solver} ({source}), seed {args.seed}"
     output.table(title, [f"on {found.instances} {args.split} instances", ""], [*metric_rows(found), *extra])
-    header = {"problem": problem.name, "method": runs[0].config.method, "solver": args.solver, "split": args.split}
+    header = {"problem": problem.name, "method": runs[0].recipe.method, "solver": args.solver, "split": args.split}
     result = {**header, "seed": args.seed, "headline": found.metrics[headline], **found.as_dict(), **provenance()}
     output.result(seconds=found.info["solve_seconds"], **result)
 

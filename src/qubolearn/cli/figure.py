@@ -111,7 +111,7 @@ def _changed(run: Run, settings: Sequence[str]) -> Run:
 
 def _describe(run: Run) -> dict[str, Any]:
     problem = {"name": run.problem.name, **asdict(run.problem)}  # type: ignore[call-overload]
-    return {"problem": problem, "training": asdict(run.config)}
+    return {"problem": problem, "training": asdict(run.recipe)}
 
 
 def _write(

@@ -17,7 +17,6 @@ from qubolearn.errors import QubolearnError
 from qubolearn.problems import Problem, problem_names, problem_type
 from qubolearn.problems.from_file import is_reference, load_problem
 from qubolearn.solvers import solver_names
-from qubolearn.training.recipes import PROBLEM_OPTIONS
 from qubolearn.typed import MAX_WHOLE
 
 __all__ = [
@@ -114,10 +113,9 @@ def problem_class(name: str) -> type[Problem]:
 
 
 def problem_from(args: argparse.Namespace) -> Problem:
-    """The problem that the command line describes; what it leaves open, the preset may say."""
+    """The problem that the command line describes, with its defaults."""
     kind = problem_class(args.problem)
-    given = PROBLEM_OPTIONS.get(getattr(args, "preset", ""), {}).get(args.problem, {})
-    return kind(**{**given, **chosen(args, kind)})
+    return kind(**chosen(args, kind))
 
 
 def whole(text: str) -> int:
@@ -145,7 +143,7 @@ def at_least(least: int) -> Callable[[str], int]:
 count, seed = at_least(1), at_least(0)
 
 
-def add_solver(parser: argparse.ArgumentParser, default: str = "exhaustive") -> None:
+def add_solver(parser: argparse.ArgumentParser, default: str = "auto") -> None:
     """The option --solver."""
     text = f"{', '.join(solver_names())}; {SOLVER_HELP} [{default}]"
     parser.add_argument("--solver", default=default, metavar="NAME", help=text)

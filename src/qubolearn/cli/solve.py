@@ -48,7 +48,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
         A = here.network()(p)
         solution = solver(A, 1)
     states = solution.states[:, 0]
-    answers = here.problem.decode(here.problem.project(states) if args.project else states)
+    answers = here.problem.decode(here.problem.project(states, p) if args.project else states)
     found = {"A": A, "states": states.to(torch.uint8), "energies": solution.energies[:, 0], "answers": answers}
     write_arrays(target, write_output if args.out else write_atomic, **found)
     seconds = time.perf_counter() - began
@@ -59,5 +59,5 @@ def run(args: argparse.Namespace, output: Output) -> None:
     ]
     output.table(f"{here.problem}, first {len(rows)} of {len(p)}", ["instance", "bits", "energy", "answer"], rows)
     output.say(f"QUBOs, bits and answers in {target}")
-    source_of_truth = str(solution.info.get("source", "exact"))
+    source_of_truth = str(solution.info.get("source", "unknown"))
     output.result(count=len(p), solver=args.solver, source=source_of_truth, seconds=seconds, out=str(target))

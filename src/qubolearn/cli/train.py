@@ -15,20 +15,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.cli.options import add_fields, add_problem, chosen, count, problem_from
+from qubolearn.cli.options import add_fields, add_problem, chosen, count, problem_class
 from qubolearn.cli.output import Output, metric_rows
-from qubolearn.errors import QubolearnError, missing_extra
+from qubolearn.errors import QubolearnError
 from qubolearn.files import write_json
 from qubolearn.provenance import provenance
 from qubolearn.solvers import make_solver
-from qubolearn.training.recipes import PRESETS, TrainConfig, preset
+from qubolearn.training.recipes import PRESETS, Recipe, preset
 
 if TYPE_CHECKING:
     import torch
 
     from qubolearn.evaluation import Evaluation
     from qubolearn.training.distributed import Peers
-    from qubolearn.training.loop import Progress
+    from qubolearn.training.fit import Training
     from qubolearn.training.runs import Run
 
 EPILOG = """examples:
@@ -54,25 +54,25 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     )
     parser.add_argument("--device", default=None, metavar="NAME", help="cpu or cuda [cuda where there is one]")
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events into DIR")
-    add_fields(parser, TrainConfig, "training (defaults come from the preset)", defaults=False)
+    add_fields(parser, Recipe, "training (defaults come from the preset)", defaults=False)
     add_problem(parser, argv)
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    problem = problem_from(args)
-    config = preset(args.preset, problem, **chosen(args, TrainConfig))
-    make_solver(config.solver)  # a wrong name or size is said before anything is written
+    kind = problem_class(args.problem)
+    problem, recipe = preset(args.preset, kind, **chosen(args, kind), **chosen(args, Recipe))
+    make_solver(recipe.solver)  # a wrong name or size is said before anything is written
+    from qubolearn.training.build import new_network
     from qubolearn.training.distributed import process_group
-    from qubolearn.training.loop import new_network
     from qubolearn.training.runs import Run
 
-    new_network(problem, config)
-    folder = Path(args.out or f"runs/{problem.name.rpartition(':')[2]}-{config.method}-{config.seed}")
+    new_network(problem, recipe)
+    folder = Path(args.out or f"runs/{problem.name.rpartition(':')[2]}-{recipe.method}-{recipe.seed}")
     with process_group() as peers:
         if peers.rank > 0:  # one process speaks for all
             output.json, output.console.quiet, output.errors.quiet = False, True, True
         device = pick_device(args.device)
-        here = peers.first(lambda: Run.create(folder, problem, config))
+        here = peers.first(lambda: Run.create(folder, problem, recipe))
         with stop_on_signals() as caught:
             seconds = train_with_progress(here, device, output, args.tensorboard, caught, peers)
             number = peers.largest(caught[0] if caught else 0)
@@ -135,65 +135,57 @@ def train_with_progress(
     peers: Peers | None = None,
 ) -> float:
     """Train the run to its end under a progress bar; the seconds that it took."""
+    from qubolearn.training.callbacks import TensorBoard
     from qubolearn.training.distributed import ALONE
-    from qubolearn.training.loop import train
+    from qubolearn.training.train import train
 
-    peers = peers or ALONE
-    config, began = here.config, time.perf_counter()
+    recipe, began = here.recipe, time.perf_counter()
     if here.finished:
         output.say(f"{here.folder} is trained already")
         told = [record.get("seconds") for record in here.metrics()]
         known = [value for value in told if isinstance(value, float) and math.isfinite(value)]
         return known[-1] if known else 0.0
-    writer = _tensorboard(here.folder) if tensorboard and peers.rank == 0 else None
-    title = f"{here.problem.name} {config.method} L{config.layers} H{config.hidden}"
-    with output.progress(title, config.steps) as bar:
-        task = bar.task_ids[0]
-        metric = here.problem.metric
-        latest, shown = "", 0
-
-        def report(progress: Progress) -> None:
-            nonlocal latest, shown
-            if progress.scores:
-                latest = f"  {metric} {progress.scores[metric]:.4g}"
-                if writer:
-                    for name in (name for name in progress.scores if isinstance(progress.scores[name], float)):
-                        writer.add_scalar(f"validation/{name}", progress.scores[name], progress.step)
-                    writer.add_scalar("train/loss", progress.loss, progress.step)
-            if progress.scores or progress.step >= shown + 10:
-                shown = progress.step
-                bar.update(task, completed=progress.step, note=f"loss {progress.loss:.4f}{latest}")
-
-        train(here.problem, config, here, device, report, stop=lambda: bool(caught), peers=peers)
-    if writer:
-        writer.close()
+    peers = peers or ALONE
+    title = f"{here.problem.name} {recipe.method} L{recipe.layers} H{recipe.hidden}"
+    with output.progress(title, recipe.steps) as bar:
+        callbacks: list[Any] = [_Bar(bar, here.problem.metric)]
+        if tensorboard and peers.rank == 0:
+            if (here.folder / "tensorboard").is_symlink():  # it may lead out of the run's folder
+                raise QubolearnError(f"{here.folder / 'tensorboard'} is a link; remove it, or choose another --out")
+            callbacks.append(TensorBoard(here.folder / "tensorboard"))
+        train(here.problem, recipe, here, device, callbacks, stop=lambda: bool(caught), peers=peers)
     return time.perf_counter() - began
+
+
+class _Bar:
+    """Moves the bar of the command line."""
+
+    def __init__(self, bar: Any, metric: str) -> None:
+        self._bar, self._metric, self._latest, self._shown = bar, metric, "", 0
+
+    def on_step(self, training: Training) -> None:
+        if training.scores:
+            self._latest = f"  {self._metric} {training.scores[self._metric]:.4g}"
+        if training.scores or training.step >= self._shown + 10:
+            self._shown = training.step
+            note = f"loss {training.loss:.4f}{self._latest}"
+            self._bar.update(self._bar.task_ids[0], completed=training.step, note=note)
 
 
 def score(here: Run, device: torch.device, instances: int, seconds: float) -> tuple[Evaluation, dict[str, Any]]:
     """A trained run on unseen test instances, and that as a record with all that a reader needs to trust it."""
     from qubolearn.evaluation import evaluate
 
-    problem, config = here.problem, here.config
-    solver = config.solver if config.loss in ("gap", "hinge", "hamming", "contrastive") else "exhaustive"
-    found = evaluate(here.network().to(device), problem, make_solver(solver), instances, config.seed, device=device)
-    header = {"problem": problem.name, "method": config.method, "seed": config.seed, "solver": solver}
+    problem, recipe = here.problem, here.recipe
+    solver = recipe.solver if recipe.loss in ("gap", "hinge", "hamming", "contrastive") else "auto"
+    found = evaluate(here.network().to(device), problem, make_solver(solver), instances, recipe.seed, device=device)
+    header = {"problem": problem.name, "method": recipe.method, "seed": recipe.seed, "solver": solver}
     return found, {**header, **found.as_dict(), "seconds": round(seconds, 3), **provenance()}
 
 
 def show(output: Output, here: Run, found: Evaluation, seconds: float) -> None:
     """The result for people."""
-    config = here.config
-    title = f"{here.problem}, {config.method}, L{config.layers} H{config.hidden}, {config.topology}, seed {config.seed}"
+    recipe = here.recipe
+    title = f"{here.problem}, {recipe.method}, L{recipe.layers} H{recipe.hidden}, {recipe.topology}, seed {recipe.seed}"
     rows = [*metric_rows(found), ("training", f"{seconds:.1f} s")]
     output.table(title, [f"on {found.instances} unseen instances", ""], rows)
-
-
-def _tensorboard(folder: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise missing_extra("--tensorboard", "tensorboard") from error
-    if (folder / "tensorboard").is_symlink():  # it may lead out of the run's folder
-        raise QubolearnError(f"{folder / 'tensorboard'} is a link; remove it, or choose another --out")
-    return SummaryWriter(str(folder / "tensorboard"))

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "FORMAT_VERSION", "check_version", "read_tensors", "write_tensors"]
 
 FORMAT = "qubolearn-run"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1: the loss nll also meant soft targets; all fields had to be there
 MAX_HEADER = 2**20  # bytes of a safetensors file beside its tensors
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **metadata: int) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **metadata: int | str) -> None:
     """Write safetensors atomically, with the version of the format; NaN would not be read back, so it is refused.
 
     Equal tensors give equal bytes.
@@ -48,12 +48,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True
 
 
 def read_tensors(
-    path: Path, like: Mapping[str, Tensor], finite: bool = True
+    path: Path, like: Mapping[str, Tensor], finite: bool = True, others: str | None = None
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors and metadata of a safetensors file, which cannot execute anything.
 
     Names, shapes and types must be those of ``like``, which is checked before any tensor is made, all numbers must be
-    finite, unless ``finite`` is False, and a checksum must be right.
+    finite, unless ``finite`` is False, and a checksum must be right. Names that begin with ``others`` may come on top,
+    of any shape, as the states of optimizers do, as long as they are together no larger than eight times the rest.
     """
     import torch
     from safetensors import SafetensorError
@@ -61,6 +62,7 @@ def read_tensors(
 
     try:
         most = MAX_HEADER + sum(tensor.numel() * tensor.element_size() for tensor in like.values())
+        most = most if others is None else 9 * most
         if path.stat().st_size > most:
             raise QubolearnError(f"{path} has {path.stat().st_size} bytes, but config.json beside it allows {most}")
         data = path.read_bytes()  # not by its name, which the library wants to be UTF-8
@@ -68,7 +70,8 @@ def read_tensors(
         metadata = {str(key): str(value) for key, value in (header.pop("__metadata__", None) or {}).items()}
         check_version(metadata.get("format_version", "1"), path)
         shapes = {name: entry["shape"] for name, entry in header.items()}
-        if shapes != {name: list(tensor.shape) for name, tensor in like.items()}:
+        known = {name: shape for name, shape in shapes.items() if others is None or not name.startswith(others)}
+        if known != {name: list(tensor.shape) for name, tensor in like.items()}:
             raise QubolearnError(f"{path} does not fit the network of config.json beside it")
         tensors = load(data)
     except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
@@ -76,10 +79,11 @@ def read_tensors(
             raise
         raise QubolearnError(f"{path} is not a readable safetensors file ({error})") from error
     for name, tensor in tensors.items():
-        if tensor.shape != like[name].shape:
+        want = like.get(name, tensor)
+        if tensor.shape != want.shape:
             raise QubolearnError(f"{path} does not fit the network of config.json beside it")
-        if tensor.dtype != like[name].dtype or (finite and not bool(torch.isfinite(tensor).all())):
-            raise QubolearnError(f"{path}: {name} is not finite {like[name].dtype}; is the file damaged?")
+        if tensor.dtype != want.dtype or (finite and not bool(torch.isfinite(tensor).all())):
+            raise QubolearnError(f"{path}: {name} is not finite {want.dtype}; is the file damaged?")
     if metadata.pop(CHECKSUM, None) not in (None, _tensors_digest(tensors, metadata)):
         raise QubolearnError(f"{path} is damaged: its checksum is another; take a copy of it, or train again")
     return tensors, metadata
@@ -87,9 +91,9 @@ def read_tensors(
 
 def check_version(version: object, path: Path) -> None:
     """Raise unless a file is of the format that this qubolearn reads."""
-    if str(version) != str(FORMAT_VERSION):
+    if str(version) not in map(str, range(1, FORMAT_VERSION + 1)):
         raise QubolearnError(
-            f"{path} has format version {str(version)[:20]}, this qubolearn reads {FORMAT_VERSION}; "
+            f"{path} has format version {str(version)[:20]}, this qubolearn reads 1 to {FORMAT_VERSION}; "
             "use the qubolearn that wrote it, or train again"
         )
 

@@ -1,85 +1,153 @@
 """The compiled parts of a training step (numba): through the layers and back, and what losses need of states.
 
-The network is one vector of float32, as :class:`qubolearn.training.fast.adam.Adam` keeps it: weight ``[outputs,
-inputs]`` and bias of each layer in turn, ``shapes`` ``[layers, 2]`` says how large. Products of matrices are those of
-SciPy's BLAS.
+The network is one vector of float32: weight ``[outputs, inputs]`` and bias of each layer in turn; ``layers`` says how
+large they are and what comes between them. Products of matrices are those of SciPy's BLAS.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 # numba infers types; annotations would only repeat what the docstrings say of shapes.
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from qubolearn.kernels.compiling import compiled
 
-ZERO = np.float32(0)
+ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
+
+
+# Columns of ``layers`` [layers, 5]: outputs, inputs, whether there is a bias, whether p is appended, activation.
+OUTPUTS, INPUTS, BIAS, SKIPS, ACTIVATION = range(5)
+IDENTITY, RELU, TANH, SIGMOID, LEAKY, SILU, GELU = range(7)
+ROOT_HALF, DENSITY = np.float32(0.7071067811865476), np.float32(0.3989422804014327)
 
 
 @compiled
-def forward(p, mean, scale, values, shapes, skips):
-    """p ``[batch, m]`` -> what every layer was given, one behind the other, and outputs ``[batch, entries]``.
+def forward(p, mean, scale, values, layers, slopes):
+    """p ``[batch, m]`` -> what every layer was given, what it said before its activation, and the last outputs.
 
-    A layer is given the features of the layer below, with the standardised p behind them where it skips.
+    A layer is given the features of the layer below, with the standardised p behind them where it skips. The first two
+    are flat, one layer behind the other; what was said before is kept only where an activation's slope needs it.
     """
     batch, m = p.shape
-    given = np.empty(batch * shapes[:, 1].sum(), np.float32)
+    given = np.empty(batch * layers[:, INPUTS].sum(), np.float32)
+    before = np.empty(batch * layers[:, OUTPUTS].sum() if layers[:, ACTIVATION].max() >= SILU else 0, np.float32)
     first = given[: batch * m].reshape(batch, m)
     for b in range(batch):
         for j in range(m):
             first[b, j] = (p[b, j] - mean[j]) * scale[j]
-    outputs, start, place = first, 0, 0
-    for layer in range(len(shapes)):
-        size, width = shapes[layer]
+    outputs, start, place, said = first, 0, 0, 0
+    for layer in range(len(layers)):
+        size, width = layers[layer, OUTPUTS], layers[layer, INPUTS]
         inputs = given[start : start + batch * width].reshape(batch, width)
         if layer > 0:
             hidden = outputs.shape[1]
             for b in range(batch):
                 for j in range(hidden):
-                    inputs[b, j] = ZERO if outputs[b, j] < ZERO else outputs[b, j]  # NaN stays NaN
-                if skips[layer]:
+                    inputs[b, j] = outputs[b, j]
+                if layers[layer, SKIPS]:
                     inputs[b, hidden:] = first[b]
         weight = values[place : place + size * width].reshape(size, width)
-        bias = values[place + size * width : place + size * width + size]
         outputs = np.empty((batch, size), np.float32)
         np.dot(inputs, weight.T, outputs)
-        for b in range(batch):
-            for j in range(size):
-                outputs[b, j] += bias[j]
+        place += size * width
+        if layers[layer, BIAS]:
+            bias = values[place : place + size]
+            for b in range(batch):
+                for j in range(size):
+                    outputs[b, j] += bias[j]
+            place += size
+        if before.size:
+            before[said : said + batch * size] = outputs.reshape(-1)
+            said += batch * size
+        activate(outputs, layers[layer, ACTIVATION], slopes[layer])
         start += batch * width
-        place += size * width + size
-    return given, outputs
+    return given, before, outputs
 
 
 @compiled
-def backward(slope, given, values, shapes, sparse, gradient):
+def activate(z, kind, slope):
+    """The activation of a kind on z ``[batch, size]``, in place; NaN stays NaN."""
+    flat = z.reshape(-1)
+    if kind == RELU:
+        for i in range(flat.size):
+            flat[i] = ZERO if flat[i] < ZERO else flat[i]
+    elif kind == TANH:
+        for i in range(flat.size):
+            flat[i] = np.tanh(flat[i])
+    elif kind == SIGMOID:
+        for i in range(flat.size):
+            flat[i] = ONE / (ONE + np.exp(-flat[i]))
+    elif kind == LEAKY:
+        for i in range(flat.size):
+            flat[i] = slope * flat[i] if flat[i] < ZERO else flat[i]
+    elif kind == SILU:
+        for i in range(flat.size):
+            flat[i] = flat[i] / (ONE + np.exp(-flat[i]))
+    elif kind == GELU:
+        for i in range(flat.size):
+            flat[i] = HALF * flat[i] * (ONE + np.float32(math.erf(flat[i] * ROOT_HALF)))
+
+
+@compiled
+def through_activation(slope, y, z, kind, leak):
+    """∂L/∂y -> ∂L/∂z in place, all ``[batch, size]`` but z, flat, which only some kinds look at."""
+    batch, size = slope.shape
+    for b in range(batch):
+        for j in range(size):
+            if kind == RELU:
+                slope[b, j] = slope[b, j] if y[b, j] > ZERO else ZERO
+            elif kind == TANH:
+                slope[b, j] *= ONE - y[b, j] * y[b, j]
+            elif kind == SIGMOID:
+                slope[b, j] *= y[b, j] * (ONE - y[b, j])
+            elif kind == LEAKY:
+                slope[b, j] *= leak if y[b, j] < ZERO else ONE
+            elif kind == SILU:
+                share = ONE / (ONE + np.exp(-z[b * size + j]))
+                slope[b, j] *= share * (ONE + z[b * size + j] * (ONE - share))
+            elif kind == GELU:
+                t = z[b * size + j]
+                inside = HALF * (ONE + np.float32(math.erf(t * ROOT_HALF)))
+                slope[b, j] *= inside + t * DENSITY * np.exp(-HALF * t * t)
+
+
+@compiled
+def backward(slope, outputs, given, before, values, layers, leaks, sparse, gradient):
     """The chain rule, from slope = ∂L/∂outputs ``[batch, entries]`` back to the gradient of every weight and bias.
 
     L_mlp = Σ_f ‖f‖₁ / |f| adds ``sparse`` / hidden to the slope of every feature f, none of which is negative. Returns
     what it adds to the loss.
     """
-    batch, hidden = len(slope), shapes[0, 0]
-    added, start, place = 0.0, len(given), len(values)
-    for layer in range(len(shapes) - 1, -1, -1):
-        size, width = shapes[layer]
+    batch = len(slope)
+    added, start, place, said = 0.0, len(given), len(values), len(before)
+    y = outputs
+    for layer in range(len(layers) - 1, -1, -1):
+        size, width = layers[layer, OUTPUTS], layers[layer, INPUTS]
+        if before.size:
+            said -= batch * size
+        if layers[layer, ACTIVATION] != IDENTITY:
+            through_activation(slope, y, before[said:], layers[layer, ACTIVATION], leaks[layer])
         start -= batch * width
-        place -= size * width + size
         inputs = given[start : start + batch * width].reshape(batch, width)
-        np.dot(slope.T, inputs, gradient[place : place + size * width].reshape(size, width))
-        bias = gradient[place + size * width : place + size * width + size]
-        bias[:] = ZERO
-        for b in range(batch):
-            for j in range(size):
-                bias[j] += slope[b, j]
-        if layer > 0:
-            weight = values[place : place + size * width].reshape(size, width)
-            below = np.dot(slope, np.ascontiguousarray(weight[:, :hidden]))
-            slope = np.empty((batch, hidden), np.float32)
-            share = np.float32(sparse / hidden)
+        if layers[layer, BIAS]:
+            place -= size
+            bias = gradient[place : place + size]
+            bias[:] = ZERO
             for b in range(batch):
-                for j in range(hidden):
-                    slope[b, j] = below[b, j] + share if inputs[b, j] > ZERO else ZERO
+                for j in range(size):
+                    bias[j] += slope[b, j]
+        place -= size * width
+        np.dot(slope.T, inputs, gradient[place : place + size * width].reshape(size, width))
+        if layer > 0:
+            hidden = layers[layer - 1, OUTPUTS]
+            weight = values[place : place + size * width].reshape(size, width)
+            slope = np.dot(slope, np.ascontiguousarray(weight[:, :hidden]))
+            y = inputs
             if sparse != 0:
+                share = np.float32(sparse / hidden)
+                slope += share
                 added += sparse / hidden * inputs[:, :hidden].sum()
     return added
 

@@ -1,0 +1,24 @@
+"""A, x̂ -> one value per instance. One equation each, as a value that can be added up and multiplied by numbers."""
+
+from qubolearn.losses.contract import Batch, EnergyLoss, Loss, Sum, Terms, as_loss
+from qubolearn.losses.likelihood import Contrastive, Likelihood, SoftLikelihood
+from qubolearn.losses.local import L1, PseudoLikelihood, SparseFeatures
+from qubolearn.losses.margins import Gap, HammingHinge, Hinge
+
+__all__ = [
+    "L1",
+    "Batch",
+    "Contrastive",
+    "EnergyLoss",
+    "Gap",
+    "HammingHinge",
+    "Hinge",
+    "Likelihood",
+    "Loss",
+    "PseudoLikelihood",
+    "SoftLikelihood",
+    "SparseFeatures",
+    "Sum",
+    "Terms",
+    "as_loss",
+]

@@ -47,5 +47,5 @@ def evaluate_stages(
     predictors = [predictor(*stage) for stage in zip(networks, problems, strict=True)]
     began = time.perf_counter()
     answers = solve_stages(predictors, data.p)
-    found = evaluate_answers(whole, answers, data.answer)
+    found = evaluate_answers(whole, answers, data)
     return replace(found, info={"source": ", ".join(sources), "solve_seconds": time.perf_counter() - began})

@@ -11,10 +11,20 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.contract import Instances, Problem, RightAnswers, SoftTargets, Split
 from qubolearn.problems.from_file import is_reference
 
-__all__ = ["PROBLEMS", "Instances", "Problem", "Split", "make_problem", "problem_names", "problem_type"]
+__all__ = [
+    "PROBLEMS",
+    "Instances",
+    "Problem",
+    "RightAnswers",
+    "SoftTargets",
+    "Split",
+    "make_problem",
+    "problem_names",
+    "problem_type",
+]
 
 PROBLEMS = {
     "randgraph": "qubolearn.problems.randgraph:RandGraph",

@@ -3,29 +3,85 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+from qubolearn.errors import QubolearnError
 
 if TYPE_CHECKING:
+    import torch
     from torch import Generator, Tensor
 
-__all__ = ["Instances", "Problem", "Split"]
+__all__ = ["Instances", "Problem", "RightAnswers", "SoftTargets", "Split", "check_bits", "score_bits"]
 
 Split = Literal["train", "validation", "test"]
 
 
-class Instances(NamedTuple):
-    """A batch of problem instances with their solutions."""
+class RightAnswers(NamedTuple):
+    """All states that count as right, where an instance has several: a cut and its complement, any optimal tour."""
 
-    p: Tensor  # [batch, input_size], float32: what the network sees
-    x_true: Tensor  # [batch, bits], float32, 0 or 1: the bits of the solution
-    answer: Tensor  # [batch, ...]: the solution itself, e.g. a permutation or an angle before rounding to bits
+    states: Tensor  # [batch, t, n], 0 or 1
+    valid: Tensor  # [batch, t], bool: which of them are meant; at least one for each instance
+
+    def include(self, x: Tensor) -> Tensor:
+        """Whether each x ``[batch, ..., n]`` is among them: ``[batch, ...]`` bool."""
+        batch, _, n = self.states.shape
+        rows = x.reshape(batch, -1, 1, n)
+        same = (rows == self.states[:, None]).all(-1) & self.valid[:, None]  # [batch, rows, t]
+        return same.any(-1).reshape(x.shape[:-1])
+
+
+class SoftTargets(NamedTuple):
+    """States that are nearly right, with weights: the neighbouring bins of a number."""
+
+    states: Tensor  # [batch, t, n]
+    weights: Tensor  # [batch, t], summing to 1
+
+
+class Instances(NamedTuple):
+    """A batch of problem instances with their solutions.
+
+    ``p`` is what the network sees: ``[batch, input_size]`` in float32, or any structure of tensors that a network of
+    the user takes. ``x_true`` are the bits of a solution. ``answer`` is the solution itself, such as a permutation or
+    an angle before rounding to bits. ``right`` lists all solutions where an instance has several.
+    """
+
+    p: Any  # [batch, input_size], float32, or a structure of tensors
+    x_true: Tensor  # [batch, bits], float32, 0 or 1
+    answer: Tensor  # [batch, ...]
+    right: RightAnswers | None = None
+
+    def rows(self, index: Tensor | slice) -> Instances:
+        """The instances at an index: a slice, or the numbers of the rows ``[count]``."""
+        if isinstance(index, slice):
+            return self._map(lambda tensor: tensor[index])
+        return self._map(lambda tensor: tensor.index_select(0, index))
+
+    def wrong_bits(self, x: Tensor) -> Tensor:
+        """How many bits of x ``[batch, n]`` differ from the nearest right answer: ``[batch]`` int64."""
+        if self.right is None:
+            return (x != self.x_true).sum(-1)
+        distance = (x[:, None] != self.right.states).sum(-1)
+        return distance.masked_fill(~self.right.valid, x.shape[1] + 1).amin(1)
+
+    def to(self, device: torch.device | str) -> Instances:
+        """The same instances on a device."""
+        return self._map(lambda tensor: tensor.to(device))
+
+    def _map(self, function: Any) -> Instances:
+        if hasattr(self.p, "index_select") and self.right is None:  # a tensor: the common case, in a training step
+            return Instances(function(self.p), function(self.x_true), function(self.answer))
+        from qubolearn.problems.structures import map_tensors
+
+        mapped: Instances = map_tensors(function, self)
+        return mapped
 
 
 class Problem(ABC):
     """A problem type as a value: subclasses are frozen dataclasses whose fields are its options.
 
-    The fields become options of the command line and are written as JSON beside every result, so they
-    hold plain numbers, strings and booleans.
+    The fields become options of the command line and are written as JSON beside every result, so they hold plain
+    numbers, strings and booleans. Data that is no option comes as :class:`qubolearn.Arrays`.
     """
 
     name: ClassVar[str]
@@ -50,22 +106,56 @@ class Problem(ABC):
         Splits share no shape, image or other source of instances.
         """
 
-    @abstractmethod
     def decode(self, x: Tensor) -> Tensor:
-        """Bits ``[batch, n]`` -> answers ``[batch, ...]``."""
-
-    @abstractmethod
-    def score(self, answer: Tensor, answer_true: Tensor) -> dict[str, Tensor]:
-        """Metrics by name, one value per instance: ``[batch, ...]``, ``[batch, ...]`` -> ``[batch]`` each."""
-
-    def project(self, x: Tensor) -> Tensor:
-        """Bits ``[batch, n]`` -> the nearest bits that say a valid answer. By default all bits do."""
+        """Bits ``[batch, n]`` -> answers ``[batch, ...]``. By default the bits are the answer."""
         return x
 
-    def soft_targets(self, x_true: Tensor) -> tuple[Tensor, Tensor] | None:
-        """States ``[batch, t, n]`` and weights ``[batch, t]`` summing to 1 that all count as right, or None.
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        """Metrics by name, one value per instance: answers ``[batch, ...]`` to instances -> ``[batch]`` each.
 
-        Losses that know numbers use these: where the solution is a binned number, its neighbours are nearly right.
-        Instances are independent: a batch or a whole epoch may be asked for, and t is the same for all.
+        The instances hold p, the true answer and all right ones: whether a knapsack is feasible depends on p. By
+        default the answers are bits and scored by :func:`score_bits`.
+        """
+        return score_bits(answer, instances)
+
+    def project(self, x: Tensor, p: Any) -> Tensor:
+        """Bits ``[batch, n]`` -> the nearest bits that say a valid answer to p. By default all bits do."""
+        return x
+
+    def soft_targets(self, instances: Instances) -> SoftTargets | None:
+        """States that are nearly right for each instance, with weights, or None; ``SoftLikelihood`` uses them.
+
+        Instances are independent: a batch or a whole epoch may be asked for, and the number of states is the same.
         """
         return None
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the preset ``best`` or ``paper`` chooses: options of this problem and fields of a recipe, by name.
+
+        ``options`` are those that the user gave, which a choice may depend on; they win over the preset. A name that
+        is no preset of this problem is a KeyError.
+        """
+        return _PRESETS[name]
+
+
+#: Presets of problems without any of their own. `paper` is QuAnt's protocol for graphs.
+_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "best": {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "topology": "dense", "epochs": 100},
+    "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False},
+}
+
+
+def score_bits(x: Tensor, instances: Instances) -> dict[str, Tensor]:
+    """Of bits x ``[batch, n]``: ``accuracy``, whether they are right, and ``wrong_bits``, how many are not."""
+    wrong = instances.wrong_bits(x)
+    return {"accuracy": (wrong == 0).float(), "wrong_bits": wrong.float()}
+
+
+def check_bits(x: Tensor, what: str = "x") -> None:
+    """Raise unless all entries of x are 0 or 1, naming the first that is not."""
+    wrong = (x != 0) & (x != 1)
+    if bool(wrong.any()):
+        value = x[wrong][0].item()
+        remedy = "; for spins -1 and +1 pass (x + 1) / 2" if value == -1 else ""
+        raise QubolearnError(f"{what} holds {value:g} where bits 0 and 1 are wanted{remedy}")

@@ -18,25 +18,43 @@ from qubolearn.lazy import lazily
 from qubolearn.typed import check_option
 
 if TYPE_CHECKING:
+    from qubolearn.solvers.annealing import SimulatedAnnealing
+    from qubolearn.solvers.auto import auto_solver
     from qubolearn.solvers.contract import QuboSolver, Solution, Solver, solve
+    from qubolearn.solvers.dimod_adapter import DimodSolver
+    from qubolearn.solvers.dimod_sampler import QubolearnSampler
+    from qubolearn.solvers.dwave.solver import DWaveSolver
     from qubolearn.solvers.exhaustive import ExhaustiveSearch
     from qubolearn.solvers.partition import log_partition, pair_marginals
+    from qubolearn.solvers.quantum import QuantumAnnealing
 else:  # the names of solvers are needed where torch is not
     __getattr__, __dir__ = lazily(
         __name__,
         {
             **dict.fromkeys(("QuboSolver", "Solution", "Solver", "solve"), "qubolearn.solvers.contract"),
+            "DWaveSolver": "qubolearn.solvers.dwave.solver",
+            "DimodSolver": "qubolearn.solvers.dimod_adapter",
             "ExhaustiveSearch": "qubolearn.solvers.exhaustive",
+            "QuantumAnnealing": "qubolearn.solvers.quantum",
+            "QubolearnSampler": "qubolearn.solvers.dimod_sampler",
+            "SimulatedAnnealing": "qubolearn.solvers.annealing",
+            "auto_solver": "qubolearn.solvers.auto",
             **dict.fromkeys(("log_partition", "pair_marginals"), "qubolearn.solvers.partition"),
         },
     )
 
 __all__ = [
     "SOLVERS",
+    "DWaveSolver",
+    "DimodSolver",
     "ExhaustiveSearch",
+    "QuantumAnnealing",
     "QuboSolver",
+    "QubolearnSampler",
+    "SimulatedAnnealing",
     "Solution",
     "Solver",
+    "auto_solver",
     "log_partition",
     "make_solver",
     "pair_marginals",
@@ -45,6 +63,7 @@ __all__ = [
 ]
 
 SOLVERS = {
+    "auto": "qubolearn.solvers.auto:AutoSolver",
     "exhaustive": "qubolearn.solvers.exhaustive:ExhaustiveSearch",
     "annealing": "qubolearn.solvers.annealing:SimulatedAnnealing",
     "tempering": "qubolearn.solvers.tempering:ParallelTempering",

@@ -10,6 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from qubolearn.problems.contract import Instances, Problem
+from qubolearn.problems.structures import tensors_of
 from qubolearn.testing.solvers import require as _require
 
 __all__ = ["check_problem"]
@@ -53,7 +54,7 @@ def _check_configuration(problem: Problem) -> None:
 
 
 def _check_instances(problem: Problem, instances: Instances, count: int) -> None:
-    p, x_true, answer = instances
+    p, x_true, answer, _ = instances
     m, n = problem.input_size, problem.bits
     _require(list(p.shape) == [count, m], f"p is {list(p.shape)}, want [count, input_size] = [{count}, {m}]")
     _require(list(x_true.shape) == [count, n], f"x_true is {list(x_true.shape)}, want [count, bits] = [{count}, {n}]")
@@ -68,7 +69,7 @@ def _check_draws(problem: Problem, instances: Instances, count: int) -> None:
     state = torch.get_rng_state()
     again, other = _draw(problem, count, seed=0), _draw(problem, count, seed=1)
     _require(torch.equal(torch.get_rng_state(), state), "sample draws from torch's global generator")
-    same = all(torch.equal(a, b) for a, b in zip(instances, again, strict=True))
+    same = all(torch.equal(a, b) for a, b in zip(tensors_of(instances), tensors_of(again), strict=True))
     _require(same, "the same state of the generator gives other instances")
     _require(not torch.equal(instances.p, other.p), "another seed of the generator gives the same instances")
     _require(len(_draw(problem, 1, seed=0).p) == 1, "sample(1) does not return one instance")
@@ -80,24 +81,24 @@ def _check_draws(problem: Problem, instances: Instances, count: int) -> None:
 
 
 def _check_scores(problem: Problem, instances: Instances, grid_error: float) -> None:
-    _, x_true, answer = instances
-    perfect = _metric(problem, answer, answer)
-    found = _metric(problem, problem.decode(x_true), answer)
+    x_true = instances.x_true
+    perfect = _metric(problem, instances.answer, instances)
+    found = _metric(problem, problem.decode(x_true), instances)
     sign = 1.0 if problem.higher_is_better else -1.0
     loss = sign * (perfect - found)
     _require(bool((loss >= -1e-6).all()), f"{problem.metric} of the right answer itself is not the best")
     worst = float(loss.max())
     _require(worst <= grid_error + 1e-6, f"{problem.metric} of x_true misses perfection by {worst} > {grid_error}")
-    flipped = _metric(problem, problem.decode(1 - x_true), answer)
+    flipped = _metric(problem, problem.decode(1 - x_true), instances)
     better = float((sign * (flipped - found)).mean()) <= 1e-6
     _require(better, f"{problem.metric} is better for the opposite of x_true; is higher_is_better right?")
 
 
-def _metric(problem: Problem, answer: Tensor, answer_true: Tensor) -> Tensor:
-    scores = problem.score(answer, answer_true)
+def _metric(problem: Problem, answer: Tensor, instances: Instances) -> Tensor:
+    scores = problem.score(answer, instances)
     _require(problem.metric in scores, f"score returns {sorted(scores)}, not the metric {problem.metric!r}")
     for name, values in scores.items():
-        want = [len(answer_true)]
+        want = [len(instances.x_true)]
         _require(list(values.shape) == want, f"score {name!r} is {list(values.shape)}, want one per instance {want}")
     return scores[problem.metric].to(torch.float64)
 
@@ -106,15 +107,16 @@ def _check_projection(problem: Problem, instances: Instances) -> None:
     x_true = instances.x_true
     noise = torch.rand(x_true.shape, generator=Generator().manual_seed(0)) < 0.3
     noisy = torch.where(noise, 1 - x_true, x_true)
-    projected = problem.project(noisy)
+    projected = problem.project(noisy, instances.p)
     _require(projected.shape == x_true.shape, f"project returns {list(projected.shape)}, want {list(x_true.shape)}")
     _require_bits(projected, "project(x)")
-    _require(torch.equal(problem.project(projected), projected), "project is not idempotent")
-    _require(torch.equal(problem.project(x_true), x_true), "project changes x_true, which says a valid answer")
+    _require(torch.equal(problem.project(projected, instances.p), projected), "project is not idempotent")
+    kept = torch.equal(problem.project(x_true, instances.p), x_true)
+    _require(kept, "project changes x_true, which says a valid answer")
 
 
 def _check_soft_targets(problem: Problem, instances: Instances) -> None:
-    targets = problem.soft_targets(instances.x_true)
+    targets = problem.soft_targets(instances)
     if targets is None:
         return
     states, weights = targets

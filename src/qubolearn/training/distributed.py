@@ -41,9 +41,9 @@ class Peers:
         """This process's rows of a batch."""
         if self.size == 1:
             return batch
-        if len(batch.p) < self.size:
-            raise QubolearnError(f"a batch of {len(batch.p)} instances for {self.size} processes; want one for each")
-        return Instances(*(tensor[self.rank :: self.size] for tensor in batch))
+        if len(batch.x_true) < self.size:
+            raise QubolearnError(f"a batch of {len(batch.x_true)} for {self.size} processes; want one instance each")
+        return batch.rows(slice(self.rank, None, self.size))
 
     def reduce(self, values: Tensor, operation: Literal["SUM", "MAX"] = "SUM") -> Tensor:
         """``values`` added up over all processes, or their maximum, in place."""

@@ -1,7 +1,7 @@
 """When numbers stop being finite in training: what is needed to see it happen again, in a folder beside the run.
 
-``RUN/fault`` holds the batch (batch.npz), the weights (weights.safetensors), and the step, the seed of the batch and
-the error (fault.json).
+``RUN/fault`` holds the batch (batch.npz), the weights (weights.safetensors), and the step, the seed of the batch, the
+number of its random draw and the error (fault.json). Where several processes train together, each keeps its own part.
 """
 
 from __future__ import annotations
@@ -10,21 +10,52 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.files import read_json, read_tensors, write_json, write_tensors
-from qubolearn.networks.network import QuboNetwork
 from qubolearn.problems.contract import Instances
 from qubolearn.problems.data import load_npz
 from qubolearn.problems.files import write_instances
-from qubolearn.randomness import derive_seed
-from qubolearn.training.recipes import TrainConfig
-from qubolearn.training.runs import Run
+
+if TYPE_CHECKING:
+    from qubolearn.training.runs import Run
+    from qubolearn.training.steps import Task
 
 __all__ = ["Fault", "keep_fault", "load_fault"]
+
+
+@contextmanager
+def keep_fault(task: Task, step: int, instances: Callable[[], Instances]) -> Iterator[None]:
+    """Where a step meets NaN or an infinity, say which step it was and keep it and its batch in the run's folder."""
+    try:
+        yield
+    except NonFiniteError as error:
+        epoch, seed = step // task.batches.steps_per_epoch, task.batches.seed_of(step)
+        where = f"step {step} (seed {task.seed}, epoch {epoch}" + (f", batch seed {seed})" if seed is not None else ")")
+        kept = _write(task, instances(), step, str(error)) if task.folder else "train with a run folder to keep it"
+        message = f"{error} at {where}; lower the learning rate or look for outliers in p; {kept}"
+        raise NonFiniteError(message) from error
+
+
+def _write(task: Task, instances: Instances, step: int, error: str) -> str:
+    assert task.folder is not None
+    rank = task.peers.rank
+    folder = task.folder.folder / ("fault" if rank == 0 else f"fault-{rank}")
+    notes = {"step": step, "batch_seed": task.batches.seed_of(step), "draw": task.draw(step), "error": error}
+    try:
+        if folder.is_symlink():  # it may lead out of the run's folder
+            raise QubolearnError(f"{folder} is a link")
+        folder.mkdir(exist_ok=True)
+        write_instances(folder / "batch.npz", task.peers.share(instances))
+        write_tensors(folder / "weights.safetensors", task.network.state_dict(), finite=False)
+        write_json(folder / "fault.json", notes)
+    except (OSError, QubolearnError) as problem:  # the fault itself matters more
+        return f"it could not be kept ({problem})"
+    return f"kept in {folder}, see qubolearn.training.faults.load_fault"
 
 
 @dataclass(frozen=True)
@@ -34,51 +65,23 @@ class Fault:
     run: Run
     step: int
     batch_seed: int
+    draw: int
     error: str
     batch: Instances
-    network: QuboNetwork  # with the weights of that moment: before the step, unless the step itself broke them
+    network: nn.Module  # with the weights of that moment: before the step, unless the step itself broke them
 
     def loss(self) -> Tensor:
         """Compute the loss of the batch again, which may raise as it did in training."""
-        from qubolearn.training.steps import batch_loss
+        from qubolearn.training.steps import mean_loss
+        from qubolearn.training.train import task_of
 
-        return batch_loss(self.network, self.run.problem, self.run.config, self.batch, self.step)
-
-
-@contextmanager
-def keep_fault(
-    run: Run | None, config: TrainConfig, network: nn.Module, batch: Callable[[], Instances], step: int
-) -> Iterator[None]:
-    """Where a step meets NaN or an infinity, say which step it was and keep it and its batch in the run's folder."""
-    try:
-        yield
-    except NonFiniteError as error:
-        epoch = step // config.steps_per_epoch
-        seed = derive_seed(config.seed, "train", epoch if config.fresh else 0)
-        where = f"step {step} (seed {config.seed}, epoch {epoch}, batch seed {seed})"
-        kept = _write(run, network, batch(), step, seed, str(error)) if run else "train with a run folder to keep it"
-        raise NonFiniteError(
-            f"{error} at {where}; lower learning_rate={config.learning_rate} or look for outliers in p; {kept}"
-        ) from error
-
-
-def _write(run: Run, network: nn.Module, batch: Instances, step: int, seed: int, error: str) -> str:
-    folder = run.folder / "fault"
-    try:
-        if folder.is_symlink():  # it may lead out of the run's folder
-            raise QubolearnError(f"{folder} is a link")
-        folder.mkdir(exist_ok=True)
-        write_instances(folder / "batch.npz", batch)
-        write_tensors(folder / "weights.safetensors", network.state_dict(), finite=False)
-        write_json(folder / "fault.json", {"step": step, "batch_seed": seed, "error": error})
-    except (OSError, QubolearnError) as problem:  # the fault itself matters more
-        return f"it could not be kept ({problem})"
-    return f"kept in {folder}, see qubolearn.training.faults.load_fault"
+        return mean_loss(task_of(self.run.problem, self.run.recipe, self.network), self.batch, self.draw)
 
 
 def load_fault(folder: Path | str) -> Fault:
     """The fault in ``RUN/fault``: ``load_fault("runs/k4/fault").loss()`` meets it again."""
-    from qubolearn.training.loop import new_network
+    from qubolearn.training.build import new_network
+    from qubolearn.training.runs import Run
 
     folder = Path(folder)
     run = Run.open(folder.parent)
@@ -89,8 +92,9 @@ def load_fault(folder: Path | str) -> Fault:
     p, x_true = torch.tensor(arrays["p"]), torch.tensor(arrays["x_true"]).float()
     if p.shape != (len(x_true), run.problem.input_size) or x_true.shape[1] != run.problem.bits:
         raise QubolearnError(f"{folder / 'batch.npz'} does not fit the problem of config.json above it")
-    network = new_network(run.problem, run.config)
+    network = new_network(run.problem, run.recipe)
     weights, _ = read_tensors(folder / "weights.safetensors", network.state_dict(), finite=False)
     network.load_state_dict(weights)
     batch = Instances(p, x_true, run.problem.decode(x_true))
-    return Fault(run, notes["step"], notes["batch_seed"], str(notes.get("error")), batch, network)
+    draw = notes.get("draw", notes["step"])
+    return Fault(run, notes["step"], notes["batch_seed"], draw, str(notes.get("error")), batch, network)

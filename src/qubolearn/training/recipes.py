@@ -1,23 +1,29 @@
-"""What a training is made of, as one frozen value that is written beside every result, and the presets."""
+"""A training in words: a recipe is one frozen value that is written beside every result, and presets fill it.
+
+Strings live here, at the command line and in files. :mod:`qubolearn.training.build` turns them into values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_type_hints
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple, get_type_hints
 
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.networks import Method, NetworkName
-from qubolearn.problems.contract import Problem
+from qubolearn.problems import Problem, problem_type
 from qubolearn.typed import check_option
 
-__all__ = ["PRESETS", "PROBLEM_OPTIONS", "LossName", "TrainConfig", "preset"]
+__all__ = ["PRESETS", "LossName", "Preset", "Recipe", "preset", "recipe_for"]
 
-LossName = Literal["gap", "hinge", "hamming", "nll", "contrastive", "pseudo", "l1"]
+LossName = Literal["gap", "hinge", "hamming", "nll", "soft-nll", "contrastive", "pseudo", "l1"]
+PRESETS = ("best", "paper")
+#: Bits up to which presets choose the exact likelihood: 2**24 states take about a millisecond each.
+EXACT_BITS = 24
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class Recipe:
     """All choices of a training but the problem."""
 
     method: Method = "quant"
@@ -31,9 +37,10 @@ class TrainConfig:
     topology: str = "chimera"
     """Which entries of A exist: dense, diagonal, chimera, pegasus or zephyr."""
     loss: LossName = "nll"
-    """gap is the paper's (with L_unique); hinge and hamming are margins; nll is the likelihood; l1 is Pure's."""
+    """gap is the paper's (with L_unique); hinge and hamming are margins; nll is the likelihood, soft-nll that of the
+    problem's soft targets; pseudo needs neither sums nor a solver; l1 is Pure's."""
     solver: str = "exhaustive"
-    """The solver of gap, hinge and hamming, with options: 'annealing:reads=50,sweeps=200'."""
+    """The solver of gap, hinge, hamming and contrastive, with options: 'annealing:reads=50,sweeps=200'."""
     epochs: int = 150
     """Passes over the training set."""
     batch_size: int = 141
@@ -49,7 +56,7 @@ class TrainConfig:
     schedule: Literal["constant", "cosine"] = "constant"
     """How the rate goes: constant, or warm-up over 2 % of the steps and then a cosine to zero."""
     beta: float = 6.0
-    """Inverse temperature of the nll and contrastive losses."""
+    """Inverse temperature of the likelihoods."""
     margin: float = 1.0
     """Margin of the hinge losses."""
     weight_unique: float = 1e-3
@@ -65,17 +72,23 @@ class TrainConfig:
         hints = get_type_hints(type(self))
         for name, value in ((f.name, getattr(self, f.name)) for f in fields(self)):
             check_option(value, hints[name], name)
-        for name in ("epochs", "batch_size", "instances", "validation"):
+        for name in ("epochs", "batch_size", "instances", "validation", "layers", "hidden"):
             if getattr(self, name) < 1:
                 raise QubolearnError(f"{name}={getattr(self, name)}; want at least 1")
         for name in ("learning_rate", "beta", "margin"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise QubolearnError(f"{name}={getattr(self, name)}; want a positive number")
+            if not 0 < getattr(self, name) < 3e38:
+                raise QubolearnError(f"{name}={getattr(self, name)}; want a positive number below 3e38")
         for name in ("weight_unique", "weight_mlp"):
             if getattr(self, name) < 0:
                 raise QubolearnError(f"{name}={getattr(self, name)}; want at least 0")
         if self.seed < 0:
             raise QubolearnError(f"seed={self.seed}; want a whole number of at least 0")
+        if self.method != "quant" and self.topology != "diagonal":
+            raise QubolearnError(
+                f"method {self.method!r} has no couplers, so its topology is 'diagonal', not {self.topology!r}"
+            )
+        if (self.method == "pure") != (self.loss == "l1"):
+            raise QubolearnError(f"method {self.method!r} with loss {self.loss!r}: pure takes l1, and only pure does")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -87,81 +100,65 @@ class TrainConfig:
         return self.epochs * self.steps_per_epoch
 
 
-# Per preset and problem, what differs from TrainConfig's defaults. `paper` is the text's protocol to the letter;
-# the values of `best` were chosen on validation instances.
-_PAPER_GRAPHS = {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False}
-_PAPER_CLOUDS = {
-    "loss": "gap",
-    "solver": "exhaustive",
-    "standardise": False,
-    "topology": "dense",
-    "epochs": 20,
-    "batch_size": 32,
-}
-_BEST = {"loss": "nll", "schedule": "cosine", "fresh": True, "weight_mlp": 0.0}
+class Preset(NamedTuple):
+    """A problem and a recipe that belong together: a preset chooses the inputs of a problem as well as its training."""
 
-_BEST_CLOUDS = {**_BEST, "topology": "dense", "beta": 10.0, "batch_size": 512, "instances": 51_200}
-
-PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "paper": {
-        "randgraph": _PAPER_GRAPHS,
-        "willow": {**_PAPER_GRAPHS, "epochs": 300},
-        "pointset": {**_PAPER_CLOUDS, "instances": 500_000},
-        "rotation": {**_PAPER_CLOUDS, "instances": 300_000},
-        "": _PAPER_GRAPHS,
-    },
-    "best": {
-        "randgraph": {**_BEST, "epochs": 150, "learning_rate": 3e-3},
-        "willow": {**_BEST, "epochs": 375, "learning_rate": 3e-3, "beta": 8.0, "batch_size": 256, "instances": 10_240},
-        "pointset": {**_BEST_CLOUDS, "epochs": 100, "learning_rate": 2e-3},
-        "rotation": {**_BEST_CLOUDS, "epochs": 40, "learning_rate": 4e-3},
-        "": {**_BEST, "topology": "dense", "epochs": 100},
-    },
-}
-
-#: Options of the problems that belong to a preset: better inputs and noise in training. The defaults are the paper's.
-PROBLEM_OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "paper": {},
-    "best": {
-        "willow": {"rotate": 0.3, "jitter": 0.05},
-        "pointset": {"starts": 4, "form": "features", "train_noise": 0.2, "rotations": 300},
-        "rotation": {"covariance": "joint", "train_noise": 0.2, "leftover": True, "draws": 100},
-    },
-}
+    problem: Problem
+    recipe: Recipe
 
 
-# RandGraph from k = 5 on: two or more cells of Pegasus, and longer. From k = 6 on the paper's network needs a width and
-# a time that the permutation-aware one does not.
-_MATCHING: Mapping[str, Any] = {
-    "network": "matching",
-    "hidden": 64,
-    "loss": "pseudo",
-    "epochs": 40,
-    "topology": "pegasus",
-}
-_LARGER_GRAPHS: Mapping[str, Mapping[str, Any]] = {
-    "paper": {"epochs": 450, "learning_rate": 1e-5, "topology": "pegasus"},
-    "best": {"epochs": 300, "topology": "pegasus"},
-}
+def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
+    """What a preset chooses for a problem type, with the user's options of problem and recipe on top.
 
+    Args:
+        name: ``best``, the best that we know, or ``paper``, the protocol of the QuAnt paper.
+        problem: the name of a problem type, or its class.
+        options: fields of the problem and of :class:`Recipe`, which win over the preset.
 
-def preset(name: str, problem: Problem, **overrides: Any) -> TrainConfig:
-    """The configuration that a preset gives for a problem, with overrides.
+    >>> problem, recipe = preset("best", "randgraph", k=5, epochs=10)
+    >>> problem, recipe.topology, recipe.epochs
+    (RandGraph(k=5), 'pegasus', 10)
 
-    A problem without an entry of its own takes the preset's entry ``""``. *diag* and *pure* follow their
-    definition: a diagonal topology, and for pure the l1 loss.
+    Raises:
+        QubolearnError: for unknown names and for choices that contradict each other.
     """
+    kind = problem_type(problem) if isinstance(problem, str) else problem
+    if not (isinstance(kind, type) and issubclass(kind, Problem)):
+        raise QubolearnError(
+            f"preset {name!r} chooses the options of a problem too: name its type and options, not {problem!r}"
+        )
+    own = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    known = [*own, *(field.name for field in fields(Recipe))]
+    for option in options:
+        if option not in known:
+            raise unknown_name(f"option of {getattr(kind, 'name', kind.__name__)}", option, known)
+    chosen = _chosen(name, kind, options)
+    made = kind(**{key: value for key, value in {**chosen, **options}.items() if key in own})
+    given = {key: value for key, value in options.items() if key not in own}
+    return Preset(made, _recipe(made, chosen, given))
+
+
+def recipe_for(name: str, problem: Problem, **options: Any) -> Recipe:
+    """The recipe alone that a preset gives for a problem whose options are chosen already."""
+    mine = {field.name: getattr(problem, field.name) for field in fields(problem)}  # type: ignore[arg-type]
+    return _recipe(problem, _chosen(name, type(problem), mine), options)
+
+
+def _chosen(name: str, kind: type[Problem], options: Mapping[str, Any]) -> Mapping[str, Any]:
     if name not in PRESETS:
         raise unknown_name("preset", name, PRESETS)
-    table = PRESETS[name]
-    config = replace(TrainConfig(), **dict(table.get(problem.name, table[""])))
-    if problem.name == "randgraph" and getattr(problem, "k", 4) >= 5:
-        config = replace(config, **_LARGER_GRAPHS[name])
-    if name == "best" and problem.name == "randgraph" and getattr(problem, "k", 4) >= 6:
-        config = replace(config, **_MATCHING)
-    config = replace(config, **overrides)
-    if config.method != "quant":
-        config = replace(config, topology="diagonal")
-    if config.method == "pure":
-        config = replace(config, loss="l1")
-    return config
+    return kind.preset(name, options)
+
+
+def _recipe(problem: Problem, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> Recipe:
+    names = {field.name for field in fields(Recipe)}
+    values = {**{key: value for key, value in chosen.items() if key in names}, **given}
+    method = values.get("method", "quant")
+    if method != "quant" and "topology" not in given:
+        values["topology"] = "diagonal"
+    if "loss" not in given:
+        if method == "pure":
+            values["loss"] = "l1"
+        elif problem.bits > EXACT_BITS and values.get("loss", "nll") in ("nll", "soft-nll"):
+            values["loss"] = "pseudo"
+    return Recipe(**values)

@@ -1,41 +1,74 @@
-"""Steps of training, one at a time: batch -> network -> A -> solver -> loss -> gradient -> Adam."""
+"""The reference step, by autograd: batch -> network -> A -> loss -> gradient -> optimizer. The fast ones follow it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from qubolearn.errors import NonFiniteError, QubolearnError
-from qubolearn.losses.equations import mlp_loss
-from qubolearn.losses.objectives import OBJECTIVES, Context
-from qubolearn.networks.network import QuboNetwork
+from qubolearn.losses.contract import Batch, Loss
 from qubolearn.problems.contract import Instances, Problem
-from qubolearn.randomness import derive_seed, stream
-from qubolearn.solvers import Solver, make_solver
+from qubolearn.problems.structures import tensors_of
+from qubolearn.qubo import Qubo
+from qubolearn.randomness import derive_seed
+from qubolearn.solvers.contract import Solver
+from qubolearn.training.batches import Batches
 from qubolearn.training.distributed import ALONE, Peers, add_up
-from qubolearn.training.fast.adam import Adam
-from qubolearn.training.fast.compiled import FusedStep, can_fuse
 from qubolearn.training.faults import keep_fault
-from qubolearn.training.recipes import TrainConfig
-from qubolearn.training.runs import Run
+from qubolearn.training.folder import Folder
+from qubolearn.training.optimizers import Update
 
-__all__ = ["Batches", "Steps", "batch_loss", "learning_rate", "mean_loss"]
+__all__ = ["Steps", "Task", "check_network", "couplings_of"]
+
+
+@dataclass
+class Task:
+    """All that the steps of a training need; nothing but their numbers decides what they do."""
+
+    network: nn.Module
+    optimizer: Update
+    batches: Batches
+    loss: Loss
+    solver: Solver
+    seed: int
+    problem: Problem | None = None
+    folder: Folder | None = None
+    peers: Peers = ALONE
+    on_gradient: Sequence[Callable[[], None]] = field(default=())
+
+    def draw(self, step: int) -> int:
+        """The number of the random draw of a step in this process: no two processes draw the same numbers."""
+        return step * self.peers.size + self.peers.rank
+
+    def batch(self, instances: Instances, draw: int, **more: Any) -> Batch:
+        """What the loss sees of instances, with the randomness of a draw."""
+        soft = self.problem.soft_targets(instances) if self.loss.soft and self.problem else None
+        return Batch(instances, self.solver if self._draws is None else self._draws(self.seed_of(draw)), soft, **more)
+
+    def seed_of(self, draw: int) -> int:
+        """The seed of the solver in a draw."""
+        return derive_seed(self.seed, "solver", draw)
+
+    def __post_init__(self) -> None:
+        with_seed = getattr(self.solver, "with_seed", None)
+        # one that is itself with any seed draws nothing
+        self._draws = None if with_seed is None or with_seed(0) is self.solver else with_seed
 
 
 class Steps:
-    """Takes the steps of one training; nothing but their numbers decides what they do."""
+    """Takes the steps of one training, one at a time."""
 
-    #: Steps that are taken without a look at the loss.
-    longest = 1
+    #: Steps that are taken before anybody looks at the loss.
+    max_unsynced_steps = 1
 
-    def __init__(
-        self, network: QuboNetwork, optimizer: Adam, data: Batches, run: Run | None = None, peers: Peers = ALONE
-    ) -> None:
-        self.network, self.optimizer, self.data, self.run, self.peers = network, optimizer, data, run, peers
-        self._fused = FusedStep(network, optimizer) if can_fuse(network) else None
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._random = _may_draw(task.network)
 
     def advance(self, first: int, end: int) -> float:
         """Take the steps ``first`` to ``end - 1``; the loss of the last one, before it was taken."""
@@ -45,104 +78,79 @@ class Steps:
         return value
 
     def _take(self, step: int) -> float:
-        data, peers, optimizer = self.data, self.peers, self.optimizer
-        batch = data.batch(step)
-        with keep_fault(self.run, data.config, self.network, lambda: batch, step):
-            mine = peers.share(batch)
-            share = len(mine.p) / len(batch.p)
-            # no two processes draw the same random numbers
-            context = _context(data.problem, data.config, step * peers.size + peers.rank)
-            loss = self._fused(mine, context, share) if self._fused else self._by_autograd(mine, context, share)
+        task, peers, optimizer = self.task, self.task.peers, self.task.optimizer
+        instances = task.batches.batch(step)
+        with keep_fault(task, step, lambda: instances):
+            mine = peers.share(instances)
+            loss = self.gradient(mine, task.draw(step), len(mine.x_true) / len(instances.x_true))
             value = _finite(*add_up(optimizer.gradient, loss, peers))
-            optimizer.step(step + 1, learning_rate(data.config, step))
+            for change in task.on_gradient:
+                change()
+            optimizer.step(step + 1)
         return value
 
-    def _by_autograd(self, batch: Instances, context: Context, share: float) -> Tensor:
-        """What :class:`FusedStep` does, for any network on any device."""
-        loss = share * mean_loss(self.network, batch, context)
-        self.optimizer.gradient.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
+    def gradient(self, instances: Instances, draw: int, share: float) -> Tensor | float:
+        """Leave the gradient of the mean loss, times ``share``, in the optimizer's; the value of that."""
+        task = self.task
+        if self._random:  # dropout and the like, so that a step can be taken again
+            torch.manual_seed(derive_seed(task.seed, "network", draw))
+        loss = share * mean_loss(task, instances, draw)
+        task.optimizer.gradient.zero_()
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            raise QubolearnError(f"the loss {task.loss!r} does not depend on the network; is A detached in it?")
         return loss.detach()
 
 
-def batch_loss(network: QuboNetwork, problem: Problem, config: TrainConfig, batch: Instances, step: int) -> Tensor:
-    """The mean loss of a batch, with the randomness of a step."""
-    return mean_loss(network, batch, _context(problem, config, step))
+def mean_loss(task: Task, instances: Instances, draw: int) -> Tensor:
+    """p -> network -> A -> solver -> loss: the mean over the instances, with the randomness of a draw."""
+    A, features = couplings_of(task.network, instances)
+    return task.loss(A, task.batch(instances, draw, features=features)).mean()
 
 
-def mean_loss(network: QuboNetwork, batch: Instances, context: Context) -> Tensor:
-    """p -> network -> A -> solver -> loss."""
-    A, features = network.couplings(batch.p)
-    losses = OBJECTIVES[context.config.loss](A, batch, context)
-    if context.config.weight_mlp:
-        losses = losses + context.config.weight_mlp * mlp_loss(features)
-    return losses.mean()
+def couplings_of(network: nn.Module, instances: Instances) -> tuple[Qubo, Sequence[Tensor]]:
+    """A and the hidden features that a network says of instances; any module that takes p to A will do."""
+    couplings = getattr(network, "couplings", None)
+    A, features = (network(instances.p), ()) if couplings is None else couplings(instances.p)
+    batch, n = instances.x_true.shape
+    if list(A.shape) != [batch, n, n]:
+        raise QubolearnError(
+            f"the network returned A {list(A.shape)} for {batch} instances of {n} bits; want [{batch}, {n}, {n}]"
+        )
+    return A, features
 
 
-def learning_rate(config: TrainConfig, step: int) -> float:
-    """Adam's rate at a step."""
-    if config.schedule == "constant":
-        return config.learning_rate
-    warm_up = max(1, config.steps // 50)
-    if step < warm_up:
-        return config.learning_rate * (step + 1) / warm_up
-    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / max(1, config.steps - warm_up)))
+@torch.no_grad()
+def check_network(network: nn.Module, instances: Instances) -> None:
+    """Raise unless a network takes what these instances hold, and says QUBOs of their size."""
+    network.eval()
+    try:
+        couplings_of(network, instances.rows(slice(0, 2)))
+    except (RuntimeError, TypeError, IndexError, KeyError, AttributeError) as error:
+        shapes = ", ".join(str(list(tensor.shape[1:])) for tensor in tensors_of(instances.p))
+        raise QubolearnError(
+            f"{type(network).__name__} fails on p of shape [batch, *{shapes}]: {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        network.train()
 
 
-def _context(problem: Problem, config: TrainConfig, draw: int) -> Context:
-    return Context(problem.soft_targets, _solver_of(config, draw), config)
-
-
-def _solver_of(config: TrainConfig, draw: int) -> Solver:
-    """The training solver with the randomness of one step of one process."""
-    solver = make_solver(config.solver)
-    if getattr(solver, "seed", "absent") == "absent":
-        return solver
-    return replace(solver, seed=derive_seed(config.seed, "solver", draw))  # type: ignore[type-var]
+def _may_draw(network: nn.Module) -> bool:
+    """Whether a network may draw random numbers: not where it is made of torch's and our layers without dropout."""
+    kinds = {type(module) for module in network.modules()}
+    return any(
+        "dropout" in kind.__name__.lower()
+        or kind is nn.RReLU
+        or kind.__module__.split(".")[0] not in ("torch", "qubolearn")
+        for kind in kinds
+    )
 
 
 def _finite(loss: float, gradient: float) -> float:
-    """The loss, where it and the norm of its gradient are finite: a step along NaN would end the network."""
+    """The loss, where it and the norm of its gradient are finite: a NaN update would destroy the weights."""
     if not math.isfinite(loss):
         raise NonFiniteError(f"the loss is {loss}")
     if not math.isfinite(gradient):
         raise NonFiniteError(f"the loss is {loss:g}, but its gradient has norm {gradient}")
     return loss
-
-
-class Batches:
-    """The batch of any step, a pure function of (seed, step): the epoch's instances are drawn at once and kept."""
-
-    def __init__(self, problem: Problem, config: TrainConfig, device: torch.device | str) -> None:
-        self.problem, self.config, self.device = problem, config, device
-        self._kept: tuple[int, Instances] | None = None
-        self._order: tuple[int, Tensor] | None = None
-
-    def epoch(self, number: int) -> Instances:
-        """The instances of an epoch."""
-        draw = number if self.config.fresh else 0
-        if self._kept is None or self._kept[0] != draw:
-            generator = stream(self.config.seed, "train", draw, device=self.device)
-            self._kept = (draw, self.problem.sample(self.config.instances, generator, "train"))
-            if (found := len(self._kept[1].p)) != self.config.instances:
-                raise QubolearnError(
-                    f"{self.problem} gave {found} instances where {self.config.instances} were asked for"
-                )
-        return self._kept[1]
-
-    def order(self, epoch: int) -> Tensor:
-        """The order in which an epoch goes through instances that it shares with the others."""
-        if self._order is None or self._order[0] != epoch:
-            generator = stream(self.config.seed, "order", epoch, device=self.device)
-            self._order = (epoch, torch.randperm(self.config.instances, generator=generator, device=self.device))
-        return self._order[1]
-
-    def batch(self, step: int) -> Instances:
-        """The instances of a step."""
-        epoch, index = divmod(step, self.config.steps_per_epoch)
-        instances = self.epoch(epoch)
-        rows = slice(index * self.config.batch_size, (index + 1) * self.config.batch_size)
-        if self.config.fresh:
-            return Instances(*(tensor[rows] for tensor in instances))
-        chosen = self.order(epoch)[rows]
-        return Instances(*(tensor.index_select(0, chosen) for tensor in instances))

@@ -9,11 +9,13 @@ import pytest
 
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.entries import ENTRIES
+from qubolearn.paper.grid.entries.clouds import OUR_POINTSET, OUR_ROTATION
+from qubolearn.paper.grid.entries.graphs import OUR_WILLOW
 from qubolearn.paper.grid.jobs import Job, Outcome, Store, run_job
 from qubolearn.paper.grid.tasks import TASKS
 from qubolearn.problems import make_problem
 from qubolearn.problems.data import data_folder
-from qubolearn.training.recipes import TrainConfig, preset
+from qubolearn.training.recipes import Recipe, preset, recipe_for
 
 RESULTS = Path(__file__).parents[3] / "results"
 #: What the paper's numbers are compared with.
@@ -34,8 +36,8 @@ def test_every_job_has_a_task_a_file_of_its_own_and_options_that_make_sense(quic
     for job in made:
         if "protocol" in job.options:  # raises where an option is unknown or wrong
             problem = make_problem(**job.options["problem"])
-            config = preset(job.options["protocol"], problem, **job.options["overrides"])
-            assert isinstance(config, TrainConfig)
+            config = recipe_for(job.options["protocol"], problem, **job.options["overrides"])
+            assert isinstance(config, Recipe)
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -113,3 +115,9 @@ def test_qubits_of_dense_and_of_native_qubos() -> None:
     dense = TASKS["qubits"](0, bits=9, pattern="dense", chip="pegasus", size=16)["embedding"]
     assert dense["physical"] > dense["logical"] == 9
     assert dense["physical"] <= dense["report"]["physical_qubits"]
+
+
+@pytest.mark.parametrize("ours", [OUR_POINTSET, OUR_ROTATION, OUR_WILLOW], ids=lambda options: options["name"])
+def test_our_inputs_are_those_of_the_preset(ours: dict[str, Any]) -> None:
+    options = {name: value for name, value in ours.items() if name == "k"}
+    assert make_problem(**ours) == preset("best", ours["name"], **options).problem

@@ -23,7 +23,7 @@ from qubolearn.problems import make_problem
 from qubolearn.problems.data import cached_data, data_root, files_read, note_file
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.training import recipes
-from qubolearn.training.recipes import TrainConfig, preset
+from qubolearn.training.recipes import Recipe, recipe_for
 
 RESULTS = Path(__file__).parents[3] / "results"
 
@@ -43,14 +43,14 @@ def test_new_fields_with_defaults_make_no_record_stale(monkeypatch: pytest.Monke
         added: int = 7
 
     @dataclass(frozen=True)
-    class LongerRecipe(TrainConfig):
+    class LongerRecipe(Recipe):
         added: float = 0.5
 
     monkeypatch.setattr("qubolearn.problems.randgraph.RandGraph", WiderGraph)
-    monkeypatch.setattr(recipes, "TrainConfig", LongerRecipe)
+    monkeypatch.setattr(recipes, "Recipe", LongerRecipe)
     problem = make_problem("randgraph", k=4)
     assert "added" in {field.name for field in fields(problem)} & {  # type: ignore[arg-type]
-        field.name for field in fields(preset("best", problem))
+        field.name for field in fields(recipe_for("best", problem))
     }
     assert stale() == []
 

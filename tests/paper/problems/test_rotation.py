@@ -19,6 +19,7 @@ from qubolearn.paper.problems import rotation
 from qubolearn.paper.problems.angles import geodesic_so3
 from qubolearn.paper.problems.rotation import STAGES, Rotation, advance, cross_covariance, euler_matrix, solve_stages
 from qubolearn.paper.staged import evaluate_stages
+from qubolearn.problems import Instances
 from qubolearn.problems.data import data_root
 from qubolearn.randomness import stream
 from qubolearn.solvers import make_solver
@@ -65,7 +66,7 @@ def test_samples_keep_the_contract(stage: str, form: str, noise: float) -> None:
         decoded = problem.decode(data.x_true)
         assert (decoded - data.answer).abs().max() <= math.radians(40 / 32 / 2) + 1e-6
         again = problem.sample(40, stream(0, "a"), split)
-        assert all(torch.equal(a, b) for a, b in zip(data, again, strict=True))
+        assert all(torch.equal(a, b) for a, b in zip(data[:3], again[:3], strict=True))
     assert not torch.equal(problem.sample(40, stream(1, "a")).p, problem.sample(40, stream(0, "a")).p)
 
 
@@ -128,8 +129,8 @@ def test_stages_chain(form: str) -> None:
         bins = problem.bins(STAGES[column])
         return lambda p: bins.decode(bins.encode(exact(column)(p).clamp(bins.low, bins.high)))
 
-    assert problem.score(solve_stages([exact(i) for i in range(3)], data.p), data.answer)["degrees"].max() < 0.02
-    error = problem.score(solve_stages([binned(i) for i in range(3)], data.p), data.answer)["degrees"]
+    assert problem.score(solve_stages([exact(i) for i in range(3)], data.p), data)["degrees"].max() < 0.02
+    error = problem.score(solve_stages([binned(i) for i in range(3)], data.p), data)["degrees"]
     assert 0.45 < error.mean() < 0.6  # half a bin: 0.625, 0.3125 and 0.625 degrees at most
     assert error.max() < math.hypot(0.625, 0.3125, 0.625) + 0.05
 
@@ -192,7 +193,7 @@ def test_splits_share_no_shape() -> None:
 def test_soft_targets_of_all_angles_are_products() -> None:
     problem = Rotation(angle_bits=2, soft_width=0.7, **SMALL)
     x = problem.sample(4, stream(0, "a")).x_true
-    states, weights = problem.soft_targets(x)
+    states, weights = problem.soft_targets(Instances(None, x, x))
     torch.testing.assert_close(weights.sum(1), torch.ones(4))
     parts = [problem.bins(s).soft_targets(part, 0.7) for s, part in zip(STAGES, torch.split(x, 2, 1), strict=True)]
     sizes = [range(part[1].shape[1]) for part in parts]
@@ -204,7 +205,7 @@ def test_soft_targets_of_all_angles_are_products() -> None:
     for state, weight in zip(states[0].tolist(), weights[0].tolist(), strict=True):
         found[tuple(state)] = found.get(tuple(state), 0) + weight
     assert found == pytest.approx(wanted, abs=1e-6)
-    assert replace(problem, soft_width=0.0).soft_targets(x) is None
+    assert replace(problem, soft_width=0.0).soft_targets(Instances(None, x, x)) is None
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from qubolearn.paper.baselines.direct import direct
 from qubolearn.paper.datasets.willow import read_willow
 from qubolearn.paper.problems.willow import Willow, split_images
 from qubolearn.paper.problems.willow_weights import choose_weights
+from qubolearn.problems import Instances
 from qubolearn.problems.contract import Split
 from qubolearn.problems.data import data_folder
 from qubolearn.problems.encodings import decode_permutation
@@ -105,7 +106,7 @@ def test_instances_are_pairs_of_one_class_with_uniform_labels(small: Path, k: in
     assert instances.x_true.shape == (600, problem.bits)
     assert torch.equal(instances.answer, pairs.P)
     assert torch.equal(problem.decode(instances.x_true), pairs.P)
-    assert torch.equal(problem.project(instances.x_true), instances.x_true)
+    assert torch.equal(problem.project(instances.x_true, instances.p), instances.x_true)
     assert torch.equal(instances.p, problem.weights(pairs).flatten(1))
 
 
@@ -156,7 +157,7 @@ def test_score_counts_whole_permutations(small: Path) -> None:
     problem = Willow()
     right = torch.tensor([[0, 1, 2, 3], [0, 1, 2, 3]])
     found = decode_permutation(torch.tensor([[0, 0, 0, 1, 1, 0, 1, 1], [0, 1, 0, 1, 1, 0, 1, 1.0]]), 4)
-    assert problem.score(found, right)["accuracy"].tolist() == [1.0, 0.0]
+    assert problem.score(found, Instances(None, right, right))["accuracy"].tolist() == [1.0, 0.0]
 
 
 def test_choose_weights_is_directs_accuracy(small: Path) -> None:
@@ -178,7 +179,7 @@ def test_direct_matches_real_images() -> None:
     for split in SPLITS:
         instances = problem.sample(846, torch.Generator().manual_seed(0), split)
         found = direct(instances.p.reshape(-1, 16, 16))
-        assert float(problem.score(found, instances.answer)["accuracy"].mean()) > 0.97
+        assert float(problem.score(found, instances)["accuracy"].mean()) > 0.97
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.problems import Problem, Split
+from qubolearn.problems import Instances, Problem, Split
 from qubolearn.randomness import stream
 
 if TYPE_CHECKING:
@@ -139,4 +139,4 @@ def evaluate_baseline(
     if problem.name not in problems:
         raise QubolearnError(f"baseline {name} solves {' and '.join(problems)}, not {problem.name}")
     answers = method(problem, count, seed, split, solver)
-    return evaluate_answers(problem, answers.found, answers.true)
+    return evaluate_answers(problem, answers.found, Instances(None, answers.true, answers.true))

@@ -142,14 +142,14 @@ def aligned_clouds(model: Model, solver: str, instances: int, seed: int) -> Alig
         pairs = CloudPairs(*(tensor[rows] for tensor in pairs))
         p = torch.cat([problem.describe(*_real_points(pairs, index)) for index in range(len(rows))])
         angle = model.answers(p, search)
-        error = problem.score(angle, pairs.angle)["degrees"]
+        error = problem.degrees(angle, pairs.angle)
         planar = lambda index: planar_panels(pairs, index, angle[index])  # noqa: E731
         return Aligned(torch.rad2deg(pairs.angle), error, pairs.template, planar)
     if isinstance(problem, Rotation) and problem.stage == "all":
         clouds = problem.clouds(instances, generator, "test")
         angles = model.answers(problem.describe(clouds.template, clouds.reference), search)
-        error = problem.score(angles, clouds.angles)["degrees"]
-        turn = problem.score(torch.zeros_like(clouds.angles), clouds.angles)["degrees"]
+        error = problem.degrees(angles, clouds.angles)
+        turn = problem.degrees(torch.zeros_like(clouds.angles), clouds.angles)
         spatial = lambda index: spatial_panels(clouds, index, angles[index], len(model.networks) > 1)  # noqa: E731
         return Aligned(turn, error, clouds.template, spatial)
     if isinstance(problem, Rotation):
@@ -188,7 +188,7 @@ def error_histograms(model: Model, solvers: Sequence[str], instances: int, seed:
     values = {}
     for spec in solvers:
         answer = model.answers(data.p, seeded(spec, seed))
-        score = (answer != data.answer).sum(-1) if nodes else problem.score(answer, data.answer)[problem.metric]
+        score = (answer != data.answer).sum(-1) if nodes else problem.score(answer, data)[problem.metric]
         values[spec] = score.double()
     largest = max(float(value.max()) for value in values.values())
     bins = data.answer.shape[1] + 1 if nodes else BINS

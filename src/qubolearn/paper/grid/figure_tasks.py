@@ -13,9 +13,9 @@ from qubolearn.paper.grid import figures, panels, sampler_figures
 from qubolearn.paper.grid.panels import Drawn
 from qubolearn.paper.grid.trained import device, time_of, trained_model
 from qubolearn.problems import make_problem
-from qubolearn.training.loop import train
-from qubolearn.training.recipes import preset
+from qubolearn.training.recipes import recipe_for
 from qubolearn.training.runs import Run
+from qubolearn.training.train import train
 
 __all__ = ["FIGURE_TASKS"]
 
@@ -51,7 +51,7 @@ def alignment(seed: int, cases: int, **options: Any) -> dict[str, Any]:
 def training(seed: int, problem: Options, protocol: str, overrides: Options) -> dict[str, Any]:
     """Wrong bits of validation instances and the couplings of one of them, at the start, half-way and at the end."""
     made = make_problem(**problem)
-    config = preset(protocol, made, seed=seed, **overrides)
+    config = recipe_for(protocol, made, seed=seed, **overrides)
     with tempfile.TemporaryDirectory() as folder:
         run = Run.create(f"{folder}/run", made, config)
         train(made, config, run, device())

@@ -11,8 +11,7 @@ from typing import Any
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.jobs import Job
 from qubolearn.problems import Problem, make_problem
-from qubolearn.training.fast.captured import needs_no_host
-from qubolearn.training.recipes import TrainConfig, preset
+from qubolearn.training.recipes import Recipe, recipe_for
 
 __all__ = ["Pace", "effort", "suits_gpu"]
 
@@ -40,8 +39,11 @@ def suits_gpu(job: Job) -> bool:
     training = _training(job)
     if training is None:
         return _simulated_qubits(job) >= LARGE_STATE
-    config = training[1]
-    return needs_no_host(config) and (config.batch_size >= LARGE_BATCH or config.network == "matching")
+    from qubolearn.training.build import make_loss
+
+    recipe = training[1]
+    needs_host = make_loss(recipe).solves and not recipe.solver.startswith("exhaustive")
+    return not needs_host and (recipe.batch_size >= LARGE_BATCH or recipe.network == "matching")
 
 
 @lru_cache(maxsize=10_000)
@@ -69,14 +71,14 @@ def _simulated_qubits(job: Job) -> int:
     return (k - 1) ** 2 if job.options["variant"] == "inserted" else k**2
 
 
-def _training(job: Job) -> tuple[Problem, TrainConfig] | None:
+def _training(job: Job) -> tuple[Problem, Recipe] | None:
     """What a job trains, or None where it trains nothing, or cannot: it says what is wrong with it when it runs."""
     options = job.options
     if "problem" not in options or "protocol" not in options:
         return None
     try:
         problem = make_problem(**options["problem"])
-        return problem, preset(options["protocol"], problem, **options.get("overrides") or {})
+        return problem, recipe_for(options["protocol"], problem, **options.get("overrides") or {})
     except (QubolearnError, TypeError):
         return None
 

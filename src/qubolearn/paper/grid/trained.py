@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from qubolearn.networks.network import QuboNetwork
+from qubolearn.networks import QuboNetwork
 from qubolearn.paper.grid.answers import Model
 from qubolearn.paper.problems.rotation import STAGES, Rotation
 from qubolearn.problems import Problem, make_problem
-from qubolearn.training.loop import train
-from qubolearn.training.recipes import preset
+from qubolearn.training.recipes import recipe_for
+from qubolearn.training.train import train
 
 __all__ = ["device", "time_of", "trained", "trained_model"]
 
@@ -34,7 +34,7 @@ def trained(
 ) -> tuple[QuboNetwork, float]:
     """A network and its seconds of training."""
     began = time.perf_counter()
-    network = train(problem, preset(protocol, problem, seed=seed, **(overrides or {})), device=device())
+    network = train(problem, recipe_for(protocol, problem, seed=seed, **(overrides or {})), device=device())
     if device().type == "cuda":
         torch.cuda.synchronize()
     return network, round(time.perf_counter() - began, 3)

@@ -8,18 +8,22 @@ people read are degrees.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.problems.contract import SoftTargets
 
 __all__ = [
     "MAX_BITS",
+    "PAPER_CLOUDS",
     "AngleBins",
     "Encoding",
+    "best_clouds",
     "bits_to_index",
     "expected_error",
     "geodesic_so2",
@@ -101,7 +105,7 @@ class AngleBins:
             )
         return (self.low + (bits_to_index(x, self.encoding).double() + 0.5) * self.width).float()
 
-    def soft_targets(self, x: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
+    def soft_targets(self, x: Tensor, sigma: float) -> SoftTargets:
         """The bins around x ``[batch, bits]`` -> states ``[batch, t, bits]`` and weights ``[batch, t]``, summing to 1.
 
         Weights fall like a Gaussian of ``sigma`` bins, cut at 3 sigma and at both ends of the range.
@@ -112,7 +116,7 @@ class AngleBins:
         inside = (index >= 0) & (index < 2**self.bits)
         weight = torch.exp(-0.5 * (offset / sigma) ** 2) * inside
         states = index_to_bits(index.clamp(0, 2**self.bits - 1), self.bits, self.encoding)
-        return states, weight / weight.sum(1, keepdim=True)
+        return SoftTargets(states, weight / weight.sum(1, keepdim=True))
 
 
 def expected_error(energies: Tensor, errors: Tensor, beta: float = 1.0) -> Tensor:
@@ -157,3 +161,21 @@ def rotation_3d(angle: Tensor, axis: int) -> Tensor:
     R[..., i, i], R[..., i, j] = plane[..., 0, 0], plane[..., 0, 1]
     R[..., j, i], R[..., j, j] = plane[..., 1, 0], plane[..., 1, 1]
     return R
+
+
+#: What the preset `paper` chooses for both kinds of clouds.
+PAPER_CLOUDS: Mapping[str, Any] = {
+    "loss": "gap",
+    "solver": "exhaustive",
+    "standardise": False,
+    "topology": "dense",
+    "epochs": 20,
+    "batch_size": 32,
+}
+
+
+def best_clouds(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the preset `best` chooses for both: the likelihood of the angle's neighbouring bins, where these count."""
+    size = {"topology": "dense", "beta": 10.0, "batch_size": 512, "instances": 51_200}
+    loss = "soft-nll" if options.get("soft_width", 2.0) else "nll"
+    return {"loss": loss, "schedule": "cosine", "fresh": True, "weight_mlp": 0.0, **size}

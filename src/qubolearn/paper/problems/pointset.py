@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.paper.datasets.shapes2d import load_outlines
-from qubolearn.paper.problems.angles import AngleBins, Encoding, geodesic_so2, rotation_2d
+from qubolearn.paper.problems.angles import PAPER_CLOUDS, AngleBins, Encoding, best_clouds, geodesic_so2, rotation_2d
 from qubolearn.paper.problems.moments import aqm_matrix, check_clouds, pair_features, pair_moments
 from qubolearn.paper.problems.splits import split_by_class
-from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.contract import Instances, Problem, SoftTargets, Split
 from qubolearn.problems.data import cached_data
 from qubolearn.randomness import stream
 
@@ -154,11 +155,22 @@ class PointSet(Problem):
     def decode(self, x: Tensor) -> Tensor:
         return self._bins.decode(x)
 
-    def score(self, answer: Tensor, answer_true: Tensor) -> dict[str, Tensor]:
-        return {"degrees": geodesic_so2(answer, answer_true)}
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        return {"degrees": self.degrees(answer, instances.answer)}
 
-    def soft_targets(self, x_true: Tensor) -> tuple[Tensor, Tensor] | None:
-        return self._bins.soft_targets(x_true, self.soft_width) if self.soft_width else None
+    def degrees(self, answer: Tensor, answer_true: Tensor) -> Tensor:
+        """Degrees between angles ``[batch]``."""
+        return geodesic_so2(answer, answer_true)
+
+    def soft_targets(self, instances: Instances) -> SoftTargets | None:
+        return self._bins.soft_targets(instances.x_true, self.soft_width) if self.soft_width else None
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        if name == "paper":
+            return {**PAPER_CLOUDS, "instances": 500_000}
+        inputs = {"starts": 4, "form": "features", "train_noise": 0.2, "rotations": 300}
+        return {**inputs, **best_clouds(options), "epochs": 100, "learning_rate": 2e-3}
 
     @property
     def _bins(self) -> AngleBins:

@@ -9,15 +9,16 @@ are, and the turn between the principal axes of these says R as well: the *joint
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import torch
 from torch import Generator, Tensor
 
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.paper.datasets.modelnet import load_modelnet
-from qubolearn.paper.problems.angles import AngleBins, Encoding, geodesic_so2, geodesic_so3
+from qubolearn.paper.problems.angles import PAPER_CLOUDS, AngleBins, Encoding, best_clouds, geodesic_so2, geodesic_so3
 from qubolearn.paper.problems.moments import check_clouds
 from qubolearn.paper.problems.splits import split_by_class
 from qubolearn.paper.problems.stages import (
@@ -29,7 +30,7 @@ from qubolearn.paper.problems.stages import (
     joint_covariance,
     solve_stages,
 )
-from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.contract import Instances, Problem, SoftTargets, Split
 from qubolearn.problems.data import cached_data
 from qubolearn.randomness import stream
 
@@ -177,16 +178,28 @@ class Rotation(Problem):
         angles = [self.bins(stage).decode(part) for stage, part in zip(self._stages, parts, strict=True)]
         return torch.stack(angles, 1) if self.stage == "all" else angles[0]
 
-    def score(self, answer: Tensor, answer_true: Tensor) -> dict[str, Tensor]:
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
         """Degrees between rotations; of a single stage, degrees between angles."""
-        if self.stage == "all":
-            return {"degrees": geodesic_so3(euler_matrix(answer), euler_matrix(answer_true))}
-        return {"degrees": geodesic_so2(answer, answer_true)}
+        return {"degrees": self.degrees(answer, instances.answer)}
 
-    def soft_targets(self, x_true: Tensor) -> tuple[Tensor, Tensor] | None:
+    def degrees(self, answer: Tensor, answer_true: Tensor) -> Tensor:
+        """Degrees between rotations ``[batch, 3]``, or between the angles ``[batch]`` of one stage."""
+        if self.stage == "all":
+            return geodesic_so3(euler_matrix(answer), euler_matrix(answer_true))
+        return geodesic_so2(answer, answer_true)
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        if name == "paper":
+            return {**PAPER_CLOUDS, "instances": 300_000}
+        inputs = {"covariance": "joint", "train_noise": 0.2, "leftover": True, "draws": 100}
+        return {**inputs, **best_clouds(options), "epochs": 40, "learning_rate": 4e-3}
+
+    def soft_targets(self, instances: Instances) -> SoftTargets | None:
         """The neighbouring bins; for all three angles at once, every combination of them."""
         if not self.soft_width:
             return None
+        x_true = instances.x_true
         batch = len(x_true)
         states, weights = x_true.new_zeros(batch, 1, 0), x_true.new_ones(batch, 1)
         for stage, part in zip(self._stages, torch.split(x_true, self.angle_bits, 1), strict=True):
@@ -194,7 +207,7 @@ class Rotation(Problem):
             old, new = states.shape[1], more.shape[1]
             states = torch.cat([states.repeat_interleave(new, 1), more.repeat(1, old, 1)], 2)
             weights = weights.repeat_interleave(new, 1) * factor.repeat(1, old)
-        return states, weights
+        return SoftTargets(states, weights)
 
     def _encode(self, Cxx: Tensor, Cxy: Tensor, Cyy: Tensor) -> Tensor:
         """Blocks of the covariance ``[batch, 3, 3]`` -> p, of norm 1."""

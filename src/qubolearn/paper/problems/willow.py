@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -129,11 +130,19 @@ class Willow(Problem):
     def decode(self, x: Tensor) -> Tensor:
         return decode_permutation(x, self.k)
 
-    def project(self, x: Tensor) -> Tensor:
+    def project(self, x: Tensor, p: Tensor) -> Tensor:
         return nearest_permutation(x, self.k)
 
-    def score(self, answer: Tensor, answer_true: Tensor) -> dict[str, Tensor]:
-        return {"accuracy": (answer == answer_true).all(-1).float()}
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        return {"accuracy": (answer == instances.answer).all(-1).float()}
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        if name == "paper":
+            return {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False, "epochs": 300}
+        training = {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "learning_rate": 3e-3, "beta": 8.0}
+        size = {"epochs": 375, "batch_size": 256, "instances": 10_240}
+        return {"rotate": 0.3, "jitter": 0.05, **training, **size}
 
 
 def _turned(x: Tensor, angle: Tensor) -> Tensor:

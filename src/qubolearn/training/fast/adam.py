@@ -12,7 +12,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Adam", "rates"]
+from qubolearn.training.optimizers import Adam, flat_gradient
+
+__all__ = ["FlatAdam", "flat_values", "rates"]
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 
@@ -23,27 +25,36 @@ def rates(number: int, rate: float) -> tuple[float, float]:
     return rate / (1 - BETAS[0] ** number) * unbiased, EPSILON * unbiased
 
 
-class Adam:
-    """The optimiser of a network (Kingma and Ba, 2015), whose parameters become views of ``values`` ``[size]``.
+def flat_values(network: nn.Module) -> Tensor:
+    """All trainable parameters as one vector ``[size]``, of which they become views."""
+    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    values = torch.cat([parameter.detach().flatten() for parameter in parameters])
+    pieces = torch.split(values, [parameter.numel() for parameter in parameters])
+    for parameter, piece in zip(parameters, pieces, strict=True):
+        parameter.data = piece.view_as(parameter)
+    return values
+
+
+class FlatAdam:
+    """:class:`qubolearn.Adam` at work on a network, whose parameters become views of ``values`` ``[size]``.
 
     ``gradient`` ``[1 + size]`` has room for the loss in front; the parameters' ``grad`` are views of the rest.
     """
 
-    def __init__(self, network: nn.Module) -> None:
-        parameters = list(network.parameters())
-        sizes = [parameter.numel() for parameter in parameters]
-        self.values = torch.cat([parameter.detach().flatten() for parameter in parameters])
-        self.gradient = self.values.new_zeros(1 + len(self.values))
+    def __init__(self, network: nn.Module, choice: Adam | None = None, steps: int = 1) -> None:
+        self.choice, self.steps = choice or Adam(), steps
+        self.gradient = flat_gradient([parameter for parameter in network.parameters() if parameter.requires_grad])
+        self.values = flat_values(network)
         self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
-        pieces = zip(torch.split(self.values, sizes), torch.split(self.gradient[1:], sizes), strict=True)
-        for parameter, (value, slope) in zip(parameters, pieces, strict=True):
-            parameter.data = value.view_as(parameter)
-            parameter.grad = slope.view_as(parameter)
 
-    def step(self, number: int, rate: float) -> None:
+    def rates_of(self, number: int) -> tuple[float, float]:
+        """Size and epsilon of the step of this number, from 1 on."""
+        return rates(number, self.choice.rate(number - 1, self.steps))
+
+    def step(self, number: int) -> None:
         """Move the parameters against the gradient, in the step of this number, from 1 on."""
-        step_size, epsilon = rates(number, rate)
-        if self.values.is_cpu:
+        step_size, epsilon = self.rates_of(number)
+        if self.values.is_cpu and self.values.dtype == torch.float32:
             from qubolearn.kernels.adam_numba import move
 
             slope = self.gradient[1:]
@@ -59,11 +70,11 @@ class Adam:
         self.second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
         self.values.sub_((self.first / (self.second.sqrt() + epsilon)).mul_(step_size))
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> tuple[dict[str, Tensor], str]:
         """What a checkpoint keeps beside the network."""
-        return {"first": self.first, "second": self.second}
+        return {"first": self.first, "second": self.second}, ""
 
-    def load(self, state: Mapping[str, Tensor]) -> None:
+    def load(self, tensors: Mapping[str, Tensor], text: str = "") -> None:
         """Go on from a state of the same shapes."""
-        self.first.copy_(state["first"])
-        self.second.copy_(state["second"])
+        self.first.copy_(tensors["first"])
+        self.second.copy_(tensors["second"])

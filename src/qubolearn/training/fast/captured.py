@@ -17,72 +17,103 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import NonFiniteError
-from qubolearn.losses.objectives import Context
-from qubolearn.networks.network import QuboNetwork
-from qubolearn.problems.contract import Instances
-from qubolearn.solvers import ExhaustiveSearch, make_solver
-from qubolearn.training.distributed import ALONE, Peers
-from qubolearn.training.fast.adam import Adam, rates
-from qubolearn.training.recipes import TrainConfig
-from qubolearn.training.runs import Run
-from qubolearn.training.steps import Batches, Steps, learning_rate, mean_loss
+from qubolearn.losses.contract import Batch, OwnLoss
+from qubolearn.problems.contract import Instances, SoftTargets
+from qubolearn.problems.structures import map_tensors, tensors_of
+from qubolearn.solvers import ExhaustiveSearch
+from qubolearn.training.batches import Drawn
+from qubolearn.training.fast.adam import FlatAdam
+from qubolearn.training.steps import Steps, Task, couplings_of
 
 __all__ = ["CapturedSteps", "can_capture", "needs_no_host"]
 
-#: Losses that need no solver.
-WITHOUT_SOLVER = ("nll", "pseudo", "l1")
 #: Steps that a graph wants to be run before it is captured, so that libraries have set themselves up.
 WARM_UP = 3
 #: A span of steps should take no more seconds, since it can neither be stopped nor saved, and has so many at most.
 SECONDS, MOST = 0.5, 100
 #: Soft targets of an epoch that are kept on the GPU.
 MOST_BYTES = 2**31
+#: How far the loss of a graph may be from that of the same step taken one by one, where the network is a user's own.
+TOLERANCE = 1e-2
 
 
-def can_capture(network: QuboNetwork, data: Batches, peers: Peers) -> bool:
-    """Whether steps can be a graph: on a GPU, alone, and where nothing in them needs the host."""
-    return network.column.is_cuda and peers.size == 1 and needs_no_host(data.config) and _targets_fit(data)
+def can_capture(task: Task) -> bool:
+    """Whether steps can be a graph: on a GPU, alone, with our Adam, and where nothing in them needs the host."""
+    return (
+        next(task.network.parameters()).is_cuda
+        and task.peers.size == 1
+        and not task.on_gradient
+        and isinstance(task.optimizer, FlatAdam)
+        and isinstance(task.batches, Drawn)
+        and needs_no_host(task)
+        and _targets_fit(task)
+    )
 
 
-def needs_no_host(config: TrainConfig) -> bool:
-    """Whether all of a step can run on a GPU: exact search, or a loss without a solver."""
-    return config.loss in WITHOUT_SOLVER or isinstance(make_solver(config.solver), ExhaustiveSearch)
+def needs_no_host(task: Task) -> bool:
+    """Whether loss and solver can run on a GPU alone: exact search, or a loss without a solver.
+
+    A solver that draws random numbers would draw the same ones in every replay. What a user's own loss or network does
+    is tried out (:meth:`CapturedSteps._agrees`).
+    """
+    return task.loss.capturable and (not task.loss.solves or isinstance(task.solver, ExhaustiveSearch))
 
 
-def _targets_fit(data: Batches) -> bool:
-    if data.config.loss != "nll":
+def _targets_fit(task: Task) -> bool:
+    if not task.loss.soft or task.problem is None:
         return True
-    of_one = data.problem.soft_targets(data.epoch(0).x_true[:1]) or ()
-    return data.config.instances * sum(tensor.nbytes for tensor in of_one) <= MOST_BYTES
+    assert isinstance(task.batches, Drawn)
+    of_one = task.problem.soft_targets(task.batches.epoch(0).rows(slice(0, 1))) or ()
+    return task.batches.instances * sum(tensor.nbytes for tensor in of_one) <= MOST_BYTES
 
 
 class CapturedSteps(Steps):
     """The same steps as a graph, up to rounding."""
 
-    def __init__(
-        self, network: QuboNetwork, optimizer: Adam, data: Batches, run: Run | None = None, peers: Peers = ALONE
-    ) -> None:
-        super().__init__(network, optimizer, data, run, peers)
-        config = data.config
-        self._solver, self._parameters = make_solver(config.solver), list(network.parameters())
-        self._moving = optimizer.values, optimizer.first, optimizer.second
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        data, optimizer = task.batches, task.optimizer
+        assert isinstance(data, Drawn)
+        assert isinstance(optimizer, FlatAdam)
+        self._data, self._optimizer = data, optimizer
+        self._parameters = [parameter for parameter in task.network.parameters() if parameter.requires_grad]
+        moving = [buffer for buffer in task.network.buffers() if buffer.is_floating_point()]  # of a batch norm, say
+        self._moving = [optimizer.values, optimizer.first, optimizer.second, *moving]
         # what a graph reads has one place in memory
-        self._pool = Instances(*(tensor.clone() for tensor in data.epoch(0))) if config.fresh else data.epoch(0)
+        self._pool: Instances = map_tensors(torch.clone, data.epoch(0)) if data.fresh else data.epoch(0)
         self._targets = tuple(tensor.clone() for tensor in self._soft_targets())
-        device = self._pool.p.device
-        self._order = torch.arange(config.instances, device=device)
-        self._batch = torch.arange(min(config.instances, config.batch_size), device=device)
+        device = self._pool.x_true.device
+        self._order = torch.arange(data.instances, device=device)
+        self._rows = torch.arange(data.batch_size, device=device)
         self._step = torch.zeros((), dtype=torch.int64, device=device)
-        table = [rates(step + 1, learning_rate(config, step)) for step in range(config.steps + WARM_UP)]
+        table = [optimizer.rates_of(step + 1) for step in range(optimizer.steps + WARM_UP)]
         self._rates = torch.from_numpy(np.array(table, np.float32)).to(device)
         self._loss = torch.zeros((), device=device)
         self._epoch = -1
         before = self._state()
+        self._replay: Callable[[], None] | None = None
         try:
-            self._replay: Callable[[], None] | None = captured(self._take_captured)
+            self._replay = captured(self._take_captured)
+            if (self._random or _is_foreign(task)) and not self._agrees(before):
+                self._replay = None
         except NonFiniteError:  # the steps themselves say where
             self._replay = None
+        except RuntimeError:  # something needs the host after all
+            if not (self._random or _is_foreign(task)):
+                raise
         self._restore(before)
+
+    def _agrees(self, before: list[Tensor]) -> bool:
+        """Whether a replay gives the loss that the same step has when it is taken by itself."""
+        assert self._replay is not None
+        self._restore(before)
+        self._load(0)
+        self._step.fill_(0)
+        self._replay()
+        loss, health = self._look()
+        self._restore(before)
+        again = super().advance(0, 1)
+        return math.isfinite(health) and abs(loss - again) <= TOLERANCE * max(1.0, abs(again))
 
     def advance(self, first: int, end: int) -> float:
         if self._replay is None:
@@ -90,10 +121,10 @@ class CapturedSteps(Steps):
         before, began = self._state(), time.perf_counter()
         self._step.fill_(first)
         for step in range(first, end):
-            self._load(step // self.data.config.steps_per_epoch)
+            self._load(step // self._data.steps_per_epoch)
             self._replay()
         loss, health = self._look()
-        self.longest = max(1, min(MOST, int(SECONDS * (end - first) / (time.perf_counter() - began))))
+        self.max_unsynced_steps = max(1, min(MOST, int(SECONDS * (end - first) / (time.perf_counter() - began))))
         if math.isfinite(loss) and math.isfinite(health):
             return loss
         self._restore(before)
@@ -104,26 +135,27 @@ class CapturedSteps(Steps):
         if epoch == self._epoch:
             return
         self._epoch = epoch
-        if self.data.config.fresh:
-            for place, tensor in zip(self._pool, self.data.epoch(epoch), strict=True):
+        if self._data.fresh:
+            for place, tensor in zip(tensors_of(self._pool), tensors_of(self._data.epoch(epoch)), strict=True):
                 place.copy_(tensor)
             for place, tensor in zip(self._targets, self._soft_targets(), strict=True):
                 place.copy_(tensor)
         else:
-            self._order.copy_(self.data.order(epoch))
+            self._order.copy_(self._data.order(epoch))
 
     def _soft_targets(self) -> tuple[Tensor, ...]:
         """States and weights of all instances of the epoch: a problem may want the host for them."""
-        wanted = self.data.config.loss == "nll"
-        return (self.data.problem.soft_targets(self._pool.x_true) if wanted else None) or ()
+        wanted = self.task.loss.soft and self.task.problem is not None
+        return (self.task.problem.soft_targets(self._pool) if wanted else None) or ()  # type: ignore[union-attr]
 
     def _take_captured(self) -> None:
-        config, optimizer = self.data.config, self.optimizer
-        place = self._step % config.steps_per_epoch * config.batch_size
-        rows = self._order.index_select(0, self._batch + place)
-        p, x_true, answer, *targets = (tensor.index_select(0, rows) for tensor in (*self._pool, *self._targets))
-        context = Context(lambda x_true: (targets[0], targets[1]) if targets else None, self._solver, config)
-        loss = mean_loss(self.network, Instances(p, x_true, answer), context)
+        task, optimizer = self.task, self._optimizer
+        start = self._step % self._data.steps_per_epoch * self._data.batch_size
+        rows = self._order.index_select(0, self._rows + start)
+        instances = self._pool.rows(rows)
+        soft = SoftTargets(*(tensor.index_select(0, rows) for tensor in self._targets)) if self._targets else None
+        A, features = couplings_of(task.network, instances)
+        loss = task.loss(A, Batch(instances, task.solver, soft, features)).mean()
         slopes = torch.autograd.grad(loss, self._parameters, allow_unused=True, materialize_grads=True)
         torch.cat([slope.flatten() for slope in slopes], out=optimizer.gradient[1:])
         optimizer.move(*self._rates.index_select(0, self._step[None])[0])
@@ -132,7 +164,7 @@ class CapturedSteps(Steps):
 
     def _look(self) -> list[float]:
         """The loss, and a number that is not finite where a value or a moment is not, for these stay so."""
-        seen = torch.stack([self._loss, self.optimizer.values.sum() + self.optimizer.second.sum()])
+        seen = torch.stack([self._loss, self._optimizer.values.sum() + self._optimizer.second.sum()])
         if seen.is_cuda:  # wait without keeping a core busy, which other jobs want
             ended = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             ended.record()
@@ -146,6 +178,11 @@ class CapturedSteps(Steps):
     def _restore(self, state: list[Tensor]) -> None:
         for place, tensor in zip(self._moving, state, strict=True):
             place.copy_(tensor)
+
+
+def _is_foreign(task: Task) -> bool:
+    """Whether a part of the step is the user's own."""
+    return any(isinstance(part, OwnLoss) for _, part in task.loss.parts)
 
 
 def captured(work: Callable[[], None]) -> Callable[[], None]:

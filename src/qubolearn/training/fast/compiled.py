@@ -1,135 +1,138 @@
-"""A training step of the paper's network on a CPU without autograd: the same loss and gradients, with less overhead.
+"""The step of a stack of linear layers on a CPU without autograd: the same losses and gradients, with less overhead.
 
-For a network of this size torch spends more time on bookkeeping than the mathematics takes. Here all but the
-solver is compiled, and ∂L/∂A comes in closed form, since with φ(x) = xxᵀ the losses are sums of energies
-E(x) = <A, φ(x)>. Losses without a closed form here use autograd for ∂L/∂A alone.
+For a network of the paper's size torch spends more time on bookkeeping than the mathematics takes. Here all but the
+solver is compiled. A loss that states its terms has ∂L/∂A = Σ_t w_t φ(x_t) - β E[φ]; any other one is differentiated by
+autograd, as a function of A alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from qubolearn.losses.equations import best_other
-from qubolearn.losses.objectives import OBJECTIVES, Context
-from qubolearn.networks.network import MLP, QuboNetwork
+from qubolearn.losses.contract import Batch, EnergyLoss, Loss, Terms
+from qubolearn.losses.local import SparseFeatures
+from qubolearn.networks import MLP, QuboNetwork
 from qubolearn.problems.contract import Instances
 from qubolearn.solvers.partition import log_partition_and_marginals
-from qubolearn.training.fast.adam import Adam
+from qubolearn.training.fast.adam import FlatAdam, flat_values
+from qubolearn.training.fast.stacks import layers_of
+from qubolearn.training.steps import Steps, Task
 
-__all__ = ["FusedStep", "can_fuse"]
+__all__ = ["CompiledSteps", "can_compile"]
 
 Floats = npt.NDArray[np.float32]
 
 
-def can_fuse(network: QuboNetwork) -> bool:
-    """Whether :class:`FusedStep` can take the place of autograd: for the paper's network on a CPU, not for others."""
-    return isinstance(network.body, MLP) and network.column.is_cpu
+def can_compile(task: Task) -> bool:
+    """Whether :class:`CompiledSteps` can take the place of autograd: for stacks of layers in float32 on a CPU."""
+    first = next(task.network.parameters())
+    sparse = any(isinstance(part, SparseFeatures) for _, part in task.loss.parts)
+    known = first.is_cpu and first.dtype == torch.float32 and layers_of(task.network) is not None
+    return known and (not sparse or isinstance(task.network.body, MLP))
 
 
-class FusedStep:
-    """The step of a network whose parameters and gradients an :class:`Adam` keeps as one vector each."""
+class CompiledSteps(Steps):
+    """Steps whose forward and backward pass are compiled; the weights become views of one vector."""
 
-    def __init__(self, network: QuboNetwork, optimizer: Adam) -> None:
-        body = network.body
-        assert isinstance(body, MLP)
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        network, layers = task.network, layers_of(task.network)
+        assert isinstance(network, QuboNetwork)
+        assert layers is not None
         self._pure, self._n = network.method == "pure", network.n
-        self._values, self._gradient = optimizer.values.numpy(), optimizer.gradient.numpy()[1:]
-        weights = [parameter for parameter in body.parameters() if parameter.ndim == 2]
-        self._layers = np.array([tuple(weight.shape) for weight in weights]), np.array(body.skips)
-        self._standardise = network.standardise.mean.numpy(), network.standardise.scale.numpy()
+        optimizer = task.optimizer
+        values = optimizer.values if isinstance(optimizer, FlatAdam) else flat_values(network)
+        self._values, self._gradient = values.numpy(), optimizer.gradient.numpy()[1:]
+        self._layers = (
+            np.array([(layer.outputs, layer.inputs, layer.bias, layer.skips, layer.activation) for layer in layers]),
+            np.array([layer.slope for layer in layers], np.float32),
+        )
+        m = layers[0].inputs
+        scale = network.standardise
+        self._standardise = (
+            (np.zeros(m, np.float32), np.ones(m, np.float32))
+            if scale is None
+            else (scale.mean.numpy(), scale.scale.numpy())
+        )
         self._column = network.column.numpy()
         # where each entry first stands in A, and how often; what does not exist is counted behind them
         _, place, times = np.unique(self._column, return_index=True, return_counts=True)
-        entries = weights[-1].shape[0]
-        self._place, self._times = place[:entries], times[:entries].astype(np.float32)
+        self._place, self._times = place[: network.size], times[: network.size].astype(np.float32)
 
-    def __call__(self, batch: Instances, context: Context, share: float = 1.0) -> float:
-        """The mean loss of a batch, times ``share``; its gradient is left in that of the optimiser."""
+    def gradient(self, instances: Instances, draw: int, share: float) -> float:
         from qubolearn.kernels import mlp_numba as kernels
 
-        shapes, skips = self._layers
-        given, outputs = kernels.forward(_array(batch.p), *self._standardise, self._values, shapes, skips)
+        layers, slopes = self._layers
+        p, (mean, scale) = _array(instances.p), self._standardise
+        given, before, outputs = kernels.forward(p, mean, scale, self._values, layers, slopes)
         entries = -outputs if self._pure else np.sin(outputs)
-        A = kernels.assemble(entries, self._column, self._n)
+        A = torch.from_numpy(kernels.assemble(entries, self._column, self._n))
 
-        losses, G = GRADIENTS.get(context.config.loss, _by_autograd)(A, batch, context)
+        batch = self.task.batch(instances, draw, energies=_energies)
+        total, G, sparse = self._loss(A, batch)
 
         factor = share / len(outputs)
         slope = kernels.gather(G, self._place, self._times)
         slope *= -factor if self._pure else factor * np.cos(outputs)
-        sparse = factor * context.config.weight_mlp
-        added = kernels.backward(slope, given, self._values, shapes, sparse, self._gradient)
-        return float(factor * losses.sum() + added)
+        sparse *= factor
+        added = kernels.backward(slope, outputs, given, before, self._values, layers, slopes, sparse, self._gradient)
+        return float(factor * total + added)
+
+    def _loss(self, A: Tensor, batch: Batch) -> tuple[float, Floats, float]:
+        """The sum of the losses, ∂/∂A ``[batch, n, n]``, symmetric, and the weight of sparse features."""
+        loss = self.task.loss
+        if loss.states and len(loss.parts) > 1:
+            batch.best(A, loss.states)
+        total, G, sparse = 0.0, None, 0.0
+        for weight, part in loss.parts:
+            if isinstance(part, SparseFeatures):
+                sparse += weight
+                continue
+            values, slope = (
+                _from_terms(A, part.terms(A, batch)) if isinstance(part, EnergyLoss) else _slope(A, part, batch)
+            )
+            if weight != 1.0:
+                values, slope = weight * values, np.float32(weight) * slope
+            total += float(values.sum())
+            G = slope if G is None else G + slope
+        return total, np.zeros(A.shape, np.float32) if G is None else G, sparse
 
 
-# ∂L/∂A of the losses: (A, batch, context) -> losses [batch], G [batch, n, n], symmetric
+def _from_terms(A: Tensor, terms: Terms) -> tuple[Any, Floats]:
+    """Values ``[batch]`` and ∂L/∂A ``[batch, n, n]`` of a loss that is a sum of energies."""
+    from qubolearn.kernels import mlp_numba as kernels
+
+    X, c = _array(terms.states), _array(terms.weights)
+    E = kernels.energies(A.numpy(), X) if terms.energies is None else terms.energies.numpy()
+    values, G = (c * E).sum(1), kernels.outer(X, c)
+    if terms.constant is not None:
+        values = values + terms.constant.numpy()
+    if terms.beta is not None:
+        log_z, marginals = log_partition_and_marginals(A, terms.beta)
+        values, G = values + log_z.numpy(), G - np.float32(terms.beta) * _array(marginals)
+    return values, G
 
 
-def _gap(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Floats]:
-    weight = context.config.weight_unique
-    states = context.solver(torch.from_numpy(A), 2 if weight else 1).states
-    X = np.concatenate([_array(batch.x_true)[:, None], states.numpy()], 1)  # x̂, x*, x⁺
-    E = _energies(A, X)
-    c = np.empty_like(E)
-    c[:, 0], c[:, 1] = 1, -1
-    if weight:  # -λ|E(x̂) - E(x⁺)| = s E(x⁺) - s E(x̂)
-        c[:, 2] = weight * np.sign(E[:, 0] - E[:, 2])
-        c[:, 0] -= c[:, 2]
-    return (c * E).sum(1), _outer(X, c)
-
-
-def _hinge(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Floats]:
-    other = best_other(batch.x_true, *context.solver(torch.from_numpy(A), 2).states.unbind(1))
-    X = np.stack([_array(batch.x_true), other.numpy()], 1)
-    E = _energies(A, X)
-    losses = context.config.margin + E[:, 0] - E[:, 1]
-    active = (losses > 0).astype(np.float32)
-    return losses * active, _outer(X, np.stack([active, -active], 1))
-
-
-def _nll(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Floats]:
-    beta = context.config.beta
-    targets = context.soft_targets(batch.x_true)
-    X = _array(batch.x_true)[:, None] if targets is None else _array(targets[0])
-    c = np.full(X.shape[:2], beta, np.float32) if targets is None else np.float32(beta) * _array(targets[1])
-    log_z, marginals = log_partition_and_marginals(torch.from_numpy(A), beta)
-    return (c * _energies(A, X)).sum(1) + log_z.numpy(), _outer(X, c) - _array(beta * marginals)
-
-
-def _by_autograd(A: Floats, batch: Instances, context: Context) -> tuple[Floats, Floats]:
+def _slope(A: Tensor, loss: Loss, batch: Batch) -> tuple[Any, Floats]:
+    """The same for any loss, by autograd."""
     with torch.enable_grad():
-        leaf = torch.from_numpy(A).requires_grad_()
-        losses = OBJECTIVES[context.config.loss](leaf, batch, context)
+        leaf = A.detach().requires_grad_()
+        losses = loss(leaf, batch)
         (G,) = torch.autograd.grad(losses.sum(), leaf)
-    return losses.detach().numpy(), ((G + G.mT) / 2).numpy()
+    return losses.detach().numpy(), _array((G + G.mT) / 2)
 
 
-def _energies(A: Floats, X: Floats) -> Floats:
+def _energies(A: Tensor, X: Tensor) -> Tensor:
     from qubolearn.kernels.mlp_numba import energies
 
-    E: Floats = energies(A, X)
-    return E
-
-
-def _outer(X: Floats, c: Floats) -> Floats:
-    from qubolearn.kernels.mlp_numba import outer
-
-    G: Floats = outer(X, c)
-    return G
+    return torch.from_numpy(energies(A.numpy(), _array(X)))
 
 
 def _array(tensor: Tensor) -> Floats:
     """As the kernels take it: in one piece."""
     return np.ascontiguousarray(tensor.numpy(), np.float32)
-
-
-GRADIENTS: Mapping[str, Callable[[Floats, Instances, Context], tuple[Floats, Floats]]] = {
-    "gap": _gap,
-    "hinge": _hinge,
-    "nll": _nll,
-}

@@ -1,0 +1,208 @@
+"""What a loss is: a value that takes A and a batch to one number per instance, and states its equation once.
+
+With φ(x) = xxᵀ the energy is E(x) = <A, φ(x)>, and all losses that ask a solver are sums of energies around the present
+A: L = c + Σ_t w_t E(x_t) [+ log Z]. Such a loss only says its :class:`Terms`. Value and gradient follow from these:
+here by autograd, in ``training/fast`` by compiled kernels, and on a GPU as a part of a CUDA graph.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.problems.contract import Instances, RightAnswers, SoftTargets
+from qubolearn.qubo import Qubo, SparseQubo, energies
+from qubolearn.solvers.contract import Solver
+from qubolearn.solvers.partition import log_partition
+
+__all__ = ["Batch", "EnergyLoss", "Loss", "OwnLoss", "Sum", "Terms", "as_loss", "value_of"]
+
+
+class Batch:
+    """What a loss may use besides A: the instances of a step, the solver, and the features of the network.
+
+    Attributes:
+        p: what the network was given.
+        x_true: bits of a solution, ``[batch, n]``.
+        answer: the solutions before they became bits, ``[batch, ...]``.
+        right: all right states, where instances have several, or None.
+        soft: states that are nearly right with their weights, where the problem has them and the loss wants them.
+        solver: the solver of the training, with the randomness of this step.
+        features: outputs of the network's hidden layers, ``[batch, hidden]`` each; empty for most networks.
+    """
+
+    def __init__(
+        self,
+        instances: Instances,
+        solver: Solver,
+        soft: SoftTargets | None = None,
+        features: Sequence[Tensor] = (),
+        energies: Callable[[Any, Tensor], Tensor] = energies,
+    ) -> None:
+        self.p, self.x_true, self.answer, self.right = instances
+        self.solver, self.soft, self.features = solver, soft, features
+        self.energies = energies  # of states [batch, t, n]; an engine may bring a faster one
+        self._solved: tuple[Tensor, int, Tensor] | None = None
+
+    def __len__(self) -> int:
+        return len(self.x_true)
+
+    def best(self, A: Qubo, count: int) -> Tensor:
+        """The ``count`` lowest states of A that the solver finds, ``[batch, count, n]``, best first.
+
+        Losses that are added up share one call, as long as the first one asks for the most states.
+        """
+        numbers = A.linear if isinstance(A, SparseQubo) else A
+        if self._solved is None or self._solved[0].data_ptr() != numbers.data_ptr() or self._solved[1] < count:
+            self._solved = numbers, count, self.solver(A.detach(), count).states
+        states = self._solved[2]
+        return states if states.shape[1] == count else states[:, :count]
+
+    def solution(self, A: Qubo) -> Tensor:
+        """x̂ ``[batch, n]``: the right state, or where there are several the one of lowest energy under A."""
+        if self.right is None:
+            return self.x_true
+        E = self.energies(A, self.right.states).masked_fill(~self.right.valid, float("inf"))
+        lowest = E.argmin(1)[:, None, None].expand(-1, 1, self.x_true.shape[1])
+        return self.right.states.gather(1, lowest)[:, 0]
+
+
+class Loss(ABC):
+    """A loss as a value: ``loss(A, batch)`` gives one number per instance, ``[batch]``, differentiable in A.
+
+    Losses can be added up and multiplied by numbers: ``Gap() + 1e-4 * SparseFeatures()``.
+    """
+
+    #: How many of the lowest states it asks of the solver; 0 where it needs none.
+    states: int = 0
+    #: Whether it wants the soft targets of a problem.
+    soft: ClassVar[bool] = False
+    #: Whether it calls the solver at all.
+    solves: bool = False
+    #: Whether nothing in it needs the host on a GPU, if the solver does not either.
+    capturable: bool = True
+
+    @abstractmethod
+    def __call__(self, A: Qubo, batch: Batch) -> Tensor:
+        """A ``[batch, n, n]`` -> losses ``[batch]``."""
+
+    @property
+    def parts(self) -> tuple[tuple[float, Loss], ...]:
+        """The losses that this one adds up, with their weights."""
+        return ((1.0, self),)
+
+    def __add__(self, other: Loss | Callable[..., Tensor]) -> Loss:
+        return Sum(self.parts + as_loss(other).parts)
+
+    def __mul__(self, weight: float) -> Loss:
+        return Sum(tuple((weight * own, part) for own, part in self.parts))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+class Terms(NamedTuple):
+    """L = constant + Σ_t weights_t E(states_t) [+ log Z], which holds around the A that it was stated for."""
+
+    states: Tensor  # [batch, t, n]
+    weights: Tensor  # [batch, t]
+    constant: Tensor | None = None  # [batch]
+    beta: float | None = None  # the inverse temperature of log Z, where it is added
+    energies: Tensor | None = None  # [batch, t], of the states under A, where the loss had to know them
+
+
+class EnergyLoss(Loss):
+    """A loss that is a sum of energies: subclasses state their terms, and nothing else."""
+
+    @abstractmethod
+    def terms(self, A: Qubo, batch: Batch) -> Terms:
+        """The terms of the loss around A ``[batch, n, n]``, which carries no gradient here."""
+
+    def __call__(self, A: Qubo, batch: Batch) -> Tensor:
+        with torch.no_grad():
+            terms = self.terms(A.detach(), batch)
+        return value_of(A, terms)
+
+
+def value_of(A: Qubo, terms: Terms) -> Tensor:
+    """The value ``[batch]`` of terms, whose gradient is ∂L/∂A = Σ_t w_t φ(x_t) - β E[φ]."""
+    value = (terms.weights * energies(A, terms.states)).sum(-1)
+    if terms.constant is not None:
+        value = value + terms.constant
+    return value if terms.beta is None else value + log_partition(A, terms.beta)
+
+
+@dataclass(frozen=True)
+class Sum(Loss):
+    """A weighted sum of losses; one solver call serves all that ask for the states of A itself."""
+
+    added: tuple[tuple[float, Loss], ...]
+
+    @property
+    def parts(self) -> tuple[tuple[float, Loss], ...]:
+        return self.added
+
+    @property
+    def states(self) -> int:  # type: ignore[override]
+        return max(part.states for _, part in self.added)
+
+    @property
+    def soft(self) -> bool:  # type: ignore[override]
+        return any(part.soft for _, part in self.added)
+
+    @property
+    def solves(self) -> bool:  # type: ignore[override]
+        return any(part.solves for _, part in self.added)
+
+    @property
+    def capturable(self) -> bool:  # type: ignore[override]
+        return all(part.capturable for _, part in self.added)
+
+    def __call__(self, A: Qubo, batch: Batch) -> Tensor:
+        if self.states:
+            batch.best(A, self.states)
+        return torch.stack([weight * part(A, batch) for weight, part in self.added]).sum(0)
+
+    def __repr__(self) -> str:
+        return " + ".join(f"{weight:g} * {part!r}" for weight, part in self.added)
+
+
+@dataclass(frozen=True)
+class OwnLoss(Loss):
+    """Any callable ``f(A, batch)`` of the user's as a loss: one value per instance, checked."""
+
+    function: Callable[[Any, Batch], Tensor]
+    solves = True
+
+    def __call__(self, A: Qubo, batch: Batch) -> Tensor:
+        value = self.function(A, batch)
+        if not isinstance(value, Tensor) or value.shape != (len(batch),):
+            shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise QubolearnError(
+                f"the loss {self!r} returned {shape} for {len(batch)} instances; want one value each, [{len(batch)}]"
+            )
+        return value
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__name__", None) or repr(self.function)
+
+
+def as_loss(loss: Loss | Callable[..., Tensor]) -> Loss:
+    """A loss of ours as it is, and any other callable as :class:`OwnLoss`."""
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, type) or not callable(loss):
+        hint = f"; call it: {loss.__name__}()" if isinstance(loss, type) else "; e.g. Likelihood(beta=6.0)"
+        raise QubolearnError(f"loss={loss!r} is no loss: want a loss value or a callable f(A, batch){hint}")
+    return OwnLoss(loss)
+
+
+def refuse_several(right: RightAnswers | None, name: str, instead: str) -> None:
+    """Raise where instances have several right answers and a loss cannot use them."""
+    if right is not None:
+        raise QubolearnError(f"{name} knows one right answer per instance, but these have several; use {instead}")

@@ -1,0 +1,93 @@
+"""Likelihood of the solution under the Boltzmann distribution of A, exp(-βE(x)) / Z: exact, soft, and from samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from qubolearn.errors import QubolearnError
+from qubolearn.losses.contract import Batch, EnergyLoss, Terms
+from qubolearn.qubo import Qubo
+
+__all__ = ["Contrastive", "Likelihood", "SoftLikelihood"]
+
+
+@dataclass(frozen=True)
+class Likelihood(EnergyLoss):
+    """βE(x̂) + log Σ_x exp(-βE(x)): minus the log-likelihood of x̂.
+
+    ∂L/∂A = β(φ(x̂) - E[φ]), with exact log-partition function and pair marginals. Where instances have several right
+    answers, it is the likelihood of their set: -log Σ_{x right} exp(-βE(x)) + log Z. Cost: 2ⁿ states per instance.
+
+    Args:
+        beta: β, the inverse temperature.
+    """
+
+    beta: float = 6.0
+
+    def terms(self, A: Qubo, batch: Batch) -> Terms:
+        return right_terms(A, batch, self.beta)._replace(beta=self.beta)
+
+
+def right_terms(A: Qubo, batch: Batch, beta: float) -> Terms:
+    """-log Σ_{x right} exp(-βE(x)), which for one right answer is βE(x̂)."""
+    if batch.right is None:
+        X = batch.x_true[:, None]
+        return Terms(X, torch.full(X.shape[:2], beta, dtype=A.dtype, device=A.device))
+    X = batch.right.states
+    E = batch.energies(A, X)
+    logits = (-beta * E).masked_fill(~batch.right.valid, float("-inf"))
+    c = beta * logits.softmax(1)
+    return Terms(X, c, -logits.logsumexp(1) - (c * E).sum(1), energies=E)
+
+
+@dataclass(frozen=True)
+class SoftLikelihood(EnergyLoss):
+    """βΣ_t w_t E(x_t) + log Σ_x exp(-βE(x)): cross entropy against the soft targets of the problem.
+
+    For solutions that are numbers, where the neighbouring bins are nearly right. Equals :class:`Likelihood` where the
+    only soft target is the solution. A problem without soft targets is refused. Cost: 2ⁿ states per instance.
+
+    Args:
+        beta: β, the inverse temperature.
+    """
+
+    beta: float = 6.0
+    soft: ClassVar[bool] = True
+
+    def terms(self, A: Qubo, batch: Batch) -> Terms:
+        if batch.soft is None:
+            raise QubolearnError("SoftLikelihood needs a problem with soft_targets; this data has none, use Likelihood")
+        states, weights = batch.soft
+        return Terms(states, self.beta * weights.to(A.dtype), beta=self.beta)
+
+
+@dataclass(frozen=True)
+class Contrastive(EnergyLoss):
+    """β(E(x̂) - mean_r E(x_r)) over the solver's samples x_r of the Boltzmann distribution of A at β.
+
+    Its gradient is that of :class:`Likelihood` with the marginals taken from samples, for n beyond exact sums; its
+    value is no likelihood. The solver must be able to draw at a temperature (``solver.sample(A, beta)``).
+    Reference: Hinton, Neural Computation 2002.
+
+    Args:
+        beta: β, the inverse temperature of likelihood and samples.
+    """
+
+    beta: float = 6.0
+    solves, capturable = True, False
+
+    def terms(self, A: Qubo, batch: Batch) -> Terms:
+        sample = getattr(batch.solver, "sample", None)
+        if sample is None:
+            raise QubolearnError(
+                f"Contrastive needs a solver that draws samples, not {batch.solver!r}; use SimulatedAnnealing or "
+                "ParallelTempering"
+            )
+        reads = sample(A, beta=self.beta).to(A.dtype)
+        down = right_terms(A, batch, self.beta)
+        up = torch.full(reads.shape[:2], -self.beta / reads.shape[1], dtype=A.dtype, device=A.device)
+        X, c = torch.cat([down.states.to(A.dtype), reads], 1), torch.cat([down.weights, up], 1)
+        return Terms(X, c, down.constant)

@@ -1,0 +1,123 @@
+"""Losses that compare the energy of the solution with those of other states: the paper's gap, and hinges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from qubolearn.losses.contract import Batch, EnergyLoss, Terms, refuse_several
+from qubolearn.qubo import Qubo, SparseQubo
+
+__all__ = ["Gap", "HammingHinge", "Hinge", "best_wrong", "hamming_augmented"]
+
+#: Right states beyond which a hinge does not ask the solver for one state more than there are.
+MOST_RIGHT = 63
+
+
+@dataclass(frozen=True)
+class Gap(EnergyLoss):
+    """The paper's data terms, L_gap + λ L_unique (QuAnt, Eq. 1 and 3).
+
+    L_gap = E(x̂) - E(x*) pulls the solution down and pushes the minimiser up; it is 0 once they agree.
+    L_unique = -|E(x̂) - E(x⁺)| works against several minimisers. While E(x̂) > E(x⁺) it pushes E(x̂) *up*;
+    :class:`Hinge` is the same idea without that fault.
+
+    ∂L_gap/∂A_ij = x̂_i x̂_j - x*_i x*_j. Cost: one solver call. Where instances have several right answers, x̂ is the
+    one of lowest energy.
+
+    Args:
+        weight_unique: λ, the weight of L_unique; with 0 the second state is not asked for.
+    """
+
+    weight_unique: float = 1e-3
+    solves = True
+
+    @property
+    def states(self) -> int:  # type: ignore[override]
+        return 2 if self.weight_unique else 1
+
+    def terms(self, A: Qubo, batch: Batch) -> Terms:
+        X = torch.cat([batch.solution(A)[:, None], batch.best(A, self.states)], 1)  # x̂, x*, x⁺
+        E = batch.energies(A, X)
+        if not self.weight_unique:
+            return Terms(X, _row((1.0, -1.0), E.dtype, E.device).expand_as(E), energies=E)
+        # -λ|E(x̂) - E(x⁺)| = s E(x⁺) - s E(x̂) with s = λ sign(E(x̂) - E(x⁺))
+        apart = _row((1.0, 0.0, -1.0), E.dtype, E.device)
+        c = _row((1.0, -1.0, 0.0), E.dtype, E.device) - self.weight_unique * torch.outer((E @ apart).sign_(), apart)
+        return Terms(X, c, energies=E)
+
+
+@lru_cache
+def _row(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A few constants, made once: a graph on a GPU cannot wait for them, and a step on a CPU should not."""
+    return torch.tensor(numbers, dtype=dtype, device=device)
+
+
+@dataclass(frozen=True)
+class Hinge(EnergyLoss):
+    """max(0, m + E(x̂) - E(x̄)), x̄ the best state that is not right: the structured SVM with 0/1 margin.
+
+    Zero once the solution is the minimiser by a gap of m. Cost: one solver call for two states, so it also runs on an
+    annealer. Where instances have several right answers, x̂ is the one of lowest energy, and the call asks for one
+    state more than there are right ones. Reference: Tsochantaridis et al., JMLR 2005.
+
+    Args:
+        margin: m, the gap that is asked for.
+    """
+
+    margin: float = 1.0
+    solves, states = True, 2
+
+    def terms(self, A: Qubo, batch: Batch) -> Terms:
+        other, found = best_wrong(A, batch)
+        X = torch.stack([batch.solution(A), other], 1)
+        E = batch.energies(A, X)
+        active = ((self.margin + E[:, 0] - E[:, 1] > 0) & found).to(E.dtype)
+        return Terms(X, torch.stack([active, -active], 1), self.margin * active, energies=E)
+
+
+def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor]:
+    """x̄ ``[batch, n]``, the best state that is not right, and whether one was found ``[batch]``."""
+    if batch.right is None:
+        x_star, x_plus = batch.best(A, 2).unbind(1)
+        right = (batch.x_true == x_star).all(-1, keepdim=True)
+        return torch.where(right, x_plus, x_star), torch.ones_like(right[:, 0])
+    n, t = batch.x_true.shape[1], batch.right.states.shape[1]
+    states = batch.best(A, min(min(t, MOST_RIGHT) + 1, 2 ** min(n, 30)))
+    wrong = ~batch.right.include(states)  # [batch, count]
+    first = wrong.to(torch.uint8).argmax(1)[:, None, None].expand(-1, 1, n)
+    return states.gather(1, first)[:, 0], wrong.any(1)
+
+
+@dataclass(frozen=True)
+class HammingHinge(EnergyLoss):
+    """max_x m·Δ(x, x̂) + E(x̂) - E(x), Δ the number of wrong bits: the structured SVM with Hamming margin.
+
+    The maximum is at x̃ = argmin of :func:`hamming_augmented`, so it costs one solver call on that QUBO, which has the
+    graph of A. Never negative. It refuses instances with several right answers.
+
+    Args:
+        margin: m, the gap that is asked for per wrong bit.
+    """
+
+    margin: float = 1.0
+    solves = True
+
+    def terms(self, A: Qubo, batch: Batch) -> Terms:
+        refuse_several(batch.right, "HammingHinge", "Hinge or Likelihood")
+        x_true = batch.x_true
+        x_tilde = batch.solver(hamming_augmented(A, x_true, self.margin), 1).states[:, 0]
+        ones = torch.ones_like(x_true[:, 0])
+        distance = (x_tilde != x_true).sum(-1).to(A.dtype)
+        return Terms(torch.stack([x_true, x_tilde], 1), torch.stack([ones, -ones], 1), self.margin * distance)
+
+
+def hamming_augmented(A: Qubo, x_true: Tensor, margin: float = 1.0) -> Qubo:
+    """The QUBO of E(x) - m·Δ(x, x̂), up to a constant: A - m·diag(1 - 2x̂). Same graph as A."""
+    step = margin * (1 - 2 * x_true.to(A.dtype))
+    if isinstance(A, SparseQubo):
+        return A.with_values(A.linear - step, A.quadratic)
+    return A - torch.diag_embed(step)

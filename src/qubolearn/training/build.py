@@ -1,0 +1,64 @@
+"""From the words of a recipe to values: its network, loss, optimizer and solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import nn
+
+from qubolearn.chips.topologies import topology
+from qubolearn.losses import (
+    L1,
+    Contrastive,
+    Gap,
+    HammingHinge,
+    Hinge,
+    Likelihood,
+    Loss,
+    PseudoLikelihood,
+    SoftLikelihood,
+    SparseFeatures,
+)
+from qubolearn.networks import MLP, MatchingBody, QuboNetwork
+from qubolearn.problems import Problem
+from qubolearn.randomness import derive_seed
+from qubolearn.training.optimizers import Adam, Cosine
+from qubolearn.training.recipes import Recipe
+
+__all__ = ["make_loss", "make_optimizer", "new_network"]
+
+LOSSES: Mapping[str, Callable[[Recipe], Loss]] = {
+    "gap": lambda recipe: Gap(recipe.weight_unique),
+    "hinge": lambda recipe: Hinge(recipe.margin),
+    "hamming": lambda recipe: HammingHinge(recipe.margin),
+    "nll": lambda recipe: Likelihood(recipe.beta),
+    "soft-nll": lambda recipe: SoftLikelihood(recipe.beta),
+    "contrastive": lambda recipe: Contrastive(recipe.beta),
+    "pseudo": lambda recipe: PseudoLikelihood(recipe.beta),
+    "l1": lambda recipe: L1(),
+}
+
+
+def make_loss(recipe: Recipe) -> Loss:
+    """The loss that a recipe names, with the paper's L_mlp where it has a weight."""
+    loss = LOSSES[recipe.loss](recipe)
+    return loss + recipe.weight_mlp * SparseFeatures() if recipe.weight_mlp else loss
+
+
+def new_network(problem: Problem, recipe: Recipe) -> QuboNetwork:
+    """The untrained network of a recipe, its weights drawn from the seed and from nothing else."""
+    pattern = topology(recipe.topology, problem.bits)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(recipe.seed, "weights"))
+        body: nn.Module
+        if recipe.network == "matching":
+            body = MatchingBody(problem, pattern, recipe.hidden)
+        else:
+            body = MLP(problem.input_size, pattern.size, recipe.layers, recipe.hidden)
+    return QuboNetwork(body, pattern, problem.input_size, recipe.method)
+
+
+def make_optimizer(recipe: Recipe) -> Adam:
+    """Adam with the rate and the schedule of a recipe."""
+    return Adam(recipe.learning_rate, Cosine() if recipe.schedule == "cosine" else None)

@@ -1,0 +1,235 @@
+"""What people hang into a training: early stopping, the best model, logs, a progress bar, gradient clipping.
+
+A callback is a class with any of the methods of :class:`Callback`; docs/callbacks.md shows how to write one.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from qubolearn.errors import NonFiniteError, QubolearnError, missing_extra, unknown_name
+from qubolearn.files import write_atomic, write_tensors
+
+if TYPE_CHECKING:
+    from qubolearn.training.fit import Training
+
+__all__ = ["Callback", "Checkpoint", "ClipGradients", "EarlyStopping", "Log", "ProgressBar", "TensorBoard", "call"]
+
+#: Metrics of which less is better, where a name does not say it.
+LESS_IS_BETTER = ("loss", "wrong", "error", "degrees", "distance")
+
+
+class Callback:
+    """Does nothing at four moments of a training; subclasses override what they need.
+
+    Each method is given the :class:`qubolearn.Training`: network, step, steps, loss, scores, history, ``stop()``.
+    """
+
+    def on_start(self, training: Training) -> None:
+        """Before the first step, when a stopped training has been restored."""
+
+    def on_gradient(self, training: Training) -> None:
+        """In every step between gradient and optimizer: the parameters' ``grad`` may be changed in place."""
+
+    def on_step(self, training: Training) -> None:
+        """After a step; on a GPU after some. ``training.scores`` is there where validation instances were scored."""
+
+    def on_end(self, training: Training) -> None:
+        """After the last step, also where the training was stopped."""
+
+
+def call(callback: Any, moment: str, training: Training) -> None:
+    """Call a callback; an error says which one it was and when."""
+    method = getattr(callback, moment, None)
+    if method is None:
+        return
+    try:
+        method(training)
+    except (KeyboardInterrupt, SystemExit, NonFiniteError):
+        raise
+    except Exception as error:
+        name = type(callback).__name__
+        raise QubolearnError(
+            f"callback {name}.{moment} failed at step {training.step}: {type(error).__name__}: {error}"
+        ) from error
+
+
+class _Watching(Callback):
+    """Follows one metric: whether it has become better."""
+
+    def __init__(self, metric: str = "loss", higher_is_better: bool | None = None) -> None:
+        self.metric = metric
+        self._sign = 1.0 if (_more_is_better(metric) if higher_is_better is None else higher_is_better) else -1.0
+        self.best = -math.inf
+
+    def improved(self, training: Training) -> bool:
+        """Whether the metric is better than ever before; it must be among the scores."""
+        record = training.history[-1]
+        if not isinstance(record.get(self.metric), (int, float)):
+            raise unknown_name("metric", self.metric, [k for k, v in record.items() if isinstance(v, (int, float))])
+        value = self._sign * float(record[self.metric])
+        better = value > self.best
+        self.best = max(self.best, value)
+        return better
+
+
+def _more_is_better(metric: str) -> bool:
+    return not any(word in metric for word in LESS_IS_BETTER)
+
+
+class EarlyStopping(_Watching):
+    """Stop where a metric of the validation instances has not improved for a while.
+
+    Args:
+        metric: a name among the scores, such as ``accuracy`` or ``wrong_bits``.
+        patience: how many times in a row it may fail to improve.
+        higher_is_better: which way it should go; by default down for losses, errors and distances, else up.
+    """
+
+    def __init__(self, metric: str, patience: int = 5, higher_is_better: bool | None = None) -> None:
+        super().__init__(metric, higher_is_better)
+        if patience < 1:
+            raise QubolearnError(f"patience={patience}; want at least 1")
+        self.patience, self._bad = patience, 0
+
+    def on_start(self, training: Training) -> None:
+        self.best, self._bad = -math.inf, 0
+
+    def on_step(self, training: Training) -> None:
+        if training.scores is None:
+            return
+        self._bad = 0 if self.improved(training) else self._bad + 1
+        if self._bad >= self.patience:
+            training.stop()
+
+
+class Checkpoint(_Watching):
+    """Keep the weights of the moment when a metric was best; ``fit(folder=...)`` keeps what a resume needs.
+
+    Args:
+        path: a .safetensors file. ``safetensors.torch.load_file(path)`` gives what ``network.load_state_dict`` takes.
+        metric: a name among the scores.
+        higher_is_better: as in :class:`EarlyStopping`.
+        restore: put these weights back into the network when training ends.
+    """
+
+    def __init__(
+        self, path: Path | str, metric: str = "loss", higher_is_better: bool | None = None, restore: bool = False
+    ) -> None:
+        super().__init__(metric, higher_is_better)
+        self.path, self.restore = Path(path), restore
+
+    def on_step(self, training: Training) -> None:
+        if training.scores is not None and self.improved(training):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_tensors(self.path, training.network.state_dict(), step=training.step)
+
+    def on_end(self, training: Training) -> None:
+        if self.restore and self.path.is_file():
+            from safetensors.torch import load_file
+
+            training.network.load_state_dict(load_file(self.path))
+
+
+class Log(Callback):
+    """Write a line for every time that validation instances were scored: .csv or .jsonl, by the name of the file."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        if self.path.suffix not in (".csv", ".jsonl"):
+            raise QubolearnError(f"a log at {path}; want a name that ends in .csv or .jsonl")
+
+    def on_step(self, training: Training) -> None:
+        if training.scores is None:
+            return
+        rows = [{k: v for k, v in row.items() if isinstance(v, (int, float, str))} for row in training.history]
+        if self.path.suffix == ".jsonl":
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+        else:
+            buffer = io.StringIO()
+            writer = csv.DictWriter(buffer, list(dict.fromkeys(name for row in rows for name in row)))
+            writer.writeheader()
+            writer.writerows(rows)
+            text = buffer.getvalue()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(self.path, text.encode())
+
+
+class TensorBoard(Callback):
+    """Write loss and scores as TensorBoard events into a folder; needs ``qubolearn[tensorboard]``."""
+
+    def __init__(self, folder: Path | str = "runs/tensorboard") -> None:
+        self.folder = Path(folder)
+
+    def on_start(self, training: Training) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise missing_extra("TensorBoard", "tensorboard") from error
+        self._writer = SummaryWriter(str(self.folder))
+
+    def on_step(self, training: Training) -> None:
+        if training.scores is not None:
+            self._writer.add_scalar("train/loss", training.loss, training.step)
+            for name, value in training.scores.items():
+                if isinstance(value, float):
+                    self._writer.add_scalar(f"validation/{name}", value, training.step)
+
+    def on_end(self, training: Training) -> None:
+        self._writer.close()
+
+
+class ClipGradients(Callback):
+    """Scale the gradient down to a norm where it is larger.
+
+    Args:
+        norm: the largest norm that is let through.
+    """
+
+    def __init__(self, norm: float = 1.0) -> None:
+        if not norm > 0:
+            raise QubolearnError(f"norm={norm}; want a positive number")
+        self.norm = norm
+
+    def on_gradient(self, training: Training) -> None:
+        torch.nn.utils.clip_grad_norm_(training.network.parameters(), self.norm)
+
+
+class ProgressBar(Callback):
+    """A bar with loss and metric on a terminal and in a notebook.
+
+    Args:
+        title: what stands before it.
+        metric: the score that it shows; by default the first one.
+    """
+
+    def __init__(self, title: str = "training", metric: str | None = None) -> None:
+        self.title, self.metric = title, metric
+
+    def on_start(self, training: Training) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        words = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%")
+        self._bar = Progress(*words, TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+        self._bar.start()
+        self._task = self._bar.add_task(self.title, total=training.steps, completed=training.step, note="")
+        self._shown, self._note = training.step, ""
+
+    def on_step(self, training: Training) -> None:
+        if training.scores:
+            name = self.metric or next(iter(training.scores))
+            self._note = f"  {name} {training.scores.get(name, math.nan):.4g}"
+        if training.scores is not None or training.step >= self._shown + 10:
+            self._shown = training.step
+            note = f"loss {training.loss:.4f}{self._note}"
+            self._bar.update(self._task, completed=training.step, note=note)
+
+    def on_end(self, training: Training) -> None:
+        self._bar.stop()

@@ -1,0 +1,98 @@
+"""A recipe -> values -> fit: what the command line and ``reproduce`` call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import nn
+
+from qubolearn.networks import QuboNetwork
+from qubolearn.problems.contract import Problem
+from qubolearn.solvers import make_solver
+from qubolearn.training.batches import Drawn
+from qubolearn.training.build import make_loss, make_optimizer, new_network
+from qubolearn.training.callbacks import Callback
+from qubolearn.training.distributed import ALONE, Peers
+from qubolearn.training.fast.adam import FlatAdam
+from qubolearn.training.fit import Training, fit
+from qubolearn.training.recipes import Recipe
+from qubolearn.training.runs import Run
+from qubolearn.training.steps import Task
+
+__all__ = ["evaluation_steps", "task_of", "train"]
+
+EVALUATIONS = 20  # times that validation instances are scored, more densely early on, where most changes
+
+
+class _Stop(Callback):
+    """Ends a training where a function says so."""
+
+    def __init__(self, asked: Callable[[], bool]) -> None:
+        self._asked = asked
+
+    def on_step(self, training: Training) -> None:
+        if self._asked():
+            training.stop(for_good=False)
+
+
+def train(
+    problem: Problem,
+    recipe: Recipe,
+    run: Run | None = None,
+    device: torch.device | str = "cpu",
+    callbacks: Sequence[Callback] = (),
+    stop: Callable[[], bool] | None = None,
+    peers: Peers = ALONE,
+) -> QuboNetwork:
+    """Train the network of a recipe for a problem.
+
+    Args:
+        problem, recipe: what :func:`qubolearn.preset` returns.
+        run: keep metrics, checkpoints and the model in its folder, and go on from there.
+        device: cpu or cuda.
+        callbacks: see :mod:`qubolearn.training.callbacks`.
+        stop: asked after every step, on a GPU after those of about half a second; where it answers True, the state is
+            saved and the network returned as it is.
+        peers: this process among others; all of them read the run, the first one writes it.
+
+    Returns:
+        The trained network.
+    """
+    network = new_network(problem, recipe)
+    fit(
+        network,
+        problem,
+        make_loss(recipe),
+        epochs=recipe.epochs,
+        optimizer=make_optimizer(recipe),
+        solver=make_solver(recipe.solver),
+        callbacks=[*callbacks, *([_Stop(stop)] if stop else [])],
+        batch_size=recipe.batch_size,
+        instances=recipe.instances,
+        fresh=recipe.fresh,
+        validation=recipe.validation,
+        score_after=evaluation_steps(recipe),
+        standardise=recipe.standardise,
+        seed=recipe.seed,
+        device=device,
+        folder=run,
+        peers=peers,
+    )
+    return network
+
+
+def evaluation_steps(recipe: Recipe) -> list[int]:
+    """The steps after which validation instances are scored, in order; the last one of all is among them."""
+    return sorted({math.ceil(recipe.steps * (i / EVALUATIONS) ** 2) for i in range(1, EVALUATIONS + 1)})
+
+
+def task_of(
+    problem: Problem, recipe: Recipe, network: nn.Module | None = None, device: torch.device | str = "cpu"
+) -> Task:
+    """The steps of a recipe by themselves, for benchmarks and for faults that are looked at again."""
+    network = (network or new_network(problem, recipe)).to(device)
+    batches = Drawn(problem, recipe.instances, recipe.batch_size, recipe.fresh, recipe.seed, device)
+    update = FlatAdam(network, make_optimizer(recipe), recipe.steps)
+    return Task(network, update, batches, make_loss(recipe), make_solver(recipe.solver), recipe.seed, problem)

@@ -1,0 +1,176 @@
+"""Callbacks do at their moments what they say, and one that fails is named."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from qubolearn import (
+    Arrays,
+    Callback,
+    Checkpoint,
+    ClipGradients,
+    EarlyStopping,
+    Likelihood,
+    Log,
+    ProgressBar,
+    QuboNetwork,
+    TensorBoard,
+    Training,
+    evaluate,
+    fit,
+    topology,
+)
+from qubolearn.errors import QubolearnError
+
+RNG = np.random.default_rng(0)
+P = RNG.normal(size=(300, 5))
+DATA = Arrays(P, P @ RNG.normal(size=(5, 3)) > 0, validation=0.2)
+
+
+def network() -> QuboNetwork:
+    torch.manual_seed(0)
+    pattern = topology("dense", 3)
+    return QuboNetwork(nn.Linear(5, pattern.size), pattern)
+
+
+def run(*callbacks: Any, epochs: int = 6, **options: Any) -> Training:
+    return fit(network(), DATA, Likelihood(), epochs=epochs, batch_size=40, callbacks=callbacks, **options)
+
+
+def training_with(**scores: float) -> Training:
+    made = Training(network(), 10)
+    made.scores = dict(scores)
+    made.history.append({"step": 1, "loss": 0.0, **scores})
+    return made
+
+
+def test_moments_come_in_order() -> None:
+    class Noting(Callback):
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def on_start(self, training: Training) -> None:
+            self.seen.append(f"start {training.step}/{training.steps}")
+
+        def on_gradient(self, training: Training) -> None:
+            self.seen.append("gradient")
+
+        def on_step(self, training: Training) -> None:
+            self.seen.append(f"step {training.step}" + (" scored" if training.scores else ""))
+
+        def on_end(self, training: Training) -> None:
+            self.seen.append(f"end {training.network.training}")
+
+    noting = Noting()
+    run(noting, epochs=1)
+    middle = [word for step in range(1, 7) for word in ("gradient", f"step {step}" + (" scored" if step == 6 else ""))]
+    assert noting.seen == ["start 0/6", *middle, "end False"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "stops"), [("accuracy", [1, 2, 2, 1], 3), ("wrong_bits", [3, 2, 2, 4], 3)]
+)
+def test_early_stopping_counts_what_does_not_improve(metric: str, values: list[float], stops: int) -> None:
+    callback = EarlyStopping(metric, patience=2)
+    stopped = []
+    for value in values:
+        training = training_with(**{metric: value})
+        callback.on_step(training)
+        stopped.append(bool(training.stopping))
+    assert stopped.index(True) == stops
+    training = run(EarlyStopping("accuracy", patience=1), epochs=500)
+    assert training.step < training.steps
+
+
+def test_the_best_weights_are_kept_and_put_back(tmp_path: Path) -> None:
+    path = tmp_path / "below" / "best.safetensors"
+    callback = Checkpoint(path, "accuracy", restore=True)
+    training = run(callback, epochs=20)
+    best = max(record["accuracy"] for record in training.history)
+    assert callback.best == best
+    again = network()
+    again.load_state_dict(load_file(path))
+    assert evaluate(again, DATA).metrics["accuracy"] == pytest.approx(best)
+    assert evaluate(training.network, DATA).metrics["accuracy"] == pytest.approx(best)
+
+
+def test_logs_hold_a_line_for_each_scoring(tmp_path: Path) -> None:
+    training = run(Log(tmp_path / "log.csv"), Log(tmp_path / "log.jsonl"))
+    with (tmp_path / "log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert len(rows) == len(lines) == len(training.history) == 6
+    for row, line, record in zip(rows, lines, training.history, strict=True):
+        assert float(row["accuracy"]) == line["accuracy"] == record["accuracy"]
+    with pytest.raises(QubolearnError, match=r"\.csv or \.jsonl"):
+        Log("log.txt")
+
+
+def test_tensorboard_events_are_written(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="the extra tensorboard is not installed")
+    run(TensorBoard(tmp_path))
+    assert list(tmp_path.glob("events*"))
+
+
+def test_gradients_are_clipped_before_the_step() -> None:
+    norms: list[float] = []
+
+    class Looking(Callback):
+        def on_gradient(self, training: Training) -> None:
+            norms.append(float(torch.nn.utils.get_total_norm(p.grad for p in training.network.parameters())))
+
+    run(Looking(), ClipGradients(1e-3), Looking(), epochs=2)
+    before, after = norms[::2], norms[1::2]
+    assert max(before) > 1e-3
+    assert max(after) <= 1.001e-3
+    with pytest.raises(QubolearnError, match="norm=0"):
+        ClipGradients(0)
+
+
+def test_the_bar_shows_loss_and_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    run(ProgressBar("mine", "accuracy"))
+    shown = capsys.readouterr().out
+    assert "mine" in shown
+    assert "accuracy" in shown
+
+
+@pytest.mark.parametrize("moment", ["on_start", "on_gradient", "on_step", "on_end"])
+def test_a_callback_that_raises_is_named(moment: str) -> None:
+    def fail(self: Any, training: Training) -> None:
+        raise ZeroDivisionError("by hand")
+
+    broken = type("Broken", (Callback,), {moment: fail})()
+    with pytest.raises(
+        QubolearnError, match=rf"callback Broken\.{moment} failed at step \d+: ZeroDivisionError: by hand"
+    ):
+        run(broken)
+
+
+def test_the_others_are_told_of_the_end_after_an_error() -> None:
+    ended: list[int] = []
+
+    class Ending(Callback):
+        def on_end(self, training: Training) -> None:
+            ended.append(training.step)
+
+    class Broken(Callback):
+        def on_step(self, training: Training) -> None:
+            raise ValueError
+
+    with pytest.raises(QubolearnError, match="Broken"):
+        run(Ending(), Broken())
+    assert ended == [1]
+
+
+def test_a_metric_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(QubolearnError, match="unknown metric 'acuracy'; did you mean accuracy"):
+        run(EarlyStopping("acuracy"))
