@@ -1,10 +1,10 @@
 """Sixteen reads at a time inside numba: vectors of 16 floats or 16 words of bits, as one LLVM value each.
 
 numba vectorises plain loops, but not a lookup in a table of 16 floats, which AVX-512 does in one instruction.
-So here is the little that the annealing kernel needs as intrinsics. Results are the same on every processor: AVX2
+So here is the little that the annealing kernels need as intrinsics. Results are the same on every processor: AVX2
 does the lookup in six instructions, any other one float after the other.
 
-numba's cache does not see changes in this file: touch ``annealing_numba.py`` when you make one.
+numba's cache does not see changes in this file: touch the kernels that import it when you make one.
 """
 
 from __future__ import annotations
