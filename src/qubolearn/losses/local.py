@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.losses.contract import Batch, Loss, refuse_several
+from qubolearn.losses.contract import Batch, Loss
 from qubolearn.qubo import Qubo, SparseQubo, flip_costs
 
 __all__ = ["L1", "PseudoLikelihood", "SparseFeatures"]
@@ -37,11 +37,11 @@ class PseudoLikelihood(Loss):
 class L1(Loss):
     """Mean |score - (2x̂ - 1)| over the bits, for the *Pure* baseline, whose scores -A_ii are cut at 0.
 
-    It refuses instances with several right answers.
+    Where instances have several right answers, scores are drawn to the given one, the label: a regression of bits
+    has no way to say "this or its complement".
     """
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
-        refuse_several(batch.right, "L1", "Likelihood")
         scores = -(A.linear if isinstance(A, SparseQubo) else A.diagonal(dim1=-2, dim2=-1))
         return (scores - (2 * batch.x_true - 1)).abs().mean(-1)
 

@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 PROBLEMS = {
+    "knapsack": "qubolearn.problems.knapsack:Knapsack",
+    "maxcut": "qubolearn.problems.maxcut:MaxCut",
     "randgraph": "qubolearn.problems.randgraph:RandGraph",
 }
 

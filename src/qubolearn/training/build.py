@@ -20,7 +20,7 @@ from qubolearn.losses import (
     SoftLikelihood,
     SparseFeatures,
 )
-from qubolearn.networks import MLP, MatchingBody, QuboNetwork
+from qubolearn.networks import MLP, MatchingBody, PairwiseBody, QuboNetwork
 from qubolearn.problems import Problem
 from qubolearn.randomness import derive_seed
 from qubolearn.training.optimizers import Adam, Cosine
@@ -54,9 +54,12 @@ def new_network(problem: Problem, recipe: Recipe) -> QuboNetwork:
         body: nn.Module
         if recipe.network == "matching":
             body = MatchingBody(problem, pattern, recipe.hidden)
+        elif recipe.network == "pairwise":
+            body = PairwiseBody(problem, pattern, recipe.hidden)
         else:
             body = MLP(problem.input_size, pattern.size, recipe.layers, recipe.hidden)
-    return QuboNetwork(body, pattern, problem.input_size, recipe.method)
+    inputs = None if recipe.network == "pairwise" else problem.input_size  # its features have a scale of their own
+    return QuboNetwork(body, pattern, inputs, recipe.method)
 
 
 def make_optimizer(recipe: Recipe) -> Adam:

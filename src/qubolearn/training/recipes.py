@@ -29,7 +29,7 @@ class Recipe:
     method: Method = "quant"
     """quant learns a QUBO, diag one without couplers, pure the bits themselves."""
     network: NetworkName = "mlp"
-    """mlp is the paper's network; matching is permutation-aware, for graph matching."""
+    """mlp is the paper's network; matching and pairwise are permutation-aware, for graph matching and for nodes."""
     layers: int = 5
     """Layers of the network (L in the paper)."""
     hidden: int = 78

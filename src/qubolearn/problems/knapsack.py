@@ -1,0 +1,160 @@
+"""Knapsack: choose the items of most value whose weights do not exceed a capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from qubolearn.errors import QubolearnError
+from qubolearn.problems.contract import Instances, Problem, RightAnswers, Split
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+__all__ = ["Knapsack", "greedy_by_density"]
+
+#: Values and weights are whole numbers from 1 to this one.
+LARGEST = 100
+
+
+@dataclass(frozen=True)
+class Knapsack(Problem):
+    """Pack items of random values and weights; bit i says that item i is packed.
+
+    p are the values, the weights, whole numbers from 1 to 100, and the capacity, 30 to 70 % of the total weight. All
+    packings of the highest value count as right, and the label x̂ is a random one of them. Instances are drawn from
+    more than 10**12 and never seen twice, so all splits are disjoint.
+
+    A packing is repaired by :meth:`project`: items of the least value per weight are taken out until the rest
+    fits, then items that still fit are put in, those of the most value per weight first.
+    """
+
+    name: ClassVar[str] = "knapsack"
+    metric: ClassVar[str] = "value"
+
+    items: int = 10
+    """Items to choose from."""
+
+    def __post_init__(self) -> None:
+        if not 3 <= self.items <= 16:
+            raise QubolearnError(f"items={self.items}; Knapsack wants 3 to 16 (it looks at all 2**items packings)")
+
+    @property
+    def input_size(self) -> int:
+        return 2 * self.items + 1
+
+    @property
+    def bits(self) -> int:
+        return self.items
+
+    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
+        import torch
+
+        device = generator.device
+        numbers = torch.randint(1, LARGEST + 1, (count, 2 * self.items), generator=generator, device=device).float()
+        share = 0.3 + 0.4 * torch.rand(count, 1, generator=generator, device=device)
+        capacity = (share * numbers[:, self.items :].sum(1, keepdim=True)).floor()
+        p = torch.cat([numbers, capacity], 1)
+        right = self._best_packings(p)
+        luck = torch.rand(right.valid.shape, generator=generator, device=device)
+        chosen = luck.masked_fill(~right.valid, -1.0).argmax(1)
+        x_true = right.states[torch.arange(count, device=device), chosen]
+        return Instances(p, x_true, x_true, right)
+
+    def _best_packings(self, p: Tensor) -> RightAnswers:
+        """All packings of the highest value that fit, by brute force; sums of whole numbers are exact."""
+        import torch
+
+        number = torch.arange(2**self.items, device=p.device)
+        packings = ((number[:, None] >> torch.arange(self.items, device=p.device)) & 1).float()
+        found, chunk = [], max(1, 2**24 >> self.items)
+        for some in torch.split(p, chunk):
+            values, weights, capacity = self._parts(some)
+            worth = (values @ packings.T).masked_fill(weights @ packings.T > capacity, -1.0)
+            best = worth == worth.amax(1, keepdim=True)
+            found.append(best)
+        best = torch.cat(found) if found else torch.zeros(0, 2**self.items, dtype=torch.bool, device=p.device)
+        most = int(best.sum(1).max()) if len(best) else 1
+        valid, index = best.to(torch.uint8).topk(most, 1)
+        return RightAnswers(packings[index], valid.bool())
+
+    def _parts(self, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Values ``[batch, items]``, weights ``[batch, items]`` and capacity ``[batch, 1]``."""
+        return p[:, : self.items], p[:, self.items : -1], p[:, -1:]
+
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        """``value`` against the optimum, 0 where it does not fit; ``feasible``; ``exact``, whether it is optimal."""
+        values, weights, capacity = self._parts(instances.p)
+        feasible = (weights * answer).sum(1) <= capacity[:, 0]
+        value = (values * answer).sum(1) / (values * instances.x_true).sum(1)
+        value = value.where(feasible, 0.0)
+        return {"value": value, "feasible": feasible.float(), "exact": (value == 1).float()}
+
+    def project(self, x: Tensor, p: Tensor) -> Tensor:
+        import torch
+
+        values, weights, capacity = self._parts(p)
+        order = (values / weights).argsort(dim=1, descending=True, stable=True)
+        w, packed = weights.gather(1, order), x.gather(1, order).bool()
+        load = (w * packed).sum(1)
+        for item in range(self.items - 1, -1, -1):  # from the least value per weight
+            out = packed[:, item] & (load > capacity[:, 0])
+            load = load - w[:, item] * out
+            packed = torch.cat([packed[:, :item], (packed[:, item] & ~out)[:, None], packed[:, item + 1 :]], 1)
+        for item in range(self.items):
+            put = ~packed[:, item] & (load + w[:, item] <= capacity[:, 0])
+            load = load + w[:, item] * put
+            packed = torch.cat([packed[:, :item], (packed[:, item] | put)[:, None], packed[:, item + 1 :]], 1)
+        return torch.zeros_like(x).scatter(1, order, packed.to(x.dtype))
+
+    def features(self, p: Tensor) -> tuple[Tensor, None]:
+        """What the network ``pairwise`` sees of each item ``[batch, items, 6]``: value, weight, density, capacity,
+        and how full the knapsack is with all items of a higher density, without and with this one."""
+        import torch
+
+        values, weights, capacity = self._parts(p)
+        density = values / weights.clamp_min(1.0)
+        denser = (density[:, None, :] > density[:, :, None]).to(p.dtype)  # [batch, item, other]
+        before = (denser @ weights[:, :, None])[..., 0]
+        room = capacity.clamp_min(1.0)
+        columns = [
+            values / LARGEST,
+            weights / LARGEST,
+            density.clamp_min(1e-3).log(),
+            (capacity / weights.sum(1, keepdim=True).clamp_min(1.0)).expand_as(values),
+            (before - room) / LARGEST,
+            (before + weights - room) / LARGEST,
+        ]
+        return torch.stack(columns, -1), None
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return _PRESETS[name]
+
+
+def greedy_by_density(problem: Knapsack, p: Tensor) -> Tensor:
+    """The classical rival: put in what fits, the item of the most value per weight first. ``[batch, items]`` bits.
+
+    >>> import torch
+    >>> p = torch.tensor([[60.0, 100.0, 100.0, 10.0, 20.0, 30.0, 50.0]])  # values, weights, capacity
+    >>> greedy_by_density(Knapsack(items=3), p).tolist()
+    [[1.0, 1.0, 0.0]]
+    """
+    return problem.project(p.new_zeros(len(p), problem.items), p)
+
+
+# Chosen on validation instances.
+_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "best": {
+        "network": "pairwise",
+        "hidden": 64,
+        "topology": "dense",
+        "schedule": "cosine",
+        "fresh": True,
+        "weight_mlp": 0.0,
+        "learning_rate": 3e-3,
+        "epochs": 100,
+    },
+    "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False},
+}

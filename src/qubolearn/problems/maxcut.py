@@ -1,0 +1,152 @@
+"""Max-cut: split the nodes of a random graph in two so that as many edges as possible run between the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from qubolearn.errors import QubolearnError
+from qubolearn.problems.contract import Instances, Problem, RightAnswers, Split
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+__all__ = ["MaxCut", "cut_sizes", "optimal_cuts"]
+
+#: Graphs whose cuts are counted at once: 2**15 cuts of each take 32 MiB.
+CHUNK = 256
+
+
+@dataclass(frozen=True)
+class MaxCut(Problem):
+    """Cut a random graph, each of whose edges exists with probability 1/2; bit i is the side of node i.
+
+    p says which of the n(n-1)/2 pairs of nodes are edges, 0 or 1, in the order (0, 1), (0, 2) ... (n-2, n-1). A cut and
+    its complement are equally good, and often others are too: all optimal cuts count as right, and the label x̂ is a
+    random one of them. A hash of the edges decides to which split a graph belongs, so no graph is in two splits;
+    a copy of it with renamed nodes may be.
+    """
+
+    name: ClassVar[str] = "maxcut"
+
+    nodes: int = 8
+    """Nodes of the graph."""
+
+    def __post_init__(self) -> None:
+        if not 4 <= self.nodes <= 16:
+            raise QubolearnError(f"nodes={self.nodes}; MaxCut wants 4 to 16 (it looks at all 2**(nodes-1) cuts)")
+
+    @property
+    def input_size(self) -> int:
+        return self.nodes * (self.nodes - 1) // 2
+
+    @property
+    def bits(self) -> int:
+        return self.nodes
+
+    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
+        import torch
+
+        p = self._graphs(count, generator, split)
+        right = optimal_cuts(p, self.nodes)
+        luck = torch.rand(right.valid.shape, generator=generator, device=p.device)
+        chosen = luck.masked_fill(~right.valid, -1.0).argmax(1)
+        x_true = right.states[torch.arange(count, device=p.device), chosen]
+        return Instances(p, x_true, x_true, right)
+
+    def _graphs(self, count: int, generator: Generator, split: Split) -> Tensor:
+        """Edges ``[count, pairs]`` of graphs of a split: drawn until enough of them belong to it."""
+        import torch
+
+        device, found, missing = generator.device, [], count
+        while missing > 0:  # each draw belongs to the split with probability 1/8 or more
+            draws = torch.rand(2 * missing + 64, self.input_size, generator=generator, device=device) < 0.5
+            some = draws[_split_of(draws) == split][:missing]
+            found.append(some.float())
+            missing -= len(some)
+        return torch.cat(found) if found else torch.zeros(0, self.input_size, device=device)
+
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        """``accuracy``, whether the cut is optimal, and ``ratio``, its edges as a share of the most that there are."""
+        cut, best = cut_sizes(answer, instances.p), cut_sizes(instances.x_true, instances.p)
+        return {"accuracy": (cut == best).float(), "ratio": cut.div(best).where(best > 0, 1.0)}
+
+    def features(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """What the network ``pairwise`` sees: degrees ``[batch, n, 1]`` and edges ``[batch, pairs, 1]``."""
+        import torch
+
+        i, j = torch.triu_indices(self.nodes, self.nodes, 1, device=p.device)
+        zeros = p.new_zeros(len(p), self.nodes)
+        degree = zeros.index_add(1, i, p).index_add(1, j, p)
+        return (2 * degree / (self.nodes - 1) - 1)[:, :, None], (2 * p - 1)[:, :, None]
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return _PRESETS[name]
+
+
+def _split_of(graphs: Tensor) -> Any:
+    """Which split each graph ``[count, pairs]`` belongs to, as an array of names: one in eight each is held out."""
+    import numpy as np
+
+    names = np.array(["validation", "test"] + 6 * ["train"])
+    code = np.zeros(len(graphs), np.uint64)
+    for edge in graphs.cpu().numpy().T.astype(np.uint64):  # a multiplicative hash, modulo 2**64
+        code = (code ^ edge) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
+        code ^= code >> np.uint64(29)
+    return names[(code >> np.uint64(32)) % np.uint64(8)]
+
+
+def cut_sizes(x: Tensor, p: Tensor) -> Tensor:
+    """How many edges p ``[batch, pairs]`` run between the sides x ``[batch, n]``: ``[batch]``."""
+    import torch
+
+    i, j = torch.triu_indices(x.shape[1], x.shape[1], 1, device=x.device)
+    return (p * (x[:, i] != x[:, j])).sum(1)
+
+
+def optimal_cuts(p: Tensor, nodes: int) -> RightAnswers:
+    """All cuts of the most edges, by brute force over the 2**(n-1) cuts that have node 0 on side 0, and complements.
+
+    >>> import torch
+    >>> optimal_cuts(torch.tensor([[1.0, 0.0, 1.0]]), 3).states.tolist()  # the path 0 - 1 - 2
+    [[[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]]
+    """
+    import torch
+
+    half = torch.arange(2 ** (nodes - 1), device=p.device)
+    sides = (half[:, None] >> torch.arange(nodes - 2, -2, -1, device=p.device).clamp_min(0)) & 1
+    sides = torch.cat([torch.zeros_like(sides[:, :1]), sides[:, : nodes - 1]], 1).float()
+    i, j = torch.triu_indices(nodes, nodes, 1, device=p.device)
+    between = (sides[:, i] != sides[:, j]).float()  # [cuts, pairs]
+    rows, cuts = [], []
+    for first in range(0, len(p), CHUNK):
+        sizes = p[first : first + CHUNK] @ between.T  # whole numbers: exact in float32
+        row, cut = (sizes == sizes.amax(1, keepdim=True)).nonzero().unbind(1)
+        rows.append(row + first)
+        cuts.append(cut)
+    row, x = torch.cat(rows), sides[torch.cat(cuts)]
+    number = torch.bincount(row, minlength=len(p))
+    place = torch.arange(len(row), device=p.device) - (number.cumsum(0) - number)[row]
+    most = int(number.max()) if len(p) else 0
+    states, valid = p.new_zeros(len(p), most, 2, nodes), torch.zeros(len(p), most, 2, dtype=torch.bool, device=p.device)
+    states[row, place], valid[row, place] = torch.stack([x, 1 - x], 1), True
+    return RightAnswers(states.flatten(1, 2), valid.flatten(1))
+
+
+# Chosen on validation graphs.
+_BEST: Mapping[str, Any] = {
+    "network": "pairwise",
+    "hidden": 32,
+    "topology": "dense",
+    "schedule": "cosine",
+    "fresh": True,
+    "weight_mlp": 0.0,
+    "learning_rate": 3e-3,
+    "epochs": 20,
+}
+_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "best": _BEST,
+    "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False},
+}
