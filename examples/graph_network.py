@@ -5,8 +5,9 @@ from torch import nn
 
 from qubolearn import Adam, Arrays, Cosine, Likelihood, QuboNetwork, evaluate, fit, make_problem, topology
 
+torch.manual_seed(0)
 problem = make_problem("randgraph", k=4)
-drawn = problem.sample(20_000, torch.Generator().manual_seed(0))
+drawn = problem.sample(8_000, torch.Generator().manual_seed(0))
 W = drawn.p.reshape(-1, 4, 4, 4, 4)  # |D_ij - D'_ab| at [i, a, j, b]
 data = Arrays({"edges": W, "nodes": W.diagonal(dim1=1, dim2=3)}, drawn.x_true, validation=1000, test=1000)
 
@@ -27,5 +28,5 @@ class Matcher(nn.Module):
 
 pattern = topology("chimera", problem.bits)
 network = QuboNetwork(Matcher(pattern.size), pattern)
-fit(network, data, Likelihood(beta=6.0), optimizer=Adam(3e-3, Cosine()), epochs=8)
+fit(network, data, Likelihood(beta=6.0), optimizer=Adam(3e-3, Cosine()), epochs=6)
 print(evaluate(network, data).metrics)

@@ -1,12 +1,13 @@
-"""The same arrays through a torch DataLoader: shuffled by (seed, epoch), with a folder that a second call resumes."""
+"""The same arrays through a torch DataLoader, which fit shuffles by (seed, epoch), with a sum of two losses."""
 
 import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from qubolearn import Gap, Likelihood, QuboNetwork, evaluate, fit, topology
+from qubolearn import Adam, Gap, Likelihood, QuboNetwork, evaluate, fit, topology
 
+torch.manual_seed(0)
 rng = np.random.default_rng(0)
 p = rng.normal(size=(3000, 6))
 x = p @ rng.normal(size=(6, 4)) > 0
@@ -15,5 +16,5 @@ loader = DataLoader(TensorDataset(torch.tensor(p[:2500]), torch.tensor(x[:2500])
 
 pattern = topology("dense", 4)
 network = QuboNetwork(nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, pattern.size)), pattern)
-training = fit(network, loader, Likelihood() + 0.1 * Gap(), epochs=10, validation=held_out)
+training = fit(network, loader, Likelihood() + 0.1 * Gap(), optimizer=Adam(1e-2), epochs=10, validation=held_out)
 print(f"{training.steps} steps, loss {training.loss:.3f}", evaluate(network, held_out).metrics)

@@ -7,6 +7,7 @@ from torch import nn
 from qubolearn import Arrays, EarlyStopping, ExhaustiveSearch, QuboNetwork, SimulatedAnnealing, evaluate, fit, topology
 from qubolearn import energies as energy
 
+torch.manual_seed(0)  # the initial weights are yours to choose
 rng = np.random.default_rng(0)
 p = rng.normal(size=(3000, 6))
 x = p @ rng.normal(size=(6, 4)) > 0  # four labels that depend on six numbers

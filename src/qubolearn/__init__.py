@@ -8,6 +8,7 @@ from qubolearn.lazy import lazily
 _HOMES = {
     "Adam": "qubolearn.training.optimizers",
     "Arrays": "qubolearn.problems.arrays",
+    "AutoSolver": "qubolearn.solvers.auto",
     "Batch": "qubolearn.losses",
     "Callback": "qubolearn.training.callbacks",
     "Checkpoint": "qubolearn.training.callbacks",
@@ -21,6 +22,7 @@ _HOMES = {
     "Evaluation": "qubolearn.evaluation",
     "ExhaustiveSearch": "qubolearn.solvers",
     "Gap": "qubolearn.losses",
+    "Groups": "qubolearn.qubo",
     "HammingHinge": "qubolearn.losses",
     "Hinge": "qubolearn.losses",
     "Instances": "qubolearn.problems",
@@ -30,6 +32,8 @@ _HOMES = {
     "Loss": "qubolearn.losses",
     "MLP": "qubolearn.networks",
     "MatchingBody": "qubolearn.networks",
+    "ParallelTempering": "qubolearn.solvers.tempering",
+    "PersistentChains": "qubolearn.solvers.chains",
     "Problem": "qubolearn.problems",
     "ProgressBar": "qubolearn.training.callbacks",
     "PseudoLikelihood": "qubolearn.losses",
@@ -54,6 +58,7 @@ _HOMES = {
     "Topology": "qubolearn.chips.topologies",
     "Training": "qubolearn.training.fit",
     "auto_solver": "qubolearn.solvers",
+    "effective_beta": "qubolearn.solvers.temperature",
     "energies": "qubolearn.qubo",
     "evaluate": "qubolearn.evaluation",
     "fit": "qubolearn.training.fit",
@@ -66,6 +71,8 @@ _HOMES = {
     "preset": "qubolearn.training.recipes",
     "solve": "qubolearn.solvers",
     "to_bqm": "qubolearn.qubo",
+    "to_cqm": "qubolearn.qubo",
+    "to_dqm": "qubolearn.qubo",
     "to_ising": "qubolearn.qubo",
     "topology": "qubolearn.chips.topologies",
     "train": "qubolearn.training.train",
@@ -101,11 +108,14 @@ if TYPE_CHECKING:
     from qubolearn.problems import SoftTargets as SoftTargets
     from qubolearn.problems import make_problem as make_problem
     from qubolearn.problems.arrays import Arrays as Arrays
+    from qubolearn.qubo import Groups as Groups
     from qubolearn.qubo import SparseQubo as SparseQubo
     from qubolearn.qubo import energies as energies
     from qubolearn.qubo import from_bqm as from_bqm
     from qubolearn.qubo import from_ising as from_ising
     from qubolearn.qubo import to_bqm as to_bqm
+    from qubolearn.qubo import to_cqm as to_cqm
+    from qubolearn.qubo import to_dqm as to_dqm
     from qubolearn.qubo import to_ising as to_ising
     from qubolearn.solvers import DimodSolver as DimodSolver
     from qubolearn.solvers import DWaveSolver as DWaveSolver
@@ -121,6 +131,10 @@ if TYPE_CHECKING:
     from qubolearn.solvers import make_solver as make_solver
     from qubolearn.solvers import pair_marginals as pair_marginals
     from qubolearn.solvers import solve as solve
+    from qubolearn.solvers.auto import AutoSolver as AutoSolver
+    from qubolearn.solvers.chains import PersistentChains as PersistentChains
+    from qubolearn.solvers.temperature import effective_beta as effective_beta
+    from qubolearn.solvers.tempering import ParallelTempering as ParallelTempering
     from qubolearn.training.callbacks import Callback as Callback
     from qubolearn.training.callbacks import Checkpoint as Checkpoint
     from qubolearn.training.callbacks import ClipGradients as ClipGradients
