@@ -32,6 +32,7 @@ _HOMES = {
     "Loss": "qubolearn.losses",
     "MLP": "qubolearn.networks",
     "MatchingBody": "qubolearn.networks",
+    "PairwiseBody": "qubolearn.networks",
     "ParallelTempering": "qubolearn.solvers.tempering",
     "PersistentChains": "qubolearn.solvers.chains",
     "Problem": "qubolearn.problems",
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from qubolearn.losses import Terms as Terms
     from qubolearn.networks import MLP as MLP
     from qubolearn.networks import MatchingBody as MatchingBody
+    from qubolearn.networks import PairwiseBody as PairwiseBody
     from qubolearn.networks import QuboLayer as QuboLayer
     from qubolearn.networks import QuboNetwork as QuboNetwork
     from qubolearn.problems import Instances as Instances
