@@ -54,7 +54,8 @@ def test_own_parts_are_short_and_learn_and_both_solvers_agree() -> None:
     assert lines_of_code((EXAMPLES / "own_parts.py").read_text()) <= 25
     text = output("own_parts.py")
     exact, annealed = metrics(text)
-    assert "ExhaustiveSearch" in text and "SimulatedAnnealing" in text
+    assert "ExhaustiveSearch" in text
+    assert "SimulatedAnnealing" in text
     assert exact["accuracy"] > 0.85  # one guess in sixteen is right
     assert abs(exact["accuracy"] - annealed["accuracy"]) < 0.02
 
