@@ -22,6 +22,7 @@ _HOMES = {
     "Evaluation": "qubolearn.evaluation",
     "ExhaustiveSearch": "qubolearn.solvers",
     "Gap": "qubolearn.losses",
+    "GroupPseudoLikelihood": "qubolearn.losses",
     "Groups": "qubolearn.qubo",
     "HammingHinge": "qubolearn.losses",
     "Hinge": "qubolearn.losses",
@@ -47,6 +48,7 @@ _HOMES = {
     "Recipe": "qubolearn.training.recipes",
     "RightAnswers": "qubolearn.problems",
     "Run": "qubolearn.training.runs",
+    "SharedQubo": "qubolearn.networks",
     "SimulatedAnnealing": "qubolearn.solvers",
     "SoftLikelihood": "qubolearn.losses",
     "SoftTargets": "qubolearn.problems",
@@ -65,6 +67,7 @@ _HOMES = {
     "fit": "qubolearn.training.fit",
     "from_bqm": "qubolearn.qubo",
     "from_ising": "qubolearn.qubo",
+    "harden": "qubolearn.networks",
     "log_partition": "qubolearn.solvers",
     "make_problem": "qubolearn.problems",
     "make_solver": "qubolearn.solvers",
@@ -91,6 +94,7 @@ if TYPE_CHECKING:
     from qubolearn.losses import Contrastive as Contrastive
     from qubolearn.losses import EnergyLoss as EnergyLoss
     from qubolearn.losses import Gap as Gap
+    from qubolearn.losses import GroupPseudoLikelihood as GroupPseudoLikelihood
     from qubolearn.losses import HammingHinge as HammingHinge
     from qubolearn.losses import Hinge as Hinge
     from qubolearn.losses import Likelihood as Likelihood
@@ -104,6 +108,8 @@ if TYPE_CHECKING:
     from qubolearn.networks import PairwiseBody as PairwiseBody
     from qubolearn.networks import QuboLayer as QuboLayer
     from qubolearn.networks import QuboNetwork as QuboNetwork
+    from qubolearn.networks import SharedQubo as SharedQubo
+    from qubolearn.networks import harden as harden
     from qubolearn.problems import Instances as Instances
     from qubolearn.problems import Problem as Problem
     from qubolearn.problems import RightAnswers as RightAnswers

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+from qubolearn import Adam, GroupPseudoLikelihood, SharedQubo, fit, harden
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.sudoku import grids_of, hint_clamp, rule_groups, rule_qubo
+from qubolearn.problems.sudoku import Sudoku, grids_of, hint_clamp, rule_groups, rule_qubo, solve_puzzles
+from qubolearn.problems.sudoku_grids import all_small_grids, count_solutions, random_grids, random_puzzles
 from qubolearn.qubo import energies
 from qubolearn.solvers import ExhaustiveSearch, solve
 from qubolearn.solvers.tempering import ParallelTempering
+from qubolearn.testing import check_problem
 
 
 def some_grid(size: int) -> torch.Tensor:
@@ -84,3 +87,74 @@ def test_bad_puzzles_are_refused() -> None:
     ):
         with pytest.raises(QubolearnError, match=said):
             call()
+
+
+@pytest.mark.parametrize("size", [4, 9])
+def test_generated_grids_and_puzzles_keep_the_rules(size: int) -> None:
+    g = torch.Generator().manual_seed(3)
+    grids = random_grids(45, g, size)
+    assert energies(rule_qubo(size, 45), bits_of(grids, size)).tolist() == [0] * 45
+    assert len(set(map(tuple, grids.tolist()))) > 35
+    assert not torch.equal(grids, random_grids(45, g, size))
+    made = random_puzzles(grids[:5], size**2 // 2 - 4, g, unique=True)
+    assert all(count_solutions(puzzle) == 1 for puzzle in made.tolist())
+    assert ((made == grids[:5]) | (made == 0)).all()
+    shown = (random_puzzles(grids, 7, g) > 0).sum(1)
+    assert shown.tolist() == [7] * 45
+
+
+def test_solutions_are_counted() -> None:
+    assert len(all_small_grids()) == 288 == len(set(map(tuple, all_small_grids().tolist())))
+    assert count_solutions([0] * 16, most=1000) == 288
+    assert count_solutions(some_grid(9).tolist()) == 1
+    assert count_solutions([5, 5] + 79 * [0]) == 0
+
+
+@pytest.mark.parametrize("problem", [Sudoku(), Sudoku(size=4, hints=8, unique=True)])
+def test_the_problem_keeps_its_contract(problem: Sudoku) -> None:
+    instances = problem.sample(12, torch.Generator().manual_seed(0))
+    assert problem.score(problem.decode(instances.x_true), instances)["accuracy"].tolist() == [1] * 12
+    other = problem.decode(instances.x_true.roll(1, 0))
+    assert problem.score(other, instances)["accuracy"].sum() == 0  # keeps the rules, but not the hints
+    if problem.size == 9:
+        check_problem(problem)
+
+
+def test_splits_of_small_grids_share_none() -> None:
+    problem = Sudoku(size=4, hints=8)
+    seen = [problem.sample(2000, torch.Generator().manual_seed(0), s).answer for s in ("train", "validation", "test")]  # type: ignore[arg-type]
+    sets = [set(map(tuple, grids.tolist())) for grids in seen]
+    assert [len(some) for some in sets] == [216, 36, 36]
+    assert len(set.union(*sets)) == 288
+
+
+def test_the_rules_of_small_grids_are_learned_and_solve_puzzles_of_other_grids() -> None:
+    problem = Sudoku(size=4, hints=6, unique=True)
+    data = problem.sample(2000, torch.Generator().manual_seed(0))
+    network = SharedQubo(64)
+    loss = GroupPseudoLikelihood(rule_groups(4))
+    fit(network, (data.p, data.x_true), loss, epochs=5, batch_size=50, optimizer=Adam(0.05), validation=0)
+    found = harden(network(data.p[:1])[0])
+    learned, rules = found.A, rule_qubo(4)
+    assert set(map(tuple, learned.edges.T.tolist())) == set(map(tuple, rules.edges.T.tolist()))
+    puzzles = problem.sample(10, torch.Generator().manual_seed(1), "test")
+    answers = solve_puzzles(learned, puzzles.p.long())
+    assert answers.solved.all()
+    assert torch.equal(answers.grids, puzzles.answer)
+
+
+def test_puzzles_that_cannot_be_solved_are_answered_so() -> None:
+    twice, impossible, good = torch.zeros(3, 16, dtype=torch.int64)
+    twice[0] = twice[12] = 3
+    impossible[:3], impossible[7] = torch.tensor([1, 2, 3]), 4  # cell 3 has no digit left
+    good[0] = 1
+    solver = ParallelTempering(sweeps=200, target=0.0, seed=0)
+    answers = solve_puzzles(rule_qubo(4), torch.stack([twice, impossible, good]), solver)
+    assert answers.solved.tolist() == [False, False, True]
+    assert answers.said[0] == "hints contradict each other: digit 3 in cells 0 and 12"
+    assert "no solution" in answers.said[1]
+    assert torch.equal(answers.grids[:2], torch.stack([twice, impossible]))  # not a wrong grid
+    with pytest.raises(QubolearnError, match="size=16"):
+        Sudoku(size=16)
+    with pytest.raises(QubolearnError, match="hints=82"):
+        Sudoku(hints=82)

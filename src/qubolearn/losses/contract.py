@@ -35,6 +35,7 @@ class Batch:
         soft: states that are nearly right with their weights, where the problem has them and the loss wants them.
         solver: the solver of the training, with the randomness of this step.
         features: outputs of the network's hidden layers, ``[batch, hidden]`` each; empty for most networks.
+        seed: of this step, for a loss that draws.
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class Batch:
         soft: SoftTargets | None = None,
         features: Sequence[Tensor] = (),
         energies: Callable[[Any, Tensor], Tensor] = energies,
+        seed: int = 0,
     ) -> None:
         self.p, self.x_true, self.answer, self.right = instances
         self.solver, self.soft, self.features = solver, soft, features
+        self.seed = seed
         self.energies = energies  # of states [batch, t, n]; an engine may bring a faster one
         self._solved: tuple[Tensor, int, Tensor] | None = None
 
@@ -85,6 +88,8 @@ class Loss(ABC):
     soft: ClassVar[bool] = False
     #: Whether it calls the solver at all.
     solves: bool = False
+    #: Whether it draws random numbers, from ``batch.seed``.
+    draws: bool = False
     #: Whether nothing in it needs the host on a GPU, if the solver does not either.
     capturable: bool = True
 
@@ -158,6 +163,10 @@ class Sum(Loss):
     @property
     def solves(self) -> bool:  # type: ignore[override]
         return any(part.solves for _, part in self.added)
+
+    @property
+    def draws(self) -> bool:  # type: ignore[override]
+        return any(part.draws for _, part in self.added)
 
     @property
     def capturable(self) -> bool:  # type: ignore[override]

@@ -13,7 +13,9 @@ __all__ = [
     "PairwiseBody",
     "QuboLayer",
     "QuboNetwork",
+    "SharedQubo",
     "Standardise",
+    "harden",
 ]
 
 Method = Literal["quant", "diag", "pure"]
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from qubolearn.networks.matching import MatchingBody
     from qubolearn.networks.mlp import MLP
     from qubolearn.networks.pairwise import PairwiseBody
+    from qubolearn.networks.shared import SharedQubo, harden
 else:  # recipes name methods and networks where torch is not needed yet
     __getattr__, __dir__ = lazily(
         __name__,
@@ -33,6 +36,7 @@ else:  # recipes name methods and networks where torch is not needed yet
             "MLP": "qubolearn.networks.mlp",
             "MatchingBody": "qubolearn.networks.matching",
             "PairwiseBody": "qubolearn.networks.pairwise",
+            **dict.fromkeys(("SharedQubo", "harden"), "qubolearn.networks.shared"),
             "QuboLayer": "qubolearn.networks.layer",
         },
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.contract import Instances, Problem, RightAnswers, Split
@@ -24,7 +24,9 @@ class MaxCut(Problem):
 
     p says which of the n(n-1)/2 pairs of nodes are edges, 0 or 1, in the order (0, 1), (0, 2) ... (n-2, n-1). A cut and
     its complement are equally good, and often others are too: all optimal cuts count as right, and the label x̂ is a
-    random one of them. A hash of the edges decides to which split a graph belongs, so no graph is in two splits;
+    random one of them. Training sees the label alone, unless ``answers`` says otherwise.
+
+    A hash of the edges decides to which split a graph belongs, so no graph is in two splits;
     a copy of it with renamed nodes may be.
     """
 
@@ -32,6 +34,8 @@ class MaxCut(Problem):
 
     nodes: int = 8
     """Nodes of the graph."""
+    answers: Literal["one", "all"] = "one"
+    """What training instances tell: one random optimal cut, as collected data would, or all of them."""
 
     def __post_init__(self) -> None:
         if not 4 <= self.nodes <= 16:
@@ -53,7 +57,7 @@ class MaxCut(Problem):
         luck = torch.rand(right.valid.shape, generator=generator, device=p.device)
         chosen = luck.masked_fill(~right.valid, -1.0).argmax(1)
         x_true = right.states[torch.arange(count, device=p.device), chosen]
-        return Instances(p, x_true, x_true, right)
+        return Instances(p, x_true, x_true, None if split == "train" and self.answers == "one" else right)
 
     def _graphs(self, count: int, generator: Generator, split: Split) -> Tensor:
         """Edges ``[count, pairs]`` of graphs of a split: drawn until enough of them belong to it."""

@@ -7,14 +7,139 @@ bits of a cell are a one-hot group, hints are clamped bits, and a grid is solved
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo import FREE, Groups, SparseQubo
+from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.sudoku_grids import all_small_grids, random_grids, random_puzzles
+from qubolearn.qubo import FREE, Groups, SparseQubo, energies
+from qubolearn.randomness import stream
+from qubolearn.solvers import Solver, solve
+from qubolearn.solvers.tempering import ParallelTempering
 
-__all__ = ["grids_of", "hint_clamp", "rule_groups", "rule_qubo"]
+__all__ = ["Sudoku", "SudokuAnswers", "bits_of", "grids_of", "hint_clamp", "rule_groups", "rule_qubo", "solve_puzzles"]
+
+
+@dataclass(frozen=True)
+class Sudoku(Problem):
+    """Generated Sudokus: p is the puzzle, digits with 0 where a cell is empty, and the bits are the solved grid.
+
+    Any grid that keeps the rules and the hints is right. That a cell holds one digit is given (:func:`rule_groups`),
+    the rules are to be learned. Grids of size 9 are made by :func:`qubolearn.problems.sudoku_grids.random_grids` and
+    never seen twice; the 288 grids of size 4 are divided among the splits, six in eight for training.
+    """
+
+    name: ClassVar[str] = "sudoku"
+
+    size: int = 9
+    """Digits, rows and columns: 4 or 9."""
+    hints: int = 36
+    """Cells that are shown."""
+    unique: bool = False
+    """Make sure that each puzzle has one solution; some then keep more hints. It takes time."""
+
+    def __post_init__(self) -> None:
+        if self.size not in (4, 9):
+            raise QubolearnError(f"size={self.size}; Sudoku makes grids of size 4 and 9")
+        if not 0 <= self.hints <= self.size**2:
+            raise QubolearnError(f"hints={self.hints}; want 0 to {self.size**2}")
+
+    @property
+    def input_size(self) -> int:
+        return self.size**2
+
+    @property
+    def bits(self) -> int:
+        return self.size**3
+
+    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
+        device = generator.device
+        draw = generator
+        if device.type != "cpu":  # grids are made on the CPU
+            draw = stream(int(torch.randint(2**62, (1,), generator=generator, device=device)), "sudoku")
+        if self.size == 4:
+            mine = all_small_grids()[torch.randperm(288, generator=stream(0, "sudoku"))]
+            mine = {"train": mine[:216], "validation": mine[216:252], "test": mine[252:]}[split]
+            grids = mine[torch.randint(len(mine), (count,), generator=draw)]
+        else:
+            grids = random_grids(count, draw, self.size)
+        puzzles = random_puzzles(grids, self.hints, draw, self.unique)
+        return Instances(puzzles.float(), bits_of(grids).float(), grids).to(device)
+
+    def decode(self, x: Tensor) -> Tensor:
+        """The digits; a cell without exactly one digit says 0."""
+        cells = x.reshape(len(x), self.size**2, self.size)
+        return torch.where(cells.sum(-1) == 1, cells.argmax(-1) + 1, 0)
+
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        """``accuracy``: whether all cells are filled, no rule is broken and every hint is kept; ``cells``: the share of
+        cells that are as in the grid that the puzzle was made of."""
+        hints = instances.p.to(answer.dtype)
+        kept = ((answer == hints) | (hints == 0)).all(1) & (answer > 0).all(1)
+        broken = energies(rule_qubo(self.size, len(answer)), bits_of(answer.clamp_min(1)).float().cpu()).to(
+            answer.device
+        )
+        cells = (answer == instances.answer).float().mean(1)
+        return {"accuracy": (kept & (broken == 0)).float(), "cells": cells}
+
+
+class SudokuAnswers(NamedTuple):
+    """What a solver found for puzzles."""
+
+    grids: Tensor  # [batch, cells]: solved, or the puzzle as it was where no solution was found
+    solved: Tensor  # [batch], bool
+    said: list[str]  # one line each: "solved", or why not
+
+
+def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None) -> SudokuAnswers:
+    """Solve puzzles ``[batch, cells]`` under rules A, a batch of one whose energies are 0 where no rule is broken.
+
+    Hints are clamped and cells are groups. Hints that break the rules by themselves, and puzzles for which the solver
+    finds no grid of energy 0, are given back with a line that says so.
+
+    Args:
+        A: the rules, :func:`rule_qubo` or learned and hardened ones.
+        puzzles: digits, 0 for empty cells.
+        solver: by default parallel tempering of up to 200,000 sweeps that ends at energy 0.
+
+    >>> solve_puzzles(rule_qubo(4), torch.tensor([[1, 1] + 14 * [0]])).said
+    ['hints contradict each other: digit 1 in cells 0 and 1']
+    """
+    clamp = hint_clamp(puzzles)
+    size = math.isqrt(puzzles.shape[1])
+    shown = clamp == 1
+    i, j = A.edges.cpu()
+    clash = shown[:, i] & shown[:, j] & (A.quadratic[0] > 0).cpu()
+    said = ["solved"] * len(puzzles)
+    for row in clash.any(1).nonzero()[:, 0].tolist():
+        edge = int(clash[row].nonzero()[0])
+        digit, cells = int(i[edge]) % size + 1, sorted((int(i[edge]) // size, int(j[edge]) // size))
+        said[row] = f"hints contradict each other: digit {digit} in cells {cells[0]} and {cells[1]}"
+    grids, solved = puzzles.clone().long(), torch.zeros(len(puzzles), dtype=torch.bool)
+    tried = (~clash.any(1)).nonzero()[:, 0]
+    if len(tried):
+        rules = A.with_values(A.linear.expand(len(tried), -1), A.quadratic.expand(len(tried), -1))
+        solver = solver or ParallelTempering(sweeps=200_000, target=0.0, seed=0)
+        found = solve(rules, solver, 1, clamp=clamp[tried], groups=rule_groups(size))
+        good = (found.energies[:, 0] == 0).cpu()
+        solved[tried[good]] = True
+        grids[tried[good]] = grids_of(found.states[:, 0].cpu())[good]
+    for row in (~solved & ~clash.any(1)).nonzero()[:, 0].tolist():
+        said[row] = f"no grid found by {type(solver).__name__}: the puzzle has no solution, or it needs more sweeps"
+    return SudokuAnswers(grids, solved, said)
+
+
+def bits_of(grids: Tensor) -> Tensor:
+    """Digits ``[batch, size * size]`` as bits ``[batch, size ** 3]``, int64.
+
+    >>> bits_of(torch.tensor([[2] + 15 * [1]]))[0, :6].tolist()
+    [0, 1, 0, 0, 1, 0]
+    """
+    return torch.nn.functional.one_hot(grids.long() - 1, math.isqrt(grids.shape[-1])).flatten(-2)
 
 
 def rule_qubo(size: int = 9, batch: int = 1) -> SparseQubo:

@@ -48,6 +48,8 @@ class Task:
     def batch(self, instances: Instances, draw: int, **more: Any) -> Batch:
         """What the loss sees of instances, with the randomness of a draw."""
         soft = self.problem.soft_targets(instances) if self.loss.soft and self.problem else None
+        if self.loss.draws:
+            more["seed"] = derive_seed(self.seed, "loss", draw)
         return Batch(instances, self.solver if self._draws is None else self._draws(self.seed_of(draw)), soft, **more)
 
     def seed_of(self, draw: int) -> int:

@@ -1,0 +1,87 @@
+"""Pseudo-likelihood of one-hot groups, for QUBOs of any size: each group given some of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.losses.contract import Batch, Loss
+from qubolearn.qubo import Groups, Qubo, SparseQubo
+from qubolearn.randomness import stream
+
+__all__ = ["GroupPseudoLikelihood"]
+
+
+@dataclass(frozen=True)
+class GroupPseudoLikelihood(Loss):
+    """-Σ_g log p(x̂_g | the groups that are shown): each group's one among its bits, by a softmax of their energies.
+
+    With f_i = A_ii + Σ_j (A_ij + A_ji) x̂_j over the bits j of shown groups other than i's own, p(bit i of g is the
+    one) = exp(-βf_i) / Σ_{k in g} exp(-βf_k). In every step each instance hides a random part of its groups, so that
+    no group can lean on all others: where one row already decides a Sudoku's cell, nothing would be learned from
+    columns and boxes. The hidden part is drawn from the seed of the training's step. Bits outside of all groups
+    are always shown. Cost: one product of x̂ and A, no solver, any n. Reference: Besag, The Statistician 1975.
+
+    Args:
+        groups: the one-hot groups, which the model is given and does not learn.
+        beta: β, the inverse temperature.
+        masking: the largest share of groups that is hidden; each instance draws its own between 0 and this one.
+    """
+
+    groups: Groups
+    beta: float = 1.0
+    masking: float = 0.9
+    draws, capturable = True, False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.masking <= 1:
+            raise QubolearnError(f"masking={self.masking}; want a share of groups from 0 to 1")
+        if not self.beta > 0 or not len(self.groups):
+            raise QubolearnError(f"beta={self.beta} and {len(self.groups)} groups; want both above 0")
+
+    def __call__(self, A: Qubo, batch: Batch) -> Tensor:
+        x = batch.x_true.to(A.dtype)
+        if not bool(self.groups.allowed(x).all()):
+            row = int((~self.groups.allowed(x)).nonzero()[0])
+            raise QubolearnError(f"x_true of instance {row} has a group without exactly one 1")
+        number = self.groups.of_bits(x.shape[1]).to(x.device)
+        fields = _fields(A, x * self.shown(batch), number)
+        logits = (-self.beta * fields)[:, number >= 0]
+        home = number[number >= 0].expand(len(x), -1)
+        empty = logits.new_zeros(len(x), len(self.groups))
+        top = empty.scatter_reduce(1, home, logits.detach(), "amax", include_self=False)
+        log_sum = empty.scatter_add(1, home, (logits - top.gather(1, home)).exp()).log() + top
+        return log_sum.sum(1) - (logits * x[:, number >= 0]).sum(1)
+
+    def shown(self, batch: Batch) -> Tensor:
+        """Which bits ``[batch, n]`` are shown in this step, 0 or 1."""
+        draws = torch.rand(len(batch), len(self.groups) + 1, generator=stream(batch.seed, "masking"))
+        shown = (draws[:, :-1] >= self.masking * draws[:, -1:]).to(batch.x_true)
+        number = self.groups.of_bits(batch.x_true.shape[1]).to(shown.device)
+        return torch.nn.functional.pad(shown, (0, 1), value=1.0)[:, number]  # number -1 is in no group
+
+
+def _fields(A: Qubo, x: Tensor, number: Tensor) -> Tensor:
+    """f ``[batch, n]``: what each bit adds to the energy beside the bits x of other groups."""
+    if isinstance(A, SparseQubo):
+        (i, j), couplings = A.edges, A.quadratic
+        apart = ((number[i] != number[j]) | (number[i] < 0)).to(x)
+        return A.linear.index_add(1, i, apart * couplings * x[:, j]).index_add(1, j, apart * couplings * x[:, i])
+    together = ((number[:, None] == number) & (number >= 0)) | torch.eye(len(number), dtype=torch.bool, device=x.device)
+    shared = _shared(A)
+    if shared is not None:
+        return shared.diagonal() + x @ (shared + shared.T).masked_fill(together, 0.0)
+    couplings = (A + A.mT).masked_fill(together, 0.0)
+    return A.diagonal(dim1=1, dim2=2) + (x[:, None] @ couplings)[:, 0]
+
+
+def _shared(A: Tensor) -> Tensor | None:
+    """The one ``[n, n]`` that all instances share, where A is an expanded view of it, as of :class:`SharedQubo`.
+
+    Going through the view instead would make a gradient of [batch, n, n] in every step.
+    """
+    one = A._base if A.stride(0) == 0 else None
+    return one.reshape(A.shape[1:]) if one is not None and one.numel() == A[0].numel() else None

@@ -1,0 +1,95 @@
+"""One A for all instances, as laws are: what differs between instances enters as clamped bits, not through A."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from qubolearn.errors import QubolearnError
+from qubolearn.problems.structures import count_rows
+from qubolearn.qubo import Qubo, SparseQubo
+
+__all__ = ["Hardened", "SharedQubo", "harden"]
+
+
+class SharedQubo(nn.Module):
+    """p -> the same symmetric A ``[batch, n, n]`` for every instance; of p only the number of instances is used.
+
+    Args:
+        n: bits.
+        edges: the pairs of bits i < j that may be coupled, ``[2, m]``; A is then a :class:`qubolearn.SparseQubo`. By
+            default all pairs, and A is dense.
+
+    Entries begin at 0 and have no bound; :func:`harden` makes few levels of them.
+
+    >>> SharedQubo(5)(torch.zeros(3, 2)).shape
+    torch.Size([3, 5, 5])
+    """
+
+    def __init__(self, n: int, edges: Tensor | None = None) -> None:
+        super().__init__()
+        if n < 1:
+            raise QubolearnError(f"n={n} bits; want at least 1")
+        self.n = n
+        self.linear = nn.Parameter(torch.zeros(n))
+        self.quadratic = nn.Parameter(torch.zeros((n, n) if edges is None else edges.shape[1]))
+        self._graph = None
+        if edges is not None:
+            self._graph = SparseQubo(torch.zeros(1, n), edges, torch.zeros(1, edges.shape[1]))
+
+    def forward(self, p: Any) -> Qubo:
+        batch = count_rows(p)
+        if self._graph is not None:
+            return self._graph.with_values(self.linear.expand(batch, -1), self.quadratic.expand(batch, -1))
+        one = (self.quadratic + self.quadratic.T) / 2
+        one = one - torch.diag_embed(one.diagonal() - self.linear)
+        return one.expand(batch, -1, -1)
+
+
+class Hardened(NamedTuple):
+    """Couplings made hard, and what that did."""
+
+    A: SparseQubo  # a batch of one, without the couplings that became 0
+    levels: list[float]  # the values that are left, 0 among them, in rising order
+    counts: list[int]  # how many pairs of bits have each
+    gaps: list[tuple[float, float]]  # between which soft values the levels were told apart
+    largest_linear: float  # of the linear terms, which are cut: the largest magnitude
+
+
+def harden(A: Tensor, levels: int = 2) -> Hardened:
+    """Soft couplings -> few levels: the values A_ij + A_ji are told apart at their widest gaps.
+
+    Each class gets the mean of its values, and the class nearest to 0 becomes 0. Linear terms are cut.
+
+    Args:
+        A: one QUBO, ``[n, n]`` or ``[1, n, n]``.
+        levels: how many, at least 2.
+
+    >>> A = torch.tensor([[0.0, 1.0, 0.1], [0.0, 0.0, 0.9], [0.0, 0.0, 0.0]])
+    >>> found = harden(A)
+    >>> found.A.edges.tolist(), [round(level, 2) for level in found.levels], found.counts
+    ([[0, 1], [1, 2]], [0.0, 0.95], [1, 2])
+    """
+    n = A.shape[-1]
+    if A.numel() != n * n:
+        raise QubolearnError(f"A has shape {list(A.shape)}; want one QUBO, [n, n]")
+    one = A.detach().reshape(n, n)
+    i, j = torch.triu_indices(n, n, 1, device=one.device)
+    values = (one + one.T)[i, j]
+    ordered = values.sort().values
+    steps = ordered.diff()
+    different = 1 + int((steps > 0).sum())
+    if not 2 <= levels <= different:
+        raise QubolearnError(f"levels={levels}, but A has {different} different couplings; want 2 to that many")
+    cuts = steps.topk(levels - 1).indices.sort().values
+    bounds = (ordered[cuts] + ordered[cuts + 1]) / 2
+    kind = torch.bucketize(values, bounds)
+    counts = torch.bincount(kind, minlength=levels)
+    means = torch.zeros(levels, dtype=values.dtype, device=one.device).index_add(0, kind, values) / counts
+    means[means.abs().argmin()] = 0.0
+    kept = means[kind] != 0
+    hard = SparseQubo(one.new_zeros(1, n), torch.stack([i[kept], j[kept]]), means[kind][kept][None])
+    gaps = list(zip(ordered[cuts].tolist(), ordered[cuts + 1].tolist(), strict=True))
+    return Hardened(hard, means.tolist(), counts.tolist(), gaps, float(one.diagonal().abs().max()))
