@@ -29,7 +29,7 @@ def states(n: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("nodes", [4, 5, 7])
 def test_right_cuts_are_all_optimal_cuts(nodes: int) -> None:
-    instances = MaxCut(nodes=nodes).sample(20, stream(0, "test"))
+    instances = MaxCut(nodes=nodes, answers="all").sample(20, stream(0, "test"))
     pairs = list(itertools.combinations(range(nodes), 2))
     for p, x_true, _, right in (instances.rows(slice(row, row + 1)) for row in range(20)):
         edges = [pair for pair, there in zip(pairs, p[0].tolist(), strict=True) if there]
@@ -51,6 +51,7 @@ def test_labels_are_random_and_splits_share_no_graph() -> None:
     assert not graphs["train"] & graphs["test"]
     assert not graphs["validation"] & graphs["test"]
     assert sum(map(len, graphs.values())) == 64
+    assert seen["train"].right is None  # what collected data would tell
     assert seen["train"].x_true[:, 0].mean().item() == pytest.approx(0.5, abs=0.1)
 
 
