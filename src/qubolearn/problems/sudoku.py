@@ -80,9 +80,8 @@ class Sudoku(Problem):
         cells that are as in the grid that the puzzle was made of."""
         hints = instances.p.to(answer.dtype)
         kept = ((answer == hints) | (hints == 0)).all(1) & (answer > 0).all(1)
-        broken = energies(rule_qubo(self.size, len(answer)), bits_of(answer.clamp_min(1)).float().cpu()).to(
-            answer.device
-        )
+        rules = rule_qubo(self.size, len(answer))
+        broken = energies(rules, bits_of(answer.clamp_min(1)).float().cpu()).to(answer.device)
         cells = (answer == instances.answer).float().mean(1)
         return {"accuracy": (kept & (broken == 0)).float(), "cells": cells}
 
