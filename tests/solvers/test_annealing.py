@@ -100,7 +100,7 @@ def frequencies(states: torch.Tensor) -> torch.Tensor:
 
 
 def in_torch(solver: SimulatedAnnealing, A: torch.Tensor) -> torch.Tensor:
-    return solver._read_in_torch(*annealing._scaled(A))
+    return solver._read_in_torch(A)
 
 
 @pytest.mark.parametrize("sample", [SimulatedAnnealing.sample, in_torch])

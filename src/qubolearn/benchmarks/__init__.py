@@ -135,6 +135,13 @@ def anneal_large(quick: bool) -> Iterator[Record]:
     yield from records(quick)
 
 
+def anneal_on_gpu(quick: bool) -> Iterator[Record]:
+    """Simulated annealing of 100 dense or Pegasus QUBOs on a GPU beside all cores of the CPU, updates per second."""
+    from qubolearn.benchmarks.gpu import annealing
+
+    yield from annealing(quick)
+
+
 def _annealed(name: str, n: int, A: Tensor, exact_energies: Tensor, solver: Any) -> Record:
     solver = replace(solver, threads=1) if hasattr(solver, "threads") else solver
     if name == "ours":

@@ -1,10 +1,11 @@
-"""Simulated annealing in torch: simple, on any device. On an NVIDIA GPU it hands over to the Triton kernel.
+"""Simulated annealing in torch: simple, on any device. On an NVIDIA GPU it hands over to Triton kernels.
 
 Reads are independent, so are their random numbers: every read carries its own 32-bit xorshift generator.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
 
@@ -13,10 +14,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["anneal", "generators"]
+__all__ = ["WORD_BITS", "anneal", "anneal_lists", "generators", "takes_lists"]
 
-#: The largest n of the Triton kernel, which keeps a read in one 64-bit word.
-TRITON_BITS = 62
+#: The largest n of the Triton kernel that keeps a read in one 64-bit word; beyond, another one runs.
+WORD_BITS = 62
+#: QUBOs whose bits have at most this share of all others as neighbours are annealed by lists of neighbours.
+LISTED_SHARE = 1 / 8
 
 
 def anneal(S: Tensor, schedules: Tensor, sweeps: int, seeds: npt.NDArray[np.uint32], reads: int) -> Tensor:
@@ -27,9 +30,42 @@ def anneal(S: Tensor, schedules: Tensor, sweeps: int, seeds: npt.NDArray[np.uint
     """
     state = generators(seeds, reads).to(S.device)
     kernel: Callable[[Tensor, Tensor, int, Tensor], Tensor] = _anneal
-    if S.is_cuda and S.shape[-1] <= TRITON_BITS and find_spec("triton") is not None:
+    if _has_triton(S) and S.shape[-1] <= WORD_BITS:
         from qubolearn.kernels.annealing_triton import anneal as kernel
+    elif _has_triton(S):
+        from qubolearn.kernels.dense_annealing_triton import anneal as kernel
+    elif not S.is_cpu:
+        slow = f"annealing on {S.device} runs in plain torch, far slower than on a CPU"
+        warnings.warn(f"{slow}; move A there by A.cpu(), or install triton for an NVIDIA GPU", stacklevel=2)
     return kernel(S.to(torch.float32), schedules.to(S.device), sweeps, state)
+
+
+def takes_lists(linear: Tensor, edges: Tensor) -> bool:
+    """Whether QUBOs with linear ``[batch, n]`` and edges ``[2, m]`` are for :func:`anneal_lists`."""
+    n = linear.shape[1]
+    if n <= WORD_BITS or not _has_triton(linear):
+        return False
+    return int(edges.flatten().bincount(minlength=n).max()) <= n * LISTED_SHARE
+
+
+def anneal_lists(
+    linear: Tensor,
+    quadratic: Tensor,
+    edges: Tensor,
+    schedules: Tensor,
+    sweeps: int,
+    seeds: npt.NDArray[np.uint32],
+    reads: int,
+) -> Tensor:
+    """As :func:`anneal` for sparse QUBOs, linear ``[batch, n]`` and quadratic ``[batch, m]`` on one graph."""
+    from qubolearn.kernels.sparse_annealing_triton import anneal as kernel
+
+    state = generators(seeds, reads).to(linear.device)
+    return kernel(linear, quadratic, edges.cpu().numpy(), schedules.to(linear.device), sweeps, state)
+
+
+def _has_triton(A: Tensor) -> bool:
+    return A.is_cuda and find_spec("triton") is not None
 
 
 def _anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor) -> Tensor:

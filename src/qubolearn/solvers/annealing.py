@@ -24,6 +24,8 @@ __all__ = ["SimulatedAnnealing", "default_beta_range"]
 
 #: From this n on it is worth counting the couplings of a dense QUBO: with few it is annealed as a sparse one.
 SPARSE_BITS = 64
+#: The largest n for which torch looks for the lowest states around the reads on a GPU; it needs n² numbers a QUBO.
+TORCH_HARVEST_BITS = 62
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,9 @@ class SimulatedAnnealing(QuboSolver):
     reached the lowest energy of all reads. Instance i draws from a stream of (seed, i) alone.
 
     On the CPU compiled kernels run on ``torch.get_num_threads()`` threads, and the result does not depend on their
-    number; sparse QUBOs, and dense ones with few couplings, take kernels of their own. On an NVIDIA GPU a Triton kernel
-    does the same with other random numbers, for up to 62 bits; beyond, and on other devices, plain torch does.
+    number; sparse QUBOs, and dense ones with few couplings, take kernels of their own. On an NVIDIA GPU Triton kernels
+    do the same with other random numbers, dense or sparse; beyond 62 bits the lowest states around the reads are
+    looked for on the CPU. On other devices plain torch anneals, slowly.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> SimulatedAnnealing(reads=10, sweeps=100, seed=0)(A).states.tolist()
@@ -78,21 +81,22 @@ class SimulatedAnnealing(QuboSolver):
             return self._read(_on_cpu(A), A.shape[2], beta, initial).to(A.dtype)
         if initial is not None:
             raise QubolearnError(f"initial states are taken on a CPU only, but A is on {A.device}; call A.cpu()")
-        return self._read_in_torch(*_scaled(as_dense(A)), beta).to(A.dtype)
+        return self._read_in_torch(A, beta).to(A.dtype)
 
     def search(self, A: Qubo, count: int) -> Found:
         """The ``count`` lowest states of the reads, their descents and their neighbours."""
-        if A.is_cpu:
-            qubos = _on_cpu(A)
-            reads = self._read(qubos, A.shape[2]).numpy()
+        harvest_on_cpu = A.is_cpu or A.shape[2] > TORCH_HARVEST_BITS
+        if harvest_on_cpu:
+            qubos = _on_cpu(A.to("cpu"))
+            reads = self._read(qubos, A.shape[2]) if A.is_cpu else self._read_in_torch(A).cpu()
             states, success = np.zeros((len(A), count, A.shape[2]), np.int8), np.zeros(len(A))
-            qubos.harvest(reads, states, success)
+            qubos.harvest(reads.numpy(), states, success)
             found, share = torch.from_numpy(states), torch.from_numpy(success)
         else:
             A = as_dense(A)
-            found, share = _harvest_in_torch(A, self._read_in_torch(*_scaled(A)), count)
+            found, share = _harvest_in_torch(A, self._read_in_torch(A), count)
         info = {"source": "simulated", "reads": self.reads, "sweeps": self.sweeps, "success_probability": share}
-        return Found(found, info, distinct=A.is_cpu)
+        return Found(found, info, distinct=harvest_on_cpu)
 
     def _read(self, qubos: Dense | Sparse, n: int, beta: float | None = None, initial: Tensor | None = None) -> Tensor:
         """The final states of all reads: int8 ``[batch, reads, n]``."""
@@ -107,12 +111,18 @@ class SimulatedAnnealing(QuboSolver):
         qubos.anneal(how, reads)
         return torch.from_numpy(reads)
 
-    def _read_in_torch(self, S: Tensor, scale: Tensor, beta: float | None = None) -> Tensor:
-        """The final states of QUBOs in the form of :func:`_scaled` on any device."""
-        from qubolearn.kernels.annealing_torch import anneal
+    def _read_in_torch(self, A: Qubo, beta: float | None = None) -> Tensor:
+        """The same on any device."""
+        from qubolearn.kernels.annealing_torch import anneal, anneal_lists, takes_lists
 
-        betas = self._schedules(lambda: _beta_range(S), scale, beta)
-        return anneal(S, betas, self.sweeps, instance_seeds(self.seed, len(S)), self.reads)
+        seeds = instance_seeds(self.seed, len(A))
+        if isinstance(A, SparseQubo) and takes_lists(A.linear, A.edges):
+            lists = _lists(A)
+            betas = self._schedules(lambda: torch.from_numpy(lists.beta_ranges()), torch.from_numpy(lists.scale), beta)
+            linear, quadratic = (torch.from_numpy(some).to(A.device) for some in (lists.linear, lists.quadratic))
+            return anneal_lists(linear, quadratic, A.edges, betas, self.sweeps, seeds, self.reads)
+        S, scale = _scaled(as_dense(A))
+        return anneal(S, self._schedules(lambda: _beta_range(S), scale, beta), self.sweeps, seeds, self.reads)
 
     def _schedules(self, default: Callable[[], Tensor], scale: Tensor, beta: float | None) -> Tensor:
         """The first β, its growth from one sweep to the next and its bound: ``[batch, 3]``, for scaled QUBOs.
@@ -131,7 +141,7 @@ class SimulatedAnnealing(QuboSolver):
 
 def _on_cpu(A: Qubo) -> Dense | Sparse:
     """A in the form of the kernels that anneal it fastest, be it dense or sparse."""
-    from qubolearn.kernels.annealing_cpu import Dense, Sparse
+    from qubolearn.kernels.annealing_cpu import Dense
 
     n = A.shape[2]
     if isinstance(A, SparseQubo):
@@ -143,11 +153,17 @@ def _on_cpu(A: Qubo) -> Dense | Sparse:
         edges = n * n
     # Measured: an update takes 0.09 + 0.021 d ns by lists of d neighbours, and 0.0055 n ns by tables of all couplings.
     if 2 * edges < n * (n / 4 - 4):
-        sparse = A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A)
-        sparse = sparse.to(torch.float64)
-        return Sparse(sparse.linear.numpy(), sparse.edges.numpy(), sparse.quadratic.numpy())
+        return _lists(A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A))
     dense = as_dense(A)
     return Dense((dense if dense.dtype in (torch.float32, torch.float64) else dense.float()).numpy())
+
+
+def _lists(A: SparseQubo) -> Sparse:
+    """A in the form of the kernels for sparse QUBOs."""
+    from qubolearn.kernels.annealing_cpu import Sparse
+
+    A = A.to("cpu", torch.float64)
+    return Sparse(A.linear.numpy(), A.edges.numpy(), A.quadratic.numpy())
 
 
 def default_beta_range(A: Qubo) -> Tensor:
@@ -157,8 +173,8 @@ def default_beta_range(A: Qubo) -> Tensor:
     the spins with the smallest coefficient m flip away with probability 0.01 in all: #spins · exp(-2βm) = 0.01.
     Coefficients below 1e-12 of the largest field count as zero: they are rounding errors of QUBO -> Ising.
     """
-    if A.is_cpu:
-        qubos = _on_cpu(A.detach())
+    if A.is_cpu or isinstance(A, SparseQubo):
+        qubos = _on_cpu(A.detach().to("cpu"))
         return torch.from_numpy(qubos.beta_ranges() / qubos.scale[:, None])
     S, scale = _scaled(as_dense(A.detach()))
     return _beta_range(S) / scale[:, None]

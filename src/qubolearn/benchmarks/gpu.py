@@ -1,0 +1,75 @@
+"""Annealing on an NVIDIA GPU beside all cores of its machine: the same QUBOs, one run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from qubolearn.benchmarks import Record, random_qubos
+from qubolearn.benchmarks.large_annealing import pegasus
+from qubolearn.qubo import Qubo, SparseQubo, energies
+from qubolearn.randomness import stream
+from qubolearn.solvers.annealing import SimulatedAnnealing
+
+__all__ = ["annealing"]
+
+BATCH, READS, SWEEPS = 100, 100, 1000
+#: The CPU does a tenth of the sweeps: its speed is the same, and the whole takes minutes.
+CPU_SWEEPS = 100
+
+
+def annealing(quick: bool, device: str = "cuda") -> Iterator[Record]:
+    """One record for each family and size, with mean energies after the same number of sweeps on both."""
+    for n in (64,) if quick else (32, 62, 64, 128, 256, 512, 1024, 2048):
+        yield _record("dense", random_qubos(BATCH if n < 2048 else 20, n), device)
+    for m in (3,) if quick else (6, 16):
+        yield _record("Pegasus", _pegasus(m), device)
+
+
+def _pegasus(m: int) -> SparseQubo:
+    model = pegasus(m)
+    edges = torch.from_numpy(np.sort(model.edges, 0))
+    linear = torch.randn(BATCH, model.n, generator=stream(0, "benchmark", model.n))
+    return SparseQubo(linear, edges, torch.from_numpy(model.couplings).float().expand(BATCH, -1).contiguous())
+
+
+def _record(family: str, A: Qubo, device: str) -> Record:
+    there = A.to(device)
+    full = SimulatedAnnealing(READS, SWEEPS, seed=0)
+    short = replace(full, sweeps=CPU_SWEEPS)
+    here_reads, there_reads = short.sample(A[:2]), short.sample(there)  # these compile, too
+    replace(full, sweeps=1)(there)
+    cpu_seconds, here_reads = _timed(short, A)
+    gpu_seconds, _ = _timed(full, there)
+    call_seconds = _call_seconds(full, there)
+    updates = len(A) * READS * A.shape[2]
+    on_gpu, on_cpu = SWEEPS * updates / gpu_seconds, CPU_SWEEPS * updates / cpu_seconds
+    size = {"family": family, "n": A.shape[2], "batch": len(A), "reads": READS, "sweeps": SWEEPS}
+    speed = {"gpu_seconds": gpu_seconds, "gpu_updates_per_second": on_gpu, "cpu_updates_per_second": on_cpu}
+    more = {"ratio": on_gpu / on_cpu, "threads": torch.get_num_threads(), "gpu_call_seconds": call_seconds}
+    means = {"gpu_energy": _mean(A, there_reads.cpu()), "cpu_energy": _mean(A, here_reads)}
+    return {**size, **speed, **more, **means}
+
+
+def _timed(solver: SimulatedAnnealing, A: Qubo) -> tuple[float, torch.Tensor]:
+    """Seconds until all reads are there, and they."""
+    began = time.perf_counter()
+    reads = solver.sample(A)
+    reads[0, 0, 0].item()  # waits for the GPU
+    return time.perf_counter() - began, reads
+
+
+def _call_seconds(solver: SimulatedAnnealing, A: Qubo) -> float:
+    """Seconds of the whole call, which also looks for the lowest states around the reads."""
+    began = time.perf_counter()
+    solver(A)
+    return time.perf_counter() - began
+
+
+def _mean(A: Qubo, reads: torch.Tensor) -> float:
+    """The mean energy of the reads of the first QUBOs."""
+    return energies(A[:10], reads[:10]).double().mean().item()
