@@ -26,11 +26,23 @@ MOST_SHOWN = 64  # bits up to which a log keeps the couplings of one instance
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics over a set of instances."""
+    """Metrics over a set of instances, as :func:`evaluate` returns them.
+
+    Attributes:
+        instances: how many were scored.
+        metrics: means by name; ``NAME_median`` beside those that are not 0 or 1, ``NAME_projected`` where the problem
+            projects answers to valid ones.
+        hamming: how many instances are at Hamming distance 0, 1, ... n from the nearest right answer.
+        hamming_projected: the same after projection.
+        info: what the solver measured, such as ``source`` and ``solve_seconds``.
+
+    >>> Evaluation(10, {"accuracy": 0.9}).as_dict()
+    {'accuracy': 0.9, 'instances': 10}
+    """
 
     instances: int
-    metrics: Mapping[str, float]  # means, medians as <name>_median where not 0/1, <name>_projected where it differs
-    hamming: tuple[int, ...] | None = None  # instances at Hamming distance 0, 1, ... n from the nearest right answer
+    metrics: Mapping[str, float]
+    hamming: tuple[int, ...] | None = None
     hamming_projected: tuple[int, ...] | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
 
@@ -63,6 +75,17 @@ def evaluate(
     Returns:
         Mean metrics, histograms of wrong bits, and what the solver measured. An answer is right where it is any of an
         instance's right answers.
+
+    Raises:
+        QubolearnError: where the data is none of these, is empty, or ``solver`` is a name.
+
+    >>> from qubolearn import QuboNetwork, topology
+    >>> pattern = topology("dense", 2)
+    >>> body = nn.Linear(1, pattern.size)
+    >>> _ = [nn.init.zeros_(body.weight), nn.init.constant_(body.bias, -1.0)]  # the minimiser is 11 for any p
+    >>> x = [[1, 1], [1, 1], [1, 0], [1, 1]]
+    >>> evaluate(QuboNetwork(body, pattern), (torch.zeros(4, 1), torch.tensor(x))).metrics["accuracy"]
+    0.75
     """
     if isinstance(solver, str):
         raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")

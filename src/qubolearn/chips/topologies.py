@@ -44,12 +44,23 @@ STARTS = 32
 
 @dataclass(frozen=True)
 class Topology:
-    """Which entries of A ``[n, n]`` exist: the diagonal and one entry per coupler."""
+    """Which entries of A ``[n, n]`` exist: the diagonal and one entry per coupler.
+
+    Args:
+        name: what to call it in messages.
+        n: the number of bits.
+        couplers: pairs (i, j) with i < j, ascending.
+        qubits: the qubit of each bit on a chip; None where no chip is meant.
+
+    >>> ring = Topology("ring", 4, ((0, 1), (0, 3), (1, 2), (2, 3)))
+    >>> ring.size, ring.mask.sum().item()
+    (8, 12)
+    """
 
     name: str
     n: int
-    couplers: tuple[tuple[int, int], ...]  # (i, j) with i < j, ascending
-    qubits: tuple[Qubit, ...] | None = None  # bit -> qubit; None where no chip is meant (dense, diagonal)
+    couplers: tuple[tuple[int, int], ...]
+    qubits: tuple[Qubit, ...] | None = None
 
     @property
     def entries(self) -> Tensor:
@@ -76,7 +87,15 @@ class Topology:
 
 @lru_cache(maxsize=256)
 def topology(name: str, n: int) -> Topology:
-    """The pattern ``dense``, ``diagonal``, ``chimera``, ``pegasus`` or ``zephyr`` of n bits.
+    """Which couplers n bits have, by the name of a pattern.
+
+    Args:
+        name: ``dense`` has all, ``diagonal`` none; on ``chimera``, ``pegasus`` and ``zephyr`` each bit is one qubit
+            of a chip.
+        n: the number of bits.
+
+    Raises:
+        QubolearnError: for an unknown name, and for more bits than the largest chip has room for.
 
     >>> [len(topology(name, 8).couplers) for name in ("dense", "diagonal", "chimera", "pegasus")]
     [28, 0, 16, 20]

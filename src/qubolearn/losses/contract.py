@@ -36,6 +36,20 @@ class Batch:
         solver: the solver of the training, with the randomness of this step.
         features: outputs of the network's hidden layers, ``[batch, hidden]`` each; empty for most networks.
         seed: of this step, for a loss that draws.
+
+    Args:
+        instances: the instances of the step.
+        solver: the solver to ask.
+        soft: soft targets, as above.
+        features: hidden features, as above.
+        energies: how to compute energies of states ``[batch, t, n]``; engines pass a faster function.
+        seed: the seed of this step, as above.
+
+    >>> from qubolearn import ExhaustiveSearch
+    >>> x = torch.tensor([[1.0, 0.0]])
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> len(batch), batch.best(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), 1).tolist()
+    (1, [[[1.0, 1.0]]])
     """
 
     def __init__(
@@ -79,7 +93,14 @@ class Batch:
 class Loss(ABC):
     """A loss as a value: ``loss(A, batch)`` gives one number per instance, ``[batch]``, differentiable in A.
 
-    Losses can be added up and multiplied by numbers: ``Gap() + 1e-4 * SparseFeatures()``.
+    Losses can be added up and multiplied by numbers: ``Gap() + 1e-4 * SparseFeatures()``. Derive from this class where
+    the equation is no sum of energies; a plain function ``f(A, batch)`` will do as well.
+
+    >>> class MeanEnergy(Loss):
+    ...     def __call__(self, A, batch):
+    ...         return energies(A, batch.x_true)
+    >>> len((MeanEnergy() + 0.5 * MeanEnergy()).parts)
+    2
     """
 
     #: How many of the lowest states it asks of the solver; 0 where it needs none.
@@ -112,17 +133,42 @@ class Loss(ABC):
 
 
 class Terms(NamedTuple):
-    """L = constant + Σ_t weights_t E(states_t) [+ log Z], which holds around the A that it was stated for."""
+    """The terms of a loss: L = constant + Σ_t weights_t E(states_t) [+ log Z at ``beta``].
 
-    states: Tensor  # [batch, t, n]
-    weights: Tensor  # [batch, t]
-    constant: Tensor | None = None  # [batch]
-    beta: float | None = None  # the inverse temperature of log Z, where it is added
-    energies: Tensor | None = None  # [batch, t], of the states under A, where the loss had to know them
+    They hold in a neighbourhood of the A that they were stated for, so their gradient is that of the loss.
+
+    Args:
+        states: x_t, ``[batch, t, n]``.
+        weights: w_t, ``[batch, t]``.
+        constant: c, ``[batch]``, or None for 0.
+        beta: the inverse temperature of log Z, or None where it is not added.
+        energies: E(x_t) ``[batch, t]``, where the loss has computed them anyway.
+
+    >>> terms = Terms(torch.ones(1, 1, 2), torch.tensor([[2.0]]))  # L = 2 E(11)
+    >>> value_of(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), terms).tolist()
+    [-2.0]
+    """
+
+    states: Tensor
+    weights: Tensor
+    constant: Tensor | None = None
+    beta: float | None = None
+    energies: Tensor | None = None
 
 
 class EnergyLoss(Loss):
-    """A loss that is a sum of energies: subclasses state their terms, and nothing else."""
+    """A loss that is a sum of energies: subclasses state their terms, and nothing else.
+
+    Value and gradient follow from the :class:`Terms` in every engine of ``fit``; docs/losses.md shows a whole one.
+
+    >>> class Energy(EnergyLoss):
+    ...     def terms(self, A, batch):
+    ...         return Terms(batch.x_true[:, None], torch.ones(len(batch), 1))
+    >>> x = torch.tensor([[1.0, 1.0]])
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), solver=None)  # this loss asks no solver
+    >>> Energy()(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), batch).tolist()
+    [-1.0]
+    """
 
     @abstractmethod
     def terms(self, A: Qubo, batch: Batch) -> Terms:

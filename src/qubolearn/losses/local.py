@@ -23,6 +23,12 @@ class PseudoLikelihood(Loss):
 
     Args:
         beta: β, the inverse temperature.
+
+    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
+    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> round(PseudoLikelihood(beta=1.0)(A, batch).item(), 3)
+    3.44
     """
 
     beta: float = 6.0
@@ -39,6 +45,12 @@ class L1(Loss):
 
     Where instances have several right answers, scores are drawn to the given one, the label: a regression of bits
     has no way to say "this or its complement".
+
+    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
+    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> round(L1()(A, batch).item(), 3)
+    1.0
     """
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
@@ -50,7 +62,13 @@ class L1(Loss):
 class SparseFeatures(Loss):
     """L_mlp = Σ_f ‖f‖₁ / |f| over the outputs f ``[batch, hidden]`` of the hidden layers (QuAnt, Eq. 4).
 
-    The network's body must return its features beside its outputs, as :class:`qubolearn.MLP` does.
+    The network's body must return its features beside its outputs, as :class:`qubolearn.MLP` does; a body that returns
+    none is refused.
+
+    >>> from qubolearn import Batch, Instances
+    >>> x, f = torch.ones(1, 2), torch.tensor([[2.0, 0.0, 0.0, 2.0]])
+    >>> SparseFeatures()(torch.zeros(1, 2, 2), Batch(Instances(x, x, x), None, features=[f])).tolist()
+    [1.0]
     """
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:

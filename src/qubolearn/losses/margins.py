@@ -30,6 +30,12 @@ class Gap(EnergyLoss):
 
     Args:
         weight_unique: λ, the weight of L_unique; with 0 the second state is not asked for.
+
+    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
+    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> round(Gap(weight_unique=0.0)(A, batch).item(), 3)
+    2.0
     """
 
     weight_unique: float = 1e-3
@@ -66,6 +72,12 @@ class Hinge(EnergyLoss):
 
     Args:
         margin: m, the gap that is asked for.
+
+    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
+    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> round(Hinge(margin=0.5)(A, batch).item(), 3)
+    2.5
     """
 
     margin: float = 1.0
@@ -101,6 +113,12 @@ class HammingHinge(EnergyLoss):
 
     Args:
         margin: m, the gap that is asked for per wrong bit.
+
+    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
+    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> round(HammingHinge(margin=0.5)(A, batch).item(), 3)
+    2.5
     """
 
     margin: float = 1.0

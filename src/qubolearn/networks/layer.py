@@ -29,6 +29,13 @@ class QuboLayer(nn.Module):
       entries of A that are not zero; the gradient is E[<g, x*> Z] / strength. ``samples`` solver calls forward,
       none backward. Berthet et al., NeurIPS 2020.
 
+    Args:
+        solver: any solver.
+        backward: one of the three.
+        strength: the step of ``blackbox``, the deviation of ``perturbed``; above 0.
+        samples: draws of ``perturbed``.
+        seed: fixes these draws.
+
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]], requires_grad=True)
     >>> x = QuboLayer(ExhaustiveSearch(), backward="blackbox", strength=2.0)(A)

@@ -21,7 +21,23 @@ EDGE_FEATURES = 16
 
 
 class MatchingBody(nn.Module):
-    """Standardised p ``[batch, k⁴]`` -> entries of A on the topology ``[batch, entries]`` and hidden features."""
+    """Standardised p ``[batch, k⁴]`` -> entries of A on the topology ``[batch, entries]`` and hidden features.
+
+    A body of :class:`qubolearn.QuboNetwork` for graph matching: renaming the nodes of a graph only renames bits.
+
+    Args:
+        problem: one with a field k whose p is vec(W) and whose answer is a permutation, such as RandGraph.
+        topology: which entries exist.
+        hidden: the width of the small networks that all pairs share.
+
+    Any other problem is refused.
+
+    >>> from qubolearn import make_problem, topology
+    >>> problem, pattern = make_problem("randgraph", k=4), topology("chimera", 8)
+    >>> outputs, features = MatchingBody(problem, pattern, hidden=16)(torch.zeros(2, problem.input_size))
+    >>> outputs.shape[1] == pattern.size
+    True
+    """
 
     entry: Tensor
 

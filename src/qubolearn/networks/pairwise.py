@@ -26,6 +26,16 @@ class PairwiseBody(nn.Module):
             ``[batch, pairs, b]`` of pairs (0, 1), (0, 2) ... or None.
         topology: which entries exist.
         hidden: the width of the small networks.
+
+    A problem without ``features`` is refused.
+
+    >>> from qubolearn import make_problem, topology
+    >>> problem = make_problem("maxcut")
+    >>> pattern = topology("dense", problem.bits)
+    >>> p = problem.sample(2, torch.Generator().manual_seed(0)).p
+    >>> outputs, features = PairwiseBody(problem, pattern, hidden=16)(p)
+    >>> outputs.shape[1] == pattern.size
+    True
     """
 
     edges: Tensor  # [2, couplers]

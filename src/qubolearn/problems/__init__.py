@@ -59,7 +59,14 @@ def problem_type(name: str) -> type[Problem]:
 
 
 def make_problem(name: str, **options: Any) -> Problem:
-    """A problem by name.
+    """A problem from its name and the options that are fields of its class.
+
+    Args:
+        name: one of ours, such as ``randgraph``, or one that an installed package registers.
+        options: fields of the problem; the others keep their defaults.
+
+    Raises:
+        QubolearnError: for an unknown name or option, with the nearest known one.
 
     >>> make_problem("randgraph", k=5)
     RandGraph(k=5)

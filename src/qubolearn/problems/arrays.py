@@ -67,6 +67,9 @@ class Arrays(Problem):
         answer: what the bits stand for, ``[N, ...]``; only :meth:`score` of a subclass uses it.
         right: all right answers, where instances have several.
 
+    Raises:
+        QubolearnError: where lengths differ, x holds anything but 0 and 1, or no row is left to train on.
+
     >>> import numpy as np
     >>> data = Arrays(np.random.rand(100, 5), np.random.rand(100, 3) < 0.5, validation=0.2)
     >>> data, data.size("train"), data.size("validation")

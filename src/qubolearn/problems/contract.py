@@ -18,7 +18,17 @@ Split = Literal["train", "validation", "test"]
 
 
 class RightAnswers(NamedTuple):
-    """All states that count as right, where an instance has several: a cut and its complement, any optimal tour."""
+    """All states that count as right, where an instance has several: a cut and its complement, any optimal tour.
+
+    ``states`` are ``[batch, t, n]``, and ``valid`` ``[batch, t]`` says which of them are meant, since instances may
+    have different numbers of right answers.
+
+    >>> import torch
+    >>> x = torch.tensor([[1.0, 0.0]])
+    >>> right = RightAnswers(torch.stack([x, 1 - x], 1), torch.ones(1, 2, dtype=torch.bool))
+    >>> right.include(torch.tensor([[0.0, 1.0]])), right.include(torch.tensor([[1.0, 1.0]]))
+    (tensor([True]), tensor([False]))
+    """
 
     states: Tensor  # [batch, t, n], 0 or 1
     valid: Tensor  # [batch, t], bool: which of them are meant; at least one for each instance
@@ -32,7 +42,15 @@ class RightAnswers(NamedTuple):
 
 
 class SoftTargets(NamedTuple):
-    """States that are nearly right, with weights: the neighbouring bins of a number."""
+    """States that are nearly right, with weights: the neighbouring bins of a number.
+
+    ``states`` are ``[batch, t, n]``; ``weights`` ``[batch, t]`` are at least 0 and sum to 1 for each instance.
+
+    >>> import torch
+    >>> soft = SoftTargets(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]]), torch.tensor([[0.8, 0.2]]))
+    >>> soft.weights.sum(1)
+    tensor([1.])
+    """
 
     states: Tensor  # [batch, t, n]
     weights: Tensor  # [batch, t], summing to 1
@@ -44,6 +62,12 @@ class Instances(NamedTuple):
     ``p`` is what the network sees: ``[batch, input_size]`` in float32, or any structure of tensors that a network of
     the user takes. ``x_true`` are the bits of a solution. ``answer`` is the solution itself, such as a permutation or
     an angle before rounding to bits. ``right`` lists all solutions where an instance has several.
+
+    >>> import torch
+    >>> x = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    >>> instances = Instances(torch.zeros(2, 3), x, x)
+    >>> instances.wrong_bits(torch.zeros(2, 2)), len(instances.rows(slice(0, 1)).x_true)
+    (tensor([1, 2]), 1)
     """
 
     p: Any  # [batch, input_size], float32, or a structure of tensors
@@ -82,6 +106,22 @@ class Problem(ABC):
 
     The fields become options of the command line and are written as JSON beside every result, so they hold plain
     numbers, strings and booleans. Data that is no option comes as :class:`qubolearn.Arrays`.
+
+    ``input_size``, ``bits`` and :meth:`sample` must be written; the other methods have defaults for answers that are
+    bits. ``qubolearn.testing.check_problem`` checks a class.
+
+    >>> from dataclasses import dataclass
+    >>> import torch
+    >>> @dataclass(frozen=True)
+    ... class Signs(Problem):
+    ...     name = "signs"
+    ...     n: int = 3
+    ...     input_size = bits = property(lambda self: self.n)
+    ...     def sample(self, count, generator, split="train"):
+    ...         p = torch.randn(count, self.n, generator=generator, device=generator.device)
+    ...         return Instances(p, (p > 0).float(), (p > 0).float())
+    >>> Signs(n=4).sample(5, torch.Generator().manual_seed(0)).x_true.shape
+    torch.Size([5, 4])
     """
 
     name: ClassVar[str]

@@ -43,6 +43,8 @@ def check_qubo(A: Qubo, what: str = "A") -> None:
 def energies(A: Qubo, x: Tensor) -> Tensor:
     """E(x) = xᵀAx for A ``[batch, n, n]`` or sparse and x ``[batch, ..., n]`` -> ``[batch, ...]``, differentiable.
 
+    x is of any dtype. Shapes that do not fit together are a QubolearnError.
+
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> x = torch.tensor([[[0, 0], [1, 0], [1, 1]]])
     >>> energies(A, x)
@@ -114,7 +116,10 @@ class Ising(NamedTuple, Generic[Q]):
 
 
 def to_ising(A: Q) -> Ising[Q]:
-    """The Ising model with the energies of A ``[batch, n, n]`` under x = (s + 1) / 2.
+    """The Ising model with the energies of A ``[batch, n, n]``, or of sparse QUBOs, under x = (s + 1) / 2.
+
+    Returns:
+        J of A's shape, b ``[batch, n]`` and offset ``[batch]``: E = sᵀJs + bᵀs + offset.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> J, b, offset = to_ising(A)
@@ -136,10 +141,22 @@ def to_ising(A: Q) -> Ising[Q]:
 
 
 def from_ising(J: Q, b: Tensor) -> tuple[Q, Tensor]:
-    """The QUBO of an Ising model, s = 2x - 1: J ``[batch, n, n]`` or sparse, b ``[batch, n]`` -> A, offset ``[batch]``.
+    """The QUBO with the energies sᵀJs + bᵀs of an Ising model under s = 2x - 1.
+
+    Args:
+        J: couplings ``[batch, n, n]``, or sparse ones.
+        b: biases ``[batch, n]``.
+
+    Returns:
+        A of J's shape, and the offset ``[batch]`` to add to xᵀAx.
 
     A = 4J + diag(2b - 2(J1 + Jᵀ1)), offset = 1ᵀJ1 - 1ᵀb. The formula printed in the QuAnt paper (1/4 J + ...)
     fails brute force. A diagonal of J is a constant here, since s² = 1, and 4J_ii x_i - 4J_ii x_i cancel.
+
+    >>> A, offset = from_ising(torch.tensor([[[0.0, 1.0], [0.0, 0.0]]]), torch.tensor([[0.5, 0.0]]))
+    >>> x = torch.tensor([[1.0, 0.0]])  # s = (1, -1): -1 + 0.5
+    >>> (energies(A, x) + offset).tolist()
+    [-0.5]
     """
     if isinstance(J, SparseQubo):
         linear = 2 * _add_at_ends(b, J.edges, -J.quadratic)

@@ -28,6 +28,9 @@ MARGIN, LEAST_MARGIN = 0.01, 1e-3
 class Groups:
     """Disjoint groups of bits; in an allowed state exactly one bit of each group is 1. Other bits are free.
 
+    Args:
+        members: the bits of each group, numbered from 0. Empty groups and bits in two groups are refused.
+
     >>> Groups([[0, 1, 2], [4, 5]])
     Groups(members=((0, 1, 2), (4, 5)))
     >>> Groups.consecutive(2, 3)
@@ -178,7 +181,11 @@ def penalised_bqm(A: Qubo, groups: Groups) -> dimod.BinaryQuadraticModel:
 
 
 def to_cqm(A: Qubo, groups: Groups) -> dimod.ConstrainedQuadraticModel:
-    """One QUBO, ``[n, n]`` or a sparse batch of one, and its groups as a constrained model; variables are the bits.
+    """One QUBO and its groups as a constrained model of dimod, whose variables are the bits.
+
+    Args:
+        A: ``[n, n]``, or a sparse batch of one.
+        groups: each becomes a discrete constraint; a bit beyond n is an error.
 
     >>> len(to_cqm(torch.zeros(5, 5), Groups([[0, 1, 2], [3, 4]])).discrete)
     2
@@ -197,7 +204,11 @@ def to_cqm(A: Qubo, groups: Groups) -> dimod.ConstrainedQuadraticModel:
 
 
 def to_dqm(A: Qubo, groups: Groups) -> dimod.DiscreteQuadraticModel:
-    """One QUBO, ``[n, n]`` or a sparse batch of one, and its groups as a discrete model.
+    """One QUBO and its groups as a discrete model of dimod.
+
+    Args:
+        A: ``[n, n]``, or a sparse batch of one.
+        groups: sets of bits of which exactly one is 1; a bit beyond n is an error.
 
     Each group is a variable named after its first bit, whose case k is the group's k-th bit. Each other bit is a
     variable of its own with the cases 0 and 1.

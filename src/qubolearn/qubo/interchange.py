@@ -43,7 +43,10 @@ VARTYPE = re.compile(r"vartype[ \t]*[:=][ \t]*([-_.a-zA-Z0-9]+)")
 
 
 def to_bqm(A: Qubo) -> dimod.BinaryQuadraticModel:
-    """One QUBO, ``[n, n]`` or a sparse batch of one, as a dimod model over variables 0 ... n-1.
+    """One QUBO as a dimod model over variables 0 ... n-1.
+
+    Args:
+        A: ``[n, n]``, or a sparse batch of one; it must be finite.
 
     A dense QUBO gives an interaction wherever A is not 0, a sparse one wherever it has an edge.
 
@@ -76,7 +79,21 @@ def to_bqms(A: Qubo) -> list[dimod.BinaryQuadraticModel]:
 
 
 def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
-    """A ``[n, n]`` (upper triangular, float64) and offset of a dimod model; rows follow ``bqm.variables``."""
+    """A dimod model as a QUBO and an offset.
+
+    Args:
+        bqm: a binary quadratic model of either vartype.
+
+    Returns:
+        A ``[n, n]``, upper triangular, in float64, whose rows follow ``bqm.variables``; and the offset to add to xᵀAx.
+
+    Raises:
+        QubolearnError: where the dense matrix would take more than half of the machine's memory.
+
+    >>> A, offset = from_bqm(to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]])))
+    >>> A.tolist(), offset
+    ([[1.0, -3.0], [0.0, 1.0]], 0.0)
+    """
     A, offset = from_bqms([bqm])
     return _dense(A), offset.item()
 

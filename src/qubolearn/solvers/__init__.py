@@ -84,7 +84,16 @@ def solver_names() -> list[str]:
 
 @lru_cache(maxsize=64)
 def make_solver(spec: str) -> Solver:
-    """A solver from a name and options: ``"annealing"`` or ``"annealing:reads=50,sweeps=200,seed=1"``.
+    """A solver from text, as the command line and recipes name it.
+
+    Args:
+        spec: a name, then options of the solver: ``"annealing"`` or ``"annealing:reads=50,sweeps=200,seed=1"``.
+
+    Returns:
+        The solver; in Python you can as well make it yourself, ``SimulatedAnnealing(reads=50)``.
+
+    Raises:
+        QubolearnError: for an unknown name or option, or a value of the wrong type.
 
     >>> make_solver("exhaustive:max_bits=20")
     ExhaustiveSearch(max_bits=20)

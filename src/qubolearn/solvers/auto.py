@@ -20,6 +20,13 @@ EXACT_BITS = 24
 def auto_solver(n: int, seed: int | None = 0) -> QuboSolver:
     """Exhaustive search where it takes milliseconds, simulated annealing beyond.
 
+    Args:
+        n: the number of bits; up to 24 all states are visited.
+        seed: the seed of simulated annealing.
+
+    Returns:
+        A solver.
+
     >>> auto_solver(8), auto_solver(40)
     (ExhaustiveSearch(max_bits=None), SimulatedAnnealing(reads=32, sweeps=200, beta_range=None, seed=0))
     """
@@ -28,10 +35,15 @@ def auto_solver(n: int, seed: int | None = 0) -> QuboSolver:
 
 @dataclass(frozen=True)
 class AutoSolver(QuboSolver):
-    """:func:`auto_solver` for the number of bits of each batch that it is given; ``info["source"]`` says which it was.
+    """A solver that takes :func:`auto_solver` for each batch, by its number of bits; ``info["source"]`` says which.
 
     Args:
-        seed: of simulated annealing.
+        seed: the seed of simulated annealing.
+
+    >>> import torch
+    >>> A = -torch.eye(3)[None]
+    >>> AutoSolver()(A, count=1).states.tolist()
+    [[[1.0, 1.0, 1.0]]]
     """
 
     seed: int | None = 0

@@ -20,12 +20,19 @@ __all__ = ["PersistentChains"]
 
 
 class PersistentChains:
-    """``chains`` states of each of a number of instances, which every call moves on by a few sweeps.
+    """Samples of a number of instances that live on: every call moves their chains on by a few sweeps.
 
     When A changes slowly, as in training, states of the last step are nearly in equilibrium for the next one, so that
     a few sweeps do where a sampler that starts anew needs hundreds (persistent contrastive divergence).
 
     ``state_dict()`` holds all that a checkpoint needs: with it, the same calls give the same draws.
+
+    Args:
+        instances: how many instances have chains.
+        n: their number of bits.
+        chains: states per instance.
+        sweeps: how many sweeps a call moves them on.
+        seed: fixes first states and moves.
 
     >>> chains = PersistentChains(instances=1, n=2, chains=1000, sweeps=10, seed=0)
     >>> x = chains.sample(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), beta=1.0)

@@ -37,7 +37,13 @@ __all__ = [
 class Solution:
     """The ``count`` lowest states that a solver found for each QUBO, best first, all distinct.
 
-    Unpacks into its two tensors: ``states, energies = solver(A)``.
+    It unpacks into its two tensors: ``states, energies = solver(A)``. ``states`` are ``[batch, count, n]`` in A's
+    dtype, ``energies`` ``[batch, count]`` in float64, ascending; ``info`` holds what else the solver measured.
+
+    >>> from qubolearn.solvers import ExhaustiveSearch
+    >>> solution = ExhaustiveSearch()(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), count=1)
+    >>> solution.states.tolist(), solution.energies.tolist(), solution.info["source"]
+    ([[[1.0, 1.0]]], [[-1.0]], 'exhaustive')
     """
 
     states: Tensor  # [batch, count, n], 0 or 1 in A's dtype, on A's device
@@ -52,6 +58,12 @@ class Solver(Protocol):
     """Any callable of this form is a solver; :class:`QuboSolver` saves writing the checks.
 
     A solver that draws random numbers also has ``with_seed(seed)``, see :meth:`QuboSolver.with_seed`.
+
+    >>> def zeros_first(A, count=2):  # a solver that always says the first states in binary order
+    ...     states = torch.eye(A.shape[2]).cumsum(0)[:count].expand(len(A), -1, -1).to(A)
+    ...     return best_distinct(A, states, count)
+    >>> zeros_first(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), 2).energies.tolist()
+    [[-1.0, 1.0]]
     """
 
     def __call__(self, A: Qubo, count: int = 2) -> Solution:
@@ -85,6 +97,14 @@ class QuboSolver(ABC):
 
     The call checks A, and recomputes and ranks every energy in float64, so that no search can return a
     non-finite, mis-ranked or duplicate answer. Sparse QUBOs become dense ones where ``takes_sparse`` is not set.
+
+    >>> @dataclass(frozen=True)
+    ... class OneFlip(QuboSolver):
+    ...     def search(self, A, count):  # the zero state and its neighbours
+    ...         zero = torch.zeros(len(A), A.shape[2])
+    ...         return Found(with_neighbours(zero[:, None], zero), {"source": "simulated"})
+    >>> OneFlip()(torch.tensor([[[1.0, -3.0], [0.0, -1.0]]]), count=2).energies.tolist()
+    [[-1.0, 0.0]]
     """
 
     takes_sparse: ClassVar[bool] = False  # whether search takes a SparseQubo as it is
@@ -130,11 +150,21 @@ def no_temperature(solver: str, beta: float) -> QubolearnError:
 def solve(
     A: Qubo, solver: Solver, count: int = 2, *, clamp: Clamp | None = None, groups: Groups | None = None
 ) -> Solution:
-    """The ``count`` lowest states of each QUBO in A, ``[batch, n, n]`` or sparse, that the solver finds, best first.
+    """The ``count`` lowest states of each QUBO in A that the solver finds, best first.
 
-    ``clamp`` holds bits at known values: a tensor of 0, 1 and -1 (free), ``[batch, n]`` or ``[n]``, or a mapping
-    ``{bit: value}`` for the whole batch. ``groups`` are sets of bits of which exactly one is 1. Any solver takes
-    both; states come back whole, and energies are those of the whole QUBO.
+    Args:
+        A: QUBOs ``[batch, n, n]``, or sparse ones.
+        solver: any solver; all of them take ``clamp`` and ``groups``.
+        count: how many distinct states of each QUBO.
+        clamp: holds bits at known values: a tensor of 0, 1 and -1 (free), ``[batch, n]`` or ``[n]``, or a mapping
+            ``{bit: value}`` for the whole batch.
+        groups: sets of bits of which exactly one is 1.
+
+    Returns:
+        States ``[batch, count, n]`` of all bits, and their energies ``[batch, count]`` under the whole QUBO.
+
+    Raises:
+        QubolearnError: where A is not finite or too large for the solver, or there are fewer than ``count`` states.
 
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])

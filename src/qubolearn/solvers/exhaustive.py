@@ -45,7 +45,8 @@ class ExhaustiveSearch(QuboSolver):
     float64, and where they are too many, the whole QUBO is. So results are exact but for roundings of float64. On a
     GPU only the 8 next groups are compared: where more are that close, the energy may be off by that much.
 
-    ``max_bits`` is the largest n that is accepted, by default 36 on a CPU and 40 on an NVIDIA GPU.
+    Args:
+        max_bits: the largest n that is accepted, by default 36 on a CPU and 40 on an NVIDIA GPU; more is an error.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ExhaustiveSearch()(A, count=4).energies.tolist()

@@ -28,6 +28,14 @@ MAX_BITS = 30
 def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None) -> Tensor:
     """log Σ_x exp(-β xᵀAx) over all x in {0, 1}ⁿ, ``[batch]`` for A ``[batch, n, n]`` or sparse, differentiable in A.
 
+    Args:
+        A: QUBOs ``[batch, n, n]``, or sparse ones, which become dense.
+        beta: β, the inverse temperature; any finite number.
+        clamp, groups: as in :func:`qubolearn.solve`; only the states that they allow are summed.
+
+    Raises:
+        QubolearnError: where there are too many states to sum, A is not finite, or log Z overflows A's dtype.
+
     ∂/∂A_ij = -β E[x_i x_j] under p(x) ∝ exp(-β xᵀAx), for every entry of A by itself. The marginals come out
     of the same pass over all states, so the backward pass costs next to nothing. A second derivative
     costs four more passes and has about nine digits; there is no third.
@@ -35,8 +43,7 @@ def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gro
     The result has A's dtype. In float32 energies are rounded, so that marginals are good to about 1e-6 where β E is
     of order 10; where β Σ|A_ij| is in the thousands, the CPU sums in float64, a GPU in float32 all the same.
 
-    With ``clamp`` or ``groups`` (as in :func:`qubolearn.solve`) only the states that they allow are summed; what counts
-    against the limit is then the number of these.
+    With ``clamp`` or ``groups`` the number of allowed states counts against the limit.
 
     >>> A = torch.zeros(1, 3, 3)
     >>> round(log_partition(A).exp().item(), 3)
@@ -52,7 +59,13 @@ def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gro
 def pair_marginals(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None) -> Tensor:
     """E[x_i x_j] under p(x) ∝ exp(-β xᵀAx), ``[batch, n, n]``, symmetric; E[x_i] on the diagonal.
 
-    With ``clamp`` or ``groups`` p(x) is over the states that they allow.
+    Args:
+        A: QUBOs ``[batch, n, n]``, or sparse ones.
+        beta: β, the inverse temperature.
+        clamp, groups: as in :func:`qubolearn.solve`; p(x) is over the states that they allow.
+
+    Raises:
+        QubolearnError: as :func:`log_partition`.
 
     >>> pair_marginals(torch.zeros(1, 2, 2))
     tensor([[[0.5000, 0.2500],

@@ -49,21 +49,41 @@ class QuantumAnnealing(QuboSolver):
     from 0.015 to 0.010 (J) in the course of an anneal; the defaults are those of the part where the gap closes.
 
     ``info["success_probability"]`` is the exact share of |ψ|² on the true ground states of A, not a count of reads.
+
+    Args:
+        anneal_time: τ in ns. Longer anneals find x* more surely, but ever fewer of their reads are x⁺.
+        schedule: how H(t) goes, ``dwave`` or ``linear``.
+        reads: how often the final state is measured.
+        h_error, J_error: standard deviations of the control errors, in units of the programmed h and J.
+        programmings: how often the errors are drawn per call; the reads are shared out evenly.
+        auto_scale: fill the ranges of h and J; otherwise A is programmed as it is.
+        complete: take the neighbours of x* as candidates too, since reads alone rarely hold x⁺.
+        seed: fixes errors and reads.
+        tolerance: how far probabilities may be off because time steps are finite.
+        steps: the number of time steps, in place of the tolerance.
+        embedding: chains of qubits for the bits, where the chip lacks couplers.
+        chain_strength: the strength of chains, times rms(J) √(mean degree), as is D-Wave's default.
+
+    More than 26 qubits and values out of range are a QubolearnError.
+
+    >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
+    >>> QuantumAnnealing(anneal_time=20.0, seed=0)(A, count=1).states.tolist()
+    [[[1.0, 1.0]]]
     """
 
-    anneal_time: float = 10.0  # ns. Longer ones find x* more surely, but ever fewer of their reads are x⁺
-    schedule: str = "dwave"  # or "linear"
+    anneal_time: float = 10.0
+    schedule: str = "dwave"
     reads: int = 100  # as in the paper
-    h_error: float = 0.02  # in units of the programmed h and J
+    h_error: float = 0.02
     J_error: float = 0.015
-    programmings: int = 1  # the errors are drawn so often per call; the reads are shared out evenly
+    programmings: int = 1
     auto_scale: bool = True
-    complete: bool = True  # whether the neighbours of x* are candidates too, since reads alone rarely hold x⁺
+    complete: bool = True
     seed: int | None = None
-    tolerance: float = 0.01  # of the probabilities, for finite time steps
-    steps: int | None = None  # time steps, in place of the tolerance
+    tolerance: float = 0.01
+    steps: int | None = None
     embedding: Embedding | None = None
-    chain_strength: float = 1.414  # times rms(J) √(mean degree), as is D-Wave's default
+    chain_strength: float = 1.414
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:

@@ -44,7 +44,7 @@ class ParallelTempering(QuboSolver):
     ``info["betas"]`` are the temperatures taken, ``info["exchange_rates"]`` the shares of swaps accepted, and
     ``info["sweeps"]`` how many sweeps each QUBO took. Instance i draws from a stream of (seed, i) alone; the result
     does not depend on the number of threads, over which instances are shared. It runs on the CPU; tensors on other
-    devices are copied there.
+    devices are copied there. ``reads`` is how many states :meth:`sample` draws of each QUBO.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ParallelTempering(sweeps=100, seed=0)(A).states.tolist()

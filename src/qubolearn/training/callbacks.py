@@ -29,7 +29,13 @@ LESS_IS_BETTER = ("loss", "wrong", "error", "degrees", "distance")
 class Callback:
     """Does nothing at four moments of a training; subclasses override what they need.
 
-    Each method is given the :class:`qubolearn.Training`: network, step, steps, loss, scores, history, ``stop()``.
+    Each method is given the :class:`qubolearn.Training`: network, step, steps, loss, scores, history, ``stop()``. A
+    method that raises ends the training with one line that names the callback (docs/callbacks.md).
+
+    >>> class Until(Callback):
+    ...     def on_step(self, training):
+    ...         if training.loss < 0.1:
+    ...             training.stop()
     """
 
     def on_start(self, training: Training) -> None:
@@ -91,6 +97,11 @@ class EarlyStopping(_Watching):
         metric: a name among the scores, such as ``accuracy`` or ``wrong_bits``.
         patience: how many times in a row it may fail to improve.
         higher_is_better: which way it should go; by default down for losses, errors and distances, else up.
+
+    A metric that is not among the scores is a QubolearnError at the first scoring.
+
+    >>> EarlyStopping("wrong_bits", patience=3).patience
+    3
     """
 
     def __init__(self, metric: str, patience: int = 5, higher_is_better: bool | None = None) -> None:
@@ -111,13 +122,18 @@ class EarlyStopping(_Watching):
 
 
 class Checkpoint(_Watching):
-    """Keep the weights of the moment when a metric was best; ``fit(folder=...)`` keeps what a resume needs.
+    """Keep the weights of the moment when a metric was best.
+
+    To resume a training, pass ``folder=`` to ``fit`` instead.
 
     Args:
         path: a .safetensors file. ``safetensors.torch.load_file(path)`` gives what ``network.load_state_dict`` takes.
         metric: a name among the scores.
         higher_is_better: as in :class:`EarlyStopping`.
         restore: put these weights back into the network when training ends.
+
+    >>> Checkpoint("runs/best.safetensors", "accuracy", restore=True).path.name
+    'best.safetensors'
     """
 
     def __init__(
@@ -139,7 +155,14 @@ class Checkpoint(_Watching):
 
 
 class Log(Callback):
-    """Write a line for every time that validation instances were scored: .csv or .jsonl, by the name of the file."""
+    """Write a line each time validation instances are scored.
+
+    Args:
+        path: the file, which ends in .csv or .jsonl; any other name is refused. It is written anew each time.
+
+    >>> Log("runs/log.csv").path.suffix
+    '.csv'
+    """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -163,7 +186,14 @@ class Log(Callback):
 
 
 class TensorBoard(Callback):
-    """Write loss and scores as TensorBoard events into a folder; needs ``qubolearn[tensorboard]``."""
+    """Write loss and scores as TensorBoard events.
+
+    Args:
+        folder: where to. Without ``pip install 'qubolearn[tensorboard]'`` the start of the training is an error.
+
+    >>> TensorBoard("runs/events").folder.name
+    'events'
+    """
 
     def __init__(self, folder: Path | str = "runs/tensorboard") -> None:
         self.folder = Path(folder)
@@ -190,7 +220,10 @@ class ClipGradients(Callback):
     """Scale the gradient down to a norm where it is larger.
 
     Args:
-        norm: the largest norm that is let through.
+        norm: the largest norm of all gradients together that is let through; above 0.
+
+    >>> ClipGradients(5.0).norm
+    5.0
     """
 
     def __init__(self, norm: float = 1.0) -> None:
@@ -203,11 +236,14 @@ class ClipGradients(Callback):
 
 
 class ProgressBar(Callback):
-    """A bar with loss and metric on a terminal and in a notebook.
+    """Show a bar with loss and metric, on a terminal and in a notebook.
 
     Args:
-        title: what stands before it.
-        metric: the score that it shows; by default the first one.
+        title: the text before the bar.
+        metric: the score to show; by default the first one.
+
+    >>> ProgressBar("graphs", "accuracy").title
+    'graphs'
     """
 
     def __init__(self, title: str = "training", metric: str | None = None) -> None:

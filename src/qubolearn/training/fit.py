@@ -39,14 +39,24 @@ SECONDS_BETWEEN_CHECKPOINTS = 20.0
 
 @dataclass
 class Training:
-    """A training as callbacks see it, and what ``fit`` returns."""
+    """A training as callbacks see it, and what ``fit`` returns.
+
+    ``network`` is being trained, ``step`` of ``steps`` steps are done in ``seconds`` seconds, and ``loss`` is that of
+    the last one. ``scores`` are those of the validation instances, where they were scored after this step, and
+    ``history`` lists one record for each scoring. ``stopping`` says whether somebody called :meth:`stop`.
+
+    >>> training = Training(nn.Linear(2, 2), steps=100)
+    >>> training.stop()
+    >>> training.stopping
+    2
+    """
 
     network: nn.Module
     steps: int
     step: int = 0
     loss: float = float("nan")
-    scores: dict[str, Any] | None = None  # of validation instances, where they were scored after this step
-    history: list[dict[str, Any]] = field(default_factory=list)  # one record for each time that they were
+    scores: dict[str, Any] | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
     stopping: int = 0  # 1: to be gone on with later, 2: for good
 
@@ -108,6 +118,16 @@ def fit(
 
     Raises:
         QubolearnError: where the parts do not fit together, in one line that names the part, its value and the remedy.
+
+    >>> from qubolearn import QuboNetwork, evaluate, topology
+    >>> pattern = topology("dense", 2)
+    >>> _ = torch.manual_seed(0)
+    >>> p = 2 * torch.rand(400, 2) - 1
+    >>> network = QuboNetwork(nn.Linear(2, pattern.size), pattern)
+    >>> fit(network, (p, p > 0), Likelihood(), optimizer=Adam(0.05), epochs=20).step
+    60
+    >>> evaluate(network, (p, p > 0)).metrics["accuracy"] > 0.9
+    True
     """
     _check(network, epochs, batch_size, seed, solver)
     here = Folder.create(folder) if isinstance(folder, (str, Path)) else folder

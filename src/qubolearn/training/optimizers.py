@@ -21,10 +21,10 @@ Schedule = Callable[[int, int], float]
 
 @dataclass(frozen=True)
 class Cosine:
-    """Warm-up over a share of the steps, then half a cosine down to zero.
+    """A learning rate that rises over a share of the steps and then falls to zero along half a cosine.
 
     Args:
-        warm_up: that share.
+        warm_up: the share of the steps in which it rises.
 
     >>> [round(Cosine()(step, 100), 3) for step in (0, 1, 2, 51, 99)]
     [0.5, 1.0, 1.0, 0.5, 0.0]
@@ -44,8 +44,12 @@ class Adam:
     """Adam (Kingma and Ba, 2015) on one vector of all weights: the fast default of ``fit``.
 
     Args:
-        learning_rate: the rate at its highest.
-        schedule: how it goes, a function of (step, steps) such as :class:`Cosine`; None keeps it constant.
+        learning_rate: the highest rate.
+        schedule: the factor of the rate as a function of (step, steps), such as :class:`Cosine`; None keeps the rate
+            constant.
+
+    >>> Adam(1e-3, schedule=lambda step, steps: 1 - step / steps).rate(50, 100)
+    0.0005
     """
 
     learning_rate: float = 1e-3

@@ -24,7 +24,15 @@ EXACT_BITS = 24
 
 @dataclass(frozen=True)
 class Recipe:
-    """All choices of a training but the problem."""
+    """All choices of a training but the problem, in words and numbers; it is written beside every result.
+
+    The string below each field says what it is. Values out of range and choices that contradict each other, such as
+    couplers for the method diag, are a QubolearnError.
+
+    >>> recipe = Recipe(epochs=10, loss="hinge", margin=0.5)
+    >>> recipe.steps, recipe.topology
+    (400, 'chimera')
+    """
 
     method: Method = "quant"
     """quant learns a QUBO, diag one without couplers, pure the bits themselves."""
@@ -114,6 +122,9 @@ def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
         name: ``best``, the best that we know, or ``paper``, the protocol of the QuAnt paper.
         problem: the name of a problem type, or its class.
         options: fields of the problem and of :class:`Recipe`, which win over the preset.
+
+    Returns:
+        The problem and the recipe, a pair that :func:`qubolearn.train` takes.
 
     >>> problem, recipe = preset("best", "randgraph", k=5, epochs=10)
     >>> problem, recipe.topology, recipe.epochs

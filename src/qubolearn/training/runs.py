@@ -36,7 +36,19 @@ LEFT_BEHIND = 3600.0
 
 @dataclass(frozen=True)
 class Run(Folder):
-    """A folder that holds the training of a recipe: make one with :meth:`create`, open one with :meth:`open`."""
+    """A folder that holds the training of a recipe: make one with :meth:`create`, open one with :meth:`open`.
+
+    ``folder`` is its path, ``problem`` and ``recipe`` are what was asked for; :meth:`network` is what came out.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from qubolearn import preset, train
+    >>> problem, recipe = preset("best", "randgraph", k=2, epochs=1, instances=200, hidden=8)
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = train(problem, recipe, Run.create(folder + "/k2", problem, recipe))
+    ...     run = Run.open(folder + "/k2")
+    ...     run.problem, run.finished, run.network().n
+    (RandGraph(k=2), True, 2)
+    """
 
     problem: Problem
     recipe: Recipe

@@ -58,7 +58,15 @@ def train(
         peers: this process among others; all of them read the run, the first one writes it.
 
     Returns:
-        The trained network.
+        The trained network, in evaluation mode.
+
+    Raises:
+        QubolearnError: where problem and recipe do not fit together, or the run holds something else.
+
+    >>> from qubolearn import preset
+    >>> network = train(*preset("best", "randgraph", k=2, epochs=1, instances=200, hidden=8))
+    >>> list(network(torch.zeros(3, 16)).shape)
+    [3, 2, 2]
     """
     network = new_network(problem, recipe)
     fit(

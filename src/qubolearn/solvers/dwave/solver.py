@@ -60,19 +60,35 @@ class DWaveSolver(QuboSolver):
     ``info`` says where the answers come from (``source``: ``"qpu"``, ``"mock"`` or ``"simulated"``), how many calls
     they took and what these cost, and for each QUBO the share of reads at the lowest energy read
     (``success_probability``), the share of broken chains and the scale of its h and J.
+
+    Args:
+        reads: anneals per call.
+        anneal_time: in µs; None for the chip's default, mostly 20.
+        scaling: how h and J fill the chip's ranges, as above.
+        chain_strength: the strength of chains, times rms(J) √(mean degree), as is D-Wave's default.
+        budget_seconds: QPU access time that may be spent, as above.
+        deadline_seconds: how long to wait for each call.
+        qpu: the name of the chip; None for the largest one that is online.
+        profile: the section of D-Wave's configuration file to use.
+        region, endpoint: where D-Wave's service is, where it is not the default.
+        access: the connection and the account, which copies of the solver share.
+
+    >>> solver = DWaveSolver.mock(reads=50, sweeps=50, seed=0)  # no token, no network
+    >>> solver(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), count=1).states.tolist()
+    [[[1.0, 1.0]]]
     """
 
     reads: int = 100
-    anneal_time: float | None = None  # µs; None for the chip's default, mostly 20
+    anneal_time: float | None = None
     scaling: str = "tile"
-    chain_strength: float = 1.414  # times rms(J) √(mean degree), as is D-Wave's default
+    chain_strength: float = 1.414
     budget_seconds: float = 10.0
-    deadline_seconds: float = 300.0  # for each call
-    qpu: str | None = None  # name of the chip; None for the largest one that is online
-    profile: str | None = None  # of D-Wave's configuration file
+    deadline_seconds: float = 300.0
+    qpu: str | None = None
+    profile: str | None = None
     region: str | None = None
     endpoint: str | None = None
-    access: QpuAccess = field(default_factory=QpuAccess)  # the connection and the account, shared by copies
+    access: QpuAccess = field(default_factory=QpuAccess)
 
     def __post_init__(self) -> None:
         if self.scaling not in SCALINGS:
