@@ -35,7 +35,7 @@ class Batch:
         soft: states that are nearly right with their weights, where the problem has them and the loss wants them.
         solver: the solver of the training, with the randomness of this step.
         features: outputs of the network's hidden layers, ``[batch, hidden]`` each; empty for most networks.
-        seed: of this step, for a loss that draws.
+        seed: the seed of this step, for a loss that draws random numbers.
 
     Args:
         instances: the instances of the step.

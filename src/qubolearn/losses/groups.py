@@ -29,6 +29,14 @@ class GroupPseudoLikelihood(Loss):
         groups: the one-hot groups, which the model is given and does not learn.
         beta: β, the inverse temperature.
         masking: the largest share of groups that is hidden; each instance draws its own between 0 and this one.
+
+    Solutions with a group that has not exactly one 1 are refused.
+
+    >>> from qubolearn import Batch, Instances
+    >>> A, x = torch.diag(torch.tensor([1.0, 3.0]))[None], torch.tensor([[1.0, 0.0]])
+    >>> loss = GroupPseudoLikelihood(Groups([[0, 1]]))
+    >>> round(loss(A, Batch(Instances(x, x, x), solver=None)).item(), 3)  # log(1 + exp(1 - 3))
+    0.127
     """
 
     groups: Groups
