@@ -47,7 +47,7 @@ class Evaluation:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Flat and JSON-able."""
+        """All fields as one flat mapping that can be written as JSON."""
         flat = asdict(self)
         return {**flat.pop("metrics"), **flat.pop("info"), **{k: v for k, v in flat.items() if v is not None}}
 

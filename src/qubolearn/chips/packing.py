@@ -129,7 +129,7 @@ def pack(n: int, couplers: frozenset[Coupler], chip: Chip) -> Packing:
 
 
 class Programmed(NamedTuple):
-    """What the chip is told."""
+    """What the chip is programmed with."""
 
     h: Floats  # [Q]
     J: Floats  # [C]

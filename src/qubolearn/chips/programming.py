@@ -1,4 +1,4 @@
-"""What an annealer is told, and what it hears: h and J scaled to its ranges, with control errors."""
+"""Programming an annealer: h and J scaled to its ranges, with control errors."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ __all__ = ["GroupPseudoLikelihood"]
 
 @dataclass(frozen=True)
 class GroupPseudoLikelihood(Loss):
-    """-Σ_g log p(x̂_g | the groups that are shown): each group's one among its bits, by a softmax of their energies.
+    """Pseudo-likelihood of one-hot groups: -Σ_g log p(x̂_g | the groups that are shown).
 
     With f_i = A_ii + Σ_j (A_ij + A_ji) x̂_j over the bits j of shown groups other than i's own, p(bit i of g is the
     one) = exp(-βf_i) / Σ_{k in g} exp(-βf_k). In every step each instance hides a random part of its groups, so that
@@ -30,7 +30,7 @@ class GroupPseudoLikelihood(Loss):
         beta: β, the inverse temperature.
         masking: the largest share of groups that is hidden; each instance draws its own between 0 and this one.
 
-    Solutions with a group that has not exactly one 1 are refused.
+    Solutions that break a group are refused.
 
     >>> from qubolearn import Batch, Instances
     >>> A, x = torch.diag(torch.tensor([1.0, 3.0]))[None], torch.tensor([[1.0, 0.0]])

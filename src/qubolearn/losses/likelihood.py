@@ -16,7 +16,7 @@ __all__ = ["Contrastive", "Likelihood", "SoftLikelihood"]
 
 @dataclass(frozen=True)
 class Likelihood(EnergyLoss):
-    """βE(x̂) + log Σ_x exp(-βE(x)): minus the log-likelihood of x̂.
+    """Minus the log-likelihood of the solution: βE(x̂) + log Σ_x exp(-βE(x)).
 
     ∂L/∂A = β(φ(x̂) - E[φ]), with exact log-partition function and pair marginals. Where instances have several right
     answers, it is the likelihood of their set: -log Σ_{x right} exp(-βE(x)) + log Z. Cost: 2ⁿ states per instance, with
@@ -52,10 +52,10 @@ def right_terms(A: Qubo, batch: Batch, beta: float) -> Terms:
 
 @dataclass(frozen=True)
 class SoftLikelihood(EnergyLoss):
-    """βΣ_t w_t E(x_t) + log Σ_x exp(-βE(x)): cross entropy against the soft targets of the problem.
+    """Cross entropy against the soft targets of the problem: βΣ_t w_t E(x_t) + log Σ_x exp(-βE(x)).
 
-    For solutions that are numbers, where the neighbouring bins are nearly right. Equals :class:`Likelihood` where the
-    only soft target is the solution. A problem without soft targets is refused. Cost: 2ⁿ states per instance.
+    It is for solutions that are numbers, where the neighbouring bins are nearly right. It equals :class:`Likelihood`
+    where the only soft target is the solution. A problem without soft targets is refused. Cost: 2ⁿ states per instance.
 
     Args:
         beta: β, the inverse temperature.
@@ -80,10 +80,10 @@ class SoftLikelihood(EnergyLoss):
 
 @dataclass(frozen=True)
 class Contrastive(EnergyLoss):
-    """β(E(x̂) - mean_r E(x_r)) over the solver's samples x_r of the Boltzmann distribution of A at β.
+    """The likelihood's gradient from samples: β(E(x̂) - mean_r E(x_r)), x_r drawn by the solver at β.
 
-    Its gradient is that of :class:`Likelihood` with the marginals taken from samples, for n beyond exact sums; its
-    value is no likelihood. The solver must be able to draw at a temperature (``solver.sample(A, beta)``).
+    It is :class:`Likelihood` with the marginals estimated from samples, for n beyond exact sums; its value is not a
+    likelihood. The solver must be able to draw at a temperature (``solver.sample(A, beta)``).
     Reference: Hinton, Neural Computation 2002.
 
     Args:

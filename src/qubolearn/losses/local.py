@@ -16,9 +16,9 @@ __all__ = ["L1", "PseudoLikelihood", "SparseFeatures"]
 
 @dataclass(frozen=True)
 class PseudoLikelihood(Loss):
-    """Σ_i log(1 + exp(-β(E(x̂ with bit i flipped) - E(x̂)))): minus the log of Π_i p(x̂_i | the other bits of x̂).
+    """Minus log Π_i p(x̂_i | the other bits of x̂): Σ_i log(1 + exp(-β(E(x̂ with bit i flipped) - E(x̂)))).
 
-    Makes x̂ a deep local minimum. Where instances have several right answers, x̂ is the one of lowest energy. Cost: n
+    It makes x̂ a deep local minimum. Where instances have several right answers, x̂ is the one of lowest energy. Cost: n
     energies and no solver, for any n. Reference: Besag, The Statistician 1975.
 
     Args:
@@ -41,9 +41,11 @@ class PseudoLikelihood(Loss):
 
 @dataclass(frozen=True)
 class L1(Loss):
-    """Mean |score - (2x̂ - 1)| over the bits, for the *Pure* baseline, whose scores -A_ii are cut at 0.
+    """Regression of the bits, for the *Pure* baseline: the mean of |score_i - (2x̂_i - 1)|, with scores -A_ii.
 
-    Where instances have several right answers, scores are drawn to the given one, the label: a regression of bits
+    At test time a bit is 1 where its score is above 0.
+
+    Where instances have several right answers, scores are pulled towards the given label: a regression of bits
     has no way to say "this or its complement".
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
@@ -60,7 +62,7 @@ class L1(Loss):
 
 @dataclass(frozen=True)
 class SparseFeatures(Loss):
-    """L_mlp = Σ_f ‖f‖₁ / |f| over the outputs f ``[batch, hidden]`` of the hidden layers (QuAnt, Eq. 4).
+    """Sparse hidden features: L_mlp = Σ_f ‖f‖₁ / |f| over hidden layers f ``[batch, hidden]`` (QuAnt, Eq. 4).
 
     The network's body must return its features beside its outputs, as :class:`qubolearn.MLP` does; a body that returns
     none is refused.

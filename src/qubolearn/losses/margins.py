@@ -29,7 +29,7 @@ class Gap(EnergyLoss):
     one of lowest energy.
 
     Args:
-        weight_unique: λ, the weight of L_unique; with 0 the second state is not asked for.
+        weight_unique: λ, the weight of L_unique; with 0 the solver is not asked for a second state.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
@@ -64,14 +64,14 @@ def _row(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -
 
 @dataclass(frozen=True)
 class Hinge(EnergyLoss):
-    """max(0, m + E(x̂) - E(x̄)), x̄ the best state that is not right: the structured SVM with 0/1 margin.
+    """The structured SVM with 0/1 margin: max(0, m + E(x̂) - E(x̄)), where x̄ is the best state that is not right.
 
-    Zero once the solution is the minimiser by a gap of m. Cost: one solver call for two states, so it also runs on an
-    annealer. Where instances have several right answers, x̂ is the one of lowest energy, and the call asks for one
-    state more than there are right ones. Reference: Tsochantaridis et al., JMLR 2005.
+    It is zero once the solution is the minimiser by a gap of m. Cost: one solver call for two states, so it also runs
+    on an annealer. Where instances have several right answers, x̂ is the one of lowest energy, and the call asks for
+    one state more than there are right ones. Reference: Tsochantaridis et al., JMLR 2005.
 
     Args:
-        margin: m, the gap that is asked for.
+        margin: m, the energy gap to reach.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
@@ -106,13 +106,13 @@ def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class HammingHinge(EnergyLoss):
-    """max_x m·Δ(x, x̂) + E(x̂) - E(x), Δ the number of wrong bits: the structured SVM with Hamming margin.
+    """The structured SVM with Hamming margin: max_x m·Δ(x, x̂) + E(x̂) - E(x), where Δ counts wrong bits.
 
     The maximum is at x̃ = argmin of :func:`hamming_augmented`, so it costs one solver call on that QUBO, which has the
-    graph of A. Never negative. It refuses instances with several right answers.
+    graph of A. It is never negative, and refuses instances with several right answers.
 
     Args:
-        margin: m, the gap that is asked for per wrong bit.
+        margin: m, the energy gap to reach per wrong bit.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1

@@ -50,7 +50,7 @@ class Couplings(NamedTuple):
 
 
 class QuboNetwork(nn.Module):
-    """p -> symmetric A ``[batch, n, n]`` with entries only where the topology has them, through any body.
+    """A network p -> A around any body: symmetric ``[batch, n, n]``, with entries only where the topology has them.
 
     A body is any module that takes p to ``topology.size`` numbers per instance: one for each bit, then one for each
     coupler, in the order of ``topology.entries``. It may return ``(outputs, features)`` instead, with a list of hidden
@@ -67,7 +67,7 @@ class QuboNetwork(nn.Module):
         inputs: m, where p ``[batch, m]`` should be standardised; ``fit`` then takes mean and deviation from the
             training data. None hands p to the body as it is.
         method: quant, diag or pure.
-        sparse: say A as a :class:`qubolearn.SparseQubo`, without ever making ``[batch, n, n]``; by default from 256
+        sparse: return A as a :class:`qubolearn.SparseQubo`, without ever making ``[batch, n, n]``; by default from 256
             bits on, where at most one entry in eight exists.
 
     >>> from qubolearn import topology

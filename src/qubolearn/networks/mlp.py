@@ -11,13 +11,15 @@ __all__ = ["MLP"]
 
 
 class MLP(nn.Module):
-    """The paper's network: L layers, H hidden, ReLU, the input concatenated into odd layers but the first and last.
+    """The paper's network: L layers of width H with ReLU; the input also enters the odd layers between first and last.
 
     Args:
         inputs: m, the length of p.
         outputs: the number of entries of A, ``topology.size``.
         layers: L, at least 2.
         hidden: H, at least 1.
+
+    It returns outputs ``[batch, outputs]`` and the list of its hidden features.
 
     >>> body = MLP(inputs=6, outputs=3, layers=5, hidden=4)
     >>> outputs, features = body(torch.zeros(2, 6))

@@ -15,14 +15,14 @@ __all__ = ["Hardened", "SharedQubo", "harden"]
 
 
 class SharedQubo(nn.Module):
-    """p -> the same symmetric A ``[batch, n, n]`` for every instance; of p only the number of instances is used.
+    """p -> the same symmetric A ``[batch, n, n]`` for every instance; only the number of instances in p matters.
 
     Args:
-        n: bits.
+        n: the number of bits.
         edges: the pairs of bits i < j that may be coupled, ``[2, m]``; A is then a :class:`qubolearn.SparseQubo`. By
             default all pairs, and A is dense.
 
-    Entries begin at 0 and have no bound; :func:`harden` makes few levels of them.
+    Entries start at 0 and are not bounded; :func:`harden` rounds them to few levels.
 
     >>> SharedQubo(5)(torch.zeros(3, 2)).shape
     torch.Size([3, 5, 5])
@@ -59,7 +59,7 @@ class Hardened(NamedTuple):
 
 
 def harden(A: Tensor, levels: int = 2) -> Hardened:
-    """Soft couplings -> few levels: the values A_ij + A_ji are told apart at their widest gaps.
+    """Round soft couplings to few levels, splitting the values A_ij + A_ji at their widest gaps.
 
     Each class gets the mean of its values, and the class nearest to 0 becomes 0. Linear terms are cut.
 

@@ -61,9 +61,9 @@ class Arrays(Problem):
     Args:
         p: numpy or torch, ``[N, m]``, or a structure of arrays with N rows that the network takes.
         x: the bits, 0 and 1, ``[N, n]``.
-        validation: the share of the instances, or their number, that is held out for validation.
-        test: likewise for testing.
-        seed: which ones these are.
+        validation: how many instances to hold out for validation: a share below 1, or a number.
+        test: how many to hold out for testing, likewise.
+        seed: decides which instances these are.
         answer: what the bits stand for, ``[N, ...]``; only :meth:`score` of a subclass uses it.
         right: all right answers, where instances have several.
 

@@ -105,7 +105,7 @@ class Problem(ABC):
     """A problem type as a value: subclasses are frozen dataclasses whose fields are its options.
 
     The fields become options of the command line and are written as JSON beside every result, so they hold plain
-    numbers, strings and booleans. Data that is no option comes as :class:`qubolearn.Arrays`.
+    numbers, strings and booleans. For data that are arrays there is :class:`qubolearn.Arrays`.
 
     ``input_size``, ``bits`` and :meth:`sample` must be written; the other methods have defaults for answers that are
     bits. ``qubolearn.testing.check_problem`` checks a class.
@@ -159,7 +159,7 @@ class Problem(ABC):
         return score_bits(answer, instances)
 
     def project(self, x: Tensor, p: Any) -> Tensor:
-        """Bits ``[batch, n]`` -> the nearest bits that say a valid answer to p. By default all bits do."""
+        """Bits ``[batch, n]`` -> the nearest bits that encode a valid answer to p. By default all bits do."""
         return x
 
     def soft_targets(self, instances: Instances) -> SoftTargets | None:

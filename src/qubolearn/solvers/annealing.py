@@ -30,7 +30,7 @@ TORCH_HARVEST_BITS = 62
 
 @dataclass(frozen=True)
 class SimulatedAnnealing(QuboSolver):
-    """``reads`` independent anneals per QUBO, each of ``sweeps`` Metropolis updates of every bit in turn.
+    """Simulated annealing: ``reads`` independent anneals per QUBO, each of ``sweeps`` Metropolis updates of every bit.
 
     β = 1/temperature grows geometrically over ``beta_range``, by default over neal's range for each QUBO
     (:func:`default_beta_range`). The solution holds the lowest states among the final states of the reads, what

@@ -13,7 +13,7 @@ from qubolearn.solvers.exhaustive import ExhaustiveSearch
 
 __all__ = ["AutoSolver", "auto_solver"]
 
-#: Up to so many bits all states are visited in about a millisecond.
+#: The largest number of bits for which all states are visited in about a millisecond.
 EXACT_BITS = 24
 
 

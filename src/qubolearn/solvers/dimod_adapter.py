@@ -47,9 +47,9 @@ _global_generators = threading.Lock()
 
 @dataclass(frozen=True)
 class DimodSolver(QuboSolver):
-    """Runs a ``dimod.Sampler`` on each QUBO of the batch and completes x⁺ by descents from the neighbours of x*.
+    """Run a ``dimod.Sampler`` on each QUBO of the batch and completes x⁺ by descents from the neighbours of x*.
 
-    Where a descent ends below every read, x* is that state. ``info["success_probability"]`` speaks of the reads alone.
+    Where a descent ends below every read, x* is that state. ``info["success_probability"]`` counts the reads alone.
 
     ``parameters`` are passed to ``sampler.sample``. Instance i gets a seed derived from (seed, i), so the result
     depends neither on the number of threads nor on the rest of the batch. A sampler without a ``seed`` parameter

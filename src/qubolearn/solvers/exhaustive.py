@@ -37,13 +37,14 @@ SPARE_STATES = 6
 
 @dataclass(frozen=True)
 class ExhaustiveSearch(QuboSolver):
-    """Visits all 2**n states of every QUBO: exact, for small n.
+    """Visit all 2**n states of every QUBO: exact, for small n.
 
     On the CPU a compiled kernel visits about 2·10¹⁰ states per second and thread (float32; half that in float64),
     on ``torch.get_num_threads()`` threads; results do not depend on their number. In float32 the search rounds
-    energies to within 2 n ε Σ|A_ij| (ε = 1.2e-7). All groups of states that this leaves in question are compared in
-    float64, and where they are too many, the whole QUBO is. So results are exact but for roundings of float64. On a
-    GPU only the 8 next groups are compared: where more are that close, the energy may be off by that much.
+    energies to within 2 n ε Σ|A_ij| (ε = 1.2e-7). Groups of states that this rounding cannot tell apart are compared
+    again in float64; where there are too many of them, the whole QUBO is searched in float64. So results are exact up
+    to float64 rounding. A GPU compares only the 8 best groups again, so where more are that close, the energy found
+    may be too high by the rounding.
 
     Args:
         max_bits: the largest n that is accepted, by default 36 on a CPU and 40 on an NVIDIA GPU; more is an error.

@@ -36,7 +36,7 @@ SAME_ENERGY = 1e-10
 
 @dataclass(frozen=True)
 class QuantumAnnealing(QuboSolver):
-    """Quantum annealing as the paper's appendix has it: H(t) goes from H_I = -Σ σx to H_P = A in the time τ.
+    """Quantum annealing, simulated as in the paper's appendix: H(t) goes from H_I = -Σ σx to H_P = A in the time τ.
 
     The state of all qubits is integrated and then measured, up to 26 qubits, where one anneal takes minutes on a CPU.
     Times are nanoseconds and energies GHz. The annealer is closed: it has no temperature and does not decohere. Real

@@ -43,7 +43,7 @@ def final_probabilities(
 ) -> Tensor:
     """|ψ|² after the pulses on the uniform superposition: energies ``[batch, 2**n]`` -> ``[batch, 2**n]``, float32.
 
-    ``progress`` is told from time to time how many more pulses were applied, times the batch.
+    ``progress`` is called from time to time with the number of pulses applied since, times the batch.
     """
     energies = energies.to(torch.float32)
     state = _uniform_superposition(energies)

@@ -26,7 +26,7 @@ LANES = 16
 
 @dataclass(frozen=True)
 class ParallelTempering(QuboSolver):
-    """``replicas`` copies of each QUBO at different temperatures, which swap them after every sweep.
+    """Parallel tempering: ``replicas`` copies of each QUBO at different temperatures, swapped after every sweep.
 
     Take it where annealing gets stuck: cold replicas search valleys, hot ones carry states over the ridges between
     them. A move draws a bit, or which bit of a one-hot group is 1, from its exact conditional distribution. Clamped

@@ -39,16 +39,16 @@ class Callback:
     """
 
     def on_start(self, training: Training) -> None:
-        """Before the first step, when a stopped training has been restored."""
+        """Before the first step, after a stopped training has been restored."""
 
     def on_gradient(self, training: Training) -> None:
         """In every step between gradient and optimizer: the parameters' ``grad`` may be changed in place."""
 
     def on_step(self, training: Training) -> None:
-        """After a step; on a GPU after some. ``training.scores`` is there where validation instances were scored."""
+        """After each step, or after several on a GPU. ``training.scores`` is None unless there are new ones."""
 
     def on_end(self, training: Training) -> None:
-        """After the last step, also where the training was stopped."""
+        """After the last step, and when the training is stopped or fails."""
 
 
 def call(callback: Any, moment: str, training: Training) -> None:
@@ -91,7 +91,7 @@ def _more_is_better(metric: str) -> bool:
 
 
 class EarlyStopping(_Watching):
-    """Stop where a metric of the validation instances has not improved for a while.
+    """Stop the training when a metric of the validation instances has not improved for a while.
 
     Args:
         metric: a name among the scores, such as ``accuracy`` or ``wrong_bits``.
@@ -122,7 +122,7 @@ class EarlyStopping(_Watching):
 
 
 class Checkpoint(_Watching):
-    """Keep the weights of the moment when a metric was best.
+    """Save the weights each time a metric reaches a new best value.
 
     To resume a training, pass ``folder=`` to ``fit`` instead.
 
@@ -217,10 +217,10 @@ class TensorBoard(Callback):
 
 
 class ClipGradients(Callback):
-    """Scale the gradient down to a norm where it is larger.
+    """Scale the gradient down in steps where its norm is too large.
 
     Args:
-        norm: the largest norm of all gradients together that is let through; above 0.
+        norm: the largest norm of all gradients together; above 0.
 
     >>> ClipGradients(5.0).norm
     5.0

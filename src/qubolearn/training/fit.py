@@ -58,10 +58,10 @@ class Training:
     scores: dict[str, Any] | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
-    stopping: int = 0  # 1: to be gone on with later, 2: for good
+    stopping: int = 0  # 1: until the same call continues it, 2: for good
 
     def stop(self, for_good: bool = True) -> None:
-        """End the training after this step: for good, or so that the same call goes on from its folder."""
+        """End the training after this step, for good or until the same call continues it from its folder."""
         self.stopping = max(self.stopping, 2 if for_good else 1)
 
 
@@ -97,7 +97,7 @@ def fit(
         epochs: passes over the training instances.
         optimizer: :class:`qubolearn.Adam` (the default, and the fastest) or any optimizer of torch's.
         schedule: a learning-rate scheduler of torch's for an optimizer of torch's; it moves once a step.
-        solver: the solver of losses that need one; a method ``with_seed`` gives it the randomness of each step.
+        solver: the solver for losses that need one; where it has ``with_seed``, each step gives it a new seed.
             Default: ``ExhaustiveSearch()``.
         callbacks: see :mod:`qubolearn.training.callbacks`.
         batch_size: instances of one step; a DataLoader has its own.
@@ -110,8 +110,8 @@ def fit(
         steps_per_epoch: for a DataLoader without a length.
         seed: fixes training data, order, dropout and stochastic solvers; the initial weights are the caller's.
         device: where to train; the network is moved there.
-        folder: keep metrics, checkpoints and the model there; the same call again goes on where it was stopped.
-        peers: this process among others that train together.
+        folder: where to keep metrics, checkpoints and the model; the same call again continues a stopped training.
+        peers: this process among those that train together.
 
     Returns:
         The :class:`Training` with its history; the network is trained in place and left in evaluation mode.

@@ -56,7 +56,7 @@ class Adam:
     schedule: Schedule | None = None
 
     def rate(self, step: int, steps: int) -> float:
-        """The learning rate at a step of so many."""
+        """The learning rate of step number ``step``, counted from 0, out of ``steps``."""
         return self.learning_rate * (1.0 if self.schedule is None else self.schedule(step, steps))
 
 

@@ -116,7 +116,7 @@ class Preset(NamedTuple):
 
 
 def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
-    """What a preset chooses for a problem type, with the user's options of problem and recipe on top.
+    """The problem and the recipe that a preset chooses, with your own options in place of its choices.
 
     Args:
         name: ``best``, the best that we know, or ``paper``, the protocol of the QuAnt paper.

@@ -78,11 +78,11 @@ class Run(Folder):
 
     @classmethod
     def open(cls, folder: Path | str, problem: Problem | type[Problem] | None = None) -> Run:
-        """The run in a folder; anything else is refused.
+        """Open the run in a folder; anything else there is refused.
 
         Args:
-            folder: where it lies.
-            problem: the problem, or its class, where that is no name that is registered: a file never executes code.
+            folder: its path.
+            problem: the problem, or its class, where no installed package registers its name; files never run code.
         """
         path = Path(folder) / "config.json"
         if not os.path.isfile(path):
@@ -118,7 +118,7 @@ class Run(Folder):
         return {**header, "problem": problem, "training": asdict(self.recipe), **provenance()}
 
     def network(self) -> QuboNetwork:
-        """The trained network; before training has ended, that of the last checkpoint."""
+        """The trained network, or that of the last checkpoint if training has not ended."""
         self._check_fits(self.weights())
         network = new_network(self.problem, self.recipe)
         self.load(network)

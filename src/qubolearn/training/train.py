@@ -53,9 +53,9 @@ def train(
         run: keep metrics, checkpoints and the model in its folder, and go on from there.
         device: cpu or cuda.
         callbacks: see :mod:`qubolearn.training.callbacks`.
-        stop: asked after every step, on a GPU after those of about half a second; where it answers True, the state is
-            saved and the network returned as it is.
-        peers: this process among others; all of them read the run, the first one writes it.
+        stop: called after every step, on a GPU about every half second; when it returns True, the state is saved and
+            the network is returned as it is.
+        peers: this process among those that train together; all of them read the run, the first one writes it.
 
     Returns:
         The trained network, in evaluation mode.

@@ -105,7 +105,7 @@ def second_best_energies(
 
 
 def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int) -> dict[str, Any]:
-    """What QUBOs of so many bits cost on a chip: logical and physical qubits, and the longest chain.
+    """What QUBOs of this number of bits cost on a chip: logical and physical qubits, and the longest chain.
 
     Of the shortest embedding that was found, which is the one to use; ``report`` has means over embeddings, too.
     """

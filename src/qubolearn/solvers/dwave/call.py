@@ -63,7 +63,7 @@ def run(
 
 
 def _ended(job: Any, until: float) -> bool:
-    """Whether the job ended in time. Where it did not, or where we are interrupted, it is told to cancel."""
+    """Whether the job ended in time. Where it did not, or where we are interrupted, it is cancelled."""
     try:
         if job.wait(max(until - time.monotonic(), 0.0)):
             return True

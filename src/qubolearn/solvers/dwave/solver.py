@@ -38,24 +38,24 @@ MOCK_BETA_RANGE = (0.1, 10.0)
 
 @dataclass(frozen=True)
 class DWaveSolver(QuboSolver):
-    """Packs the batch onto one chip, anneals it ``reads`` times per call, and completes x⁺ near x*.
+    """Solve on a D-Wave machine: pack the batch onto one chip, anneal it ``reads`` times per call, complete x⁺ near x*.
 
     QUBOs on a pattern of :func:`qubolearn.chips.topologies.topology` use one qubit per bit, all others are minor-
     embedded; either way one call anneals as many QUBOs side by side as there are disjoint tiles, and a larger batch
     takes more calls. Tiles are found once per graph of the batch (all couplers that any QUBO uses) and chip.
 
     ``scaling`` brings h and J into the chip's ranges, usually h in [-4, 4] and J in [-1, 1] (chains: [-2, 1]); the
-    chip itself is told not to rescale:
+    chip itself does not rescale:
 
     * ``"tile"``: each QUBO fills the ranges by itself. Its answer does not depend on its neighbours in the call.
     * ``"call"``: one factor for all QUBOs of a call, so that they are annealed at one temperature.
     * ``"none"``: as given; what does not fit is an error.
 
-    Every call is estimated before and refused where it would exceed ``budget_seconds`` of QPU access time, which
-    count over the life of the solver and its copies. No call is repeated, and one of unknown outcome counts as paid;
-    only its answer is asked for again, which is free. Calls that miss their deadline or are interrupted are
-    cancelled. The token comes from D-Wave's own places (``DWAVE_API_TOKEN`` or its configuration file) and is never
-    held here.
+    The cost of every call is estimated first, and a call that would exceed ``budget_seconds`` of QPU access time is
+    refused; the budget covers the solver and all its copies. No call is repeated, and a call of unknown outcome counts
+    as paid: only its answer is requested again, which is free. Calls that miss their deadline or are interrupted are
+    cancelled. D-Wave's client reads the token (``DWAVE_API_TOKEN`` or its configuration file); the solver never
+    stores it.
 
     ``info`` says where the answers come from (``source``: ``"qpu"``, ``"mock"`` or ``"simulated"``), how many calls
     they took and what these cost, and for each QUBO the share of reads at the lowest energy read
