@@ -205,9 +205,10 @@ class Parity(Problem):
         return 3
 
     def sample(self, count, generator, split="train"):
-        value = torch.rand(count, generator=generator) * 7
-        source = torch.full((count,), float(["train", "validation", "test"].index(split)))
-        x_true = ((value.round().long()[:, None] >> torch.arange(3)) & 1).float()
+        device = generator.device
+        value = torch.rand(count, generator=generator, device=device) * 7
+        source = torch.full((count,), float(["train", "validation", "test"].index(split)), device=device)
+        x_true = ((value.round().long()[:, None] >> torch.arange(3, device=device)) & 1).float()
         return Instances(torch.stack([value * self.scale, source], 1), x_true, value)
 
     def decode(self, x):
@@ -239,6 +240,12 @@ def sampled(change):
         return change(Parity.sample(self, count, generator, split), generator, split)
 
     return sample
+
+
+def seeded_forgetting_the_device(self, count, generator, split="train"):
+    """As problems are that draw by NumPy."""
+    seed = int(torch.randint(2**40, (), generator=generator))
+    return Parity.sample(self, count, torch.Generator().manual_seed(seed), split)
 
 
 def drop_one(instances, generator, split):
@@ -309,6 +316,7 @@ class Mutable(Parity.__base__):  # type: ignore[misc]
         (breach(sample=sampled(new_each_time())), "same state of the generator gives other instances"),
         (breach(sample=sampled(ignore_the_generator)), "another seed of the generator gives the same"),
         (breach(sample=sampled(leak)), "train and validation share"),
+        (breach(sample=seeded_forgetting_the_device), "never asks for generator.device"),
         (breach(metric="accuracy"), "not the metric 'accuracy'"),
         (breach(score=lambda self, a, i: {"error": (a - i.answer).abs().mean()}), "one per instance"),
         (breach(higher_is_better=True), "the right answer itself is not the best"),

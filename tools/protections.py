@@ -197,7 +197,7 @@ PROTECTIONS = (
         "strangers' files",
         "the limit of layers",
         "training/runs.py",
-        " or self.config.layers > MAX_LAYERS:",
+        " or layers > MAX_LAYERS:",
         ":",
         "robustness/test_strangers.py::test_a_config_cannot_ask_for_a_network_larger_than_memory",
     ),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from qubolearn.cli.options import add_solver, count, seed
+from qubolearn.cli.options import add_problem_of_run, add_solver, count, open_run, seed
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.cli.train import pick_device
 from qubolearn.errors import QubolearnError, unknown_name
@@ -26,12 +26,14 @@ EPILOG = """examples:
   qubolearn evaluate runs/k4 --solver annealing:reads=20,sweeps=50,seed=1
   qubolearn evaluate runs/k4 --solver quantum:seed=1          simulated quantum annealing
   qubolearn evaluate runs/alpha runs/beta runs/gamma --set noise=0.2
-                                                              three stages, and another option than in training"""
+                                                              three stages, and another option than in training
+  qubolearn evaluate runs/mine --problem my_file.py:MyProblem"""
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("runs", nargs="+", metavar="DIR", help="run folder; three for the stages of rotation")
     add_solver(parser)
+    add_problem_of_run(parser)
     parser.add_argument("--instances", type=count, default=2000, metavar="N", help="instances to score [2000]")
     parser.add_argument("--seed", type=seed, default=0, metavar="S", help="which instances [0]")
     parser.add_argument("--split", choices=["test", "validation", "train"], default="test", help="drawn from [test]")
@@ -43,9 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
-    from qubolearn.training.runs import Run
-
-    runs = [Run.open(folder) for folder in args.runs]
+    runs = [open_run(folder, args) for folder in args.runs]
     problem, found = _evaluate(args, runs, output)
     headline = f"{problem.metric}_projected" if args.project else problem.metric
     if headline not in found.metrics:

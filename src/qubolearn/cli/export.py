@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qubolearn.cli.options import add_problem_of_run, open_run
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
 from qubolearn.files import make_folder, write_atomic
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument(
         "--format", choices=list(FORMATS), default="coo", help="COO text or dimod's binary format [coo]"
     )
+    add_problem_of_run(parser)
     parser.add_argument("--out", metavar="FOLDER", help="new or empty folder for the files [INSTANCES.qubos]")
 
 
@@ -49,9 +51,8 @@ def run(args: argparse.Namespace, output: Output) -> None:
     import torch
 
     from qubolearn.problems.files import read_inputs
-    from qubolearn.training.runs import Run
 
-    here = Run.open(args.run)
+    here = open_run(args.run, args)
     source = Path(args.instances)
     p = read_inputs(source, here.problem)
     folder = Path(args.out) if args.out else source.with_suffix(".qubos")

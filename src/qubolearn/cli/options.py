@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import Problem, problem_names, problem_type
@@ -19,15 +19,20 @@ from qubolearn.problems.from_file import is_reference, load_problem
 from qubolearn.solvers import solver_names
 from qubolearn.typed import MAX_WHOLE
 
+if TYPE_CHECKING:
+    from qubolearn.training.runs import Run
+
 __all__ = [
     "add_fields",
     "add_problem",
+    "add_problem_of_run",
     "add_solver",
     "at_least",
     "chosen",
     "count",
     "is_problem",
     "named_problem",
+    "open_run",
     "problem_class",
     "problem_from",
     "seed",
@@ -116,6 +121,19 @@ def problem_from(args: argparse.Namespace) -> Problem:
     """The problem that the command line describes, with its defaults."""
     kind = problem_class(args.problem)
     return kind(**chosen(args, kind))
+
+
+def add_problem_of_run(parser: argparse.ArgumentParser) -> None:
+    """The option --problem of commands that open runs."""
+    text = "the class of the run's problem, where it lies in a file of yours: a run never says which code to execute"
+    parser.add_argument("--problem", metavar="FILE.py:CLASS", help=text)
+
+
+def open_run(folder: Path | str, args: argparse.Namespace) -> Run:
+    """The run in a folder, of the problem that --problem names."""
+    from qubolearn.training.runs import Run
+
+    return Run.open(folder, problem_class(args.problem) if args.problem else None)
 
 
 def whole(text: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qubolearn.cli.options import add_problem_of_run, open_run
 from qubolearn.cli.output import Output
 
 if TYPE_CHECKING:
@@ -19,14 +20,13 @@ EPILOG = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("runs", nargs="+", metavar="DIR", help="run folders of trainings")
+    add_problem_of_run(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where to write [the first DIR]")
     parser.add_argument("--format", choices=["png", "svg"], default="png", help="file format [png]")
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
-    from qubolearn.training.runs import Run
-
-    runs = [Run.open(folder) for folder in args.runs]
+    runs = [open_run(folder, args) for folder in args.runs]
     written = draw(runs, Path(args.out or args.runs[0]), args.format)
     for path in written:
         output.say(str(path))

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from qubolearn.cli.options import add_solver
+from qubolearn.cli.options import add_problem_of_run, add_solver, open_run
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_atomic, write_output
@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("run", metavar="DIR", help="run folder of a training")
     parser.add_argument("instances", metavar="INSTANCES.npz", help="file with p [count, m]")
     add_solver(parser)
+    add_problem_of_run(parser)
     parser.add_argument("--out", metavar="FILE.npz", help="where to write [INSTANCES.solved.npz]")
     parser.add_argument("--project", action="store_true", help="project the bits to valid answers before decoding")
 
@@ -34,9 +35,8 @@ def run(args: argparse.Namespace, output: Output) -> None:
     import torch
 
     from qubolearn.problems.files import read_inputs, write_arrays
-    from qubolearn.training.runs import Run
 
-    here = Run.open(args.run)
+    here = open_run(args.run, args)
     source = Path(args.instances)
     target = Path(args.out) if args.out else source.with_suffix(".solved.npz")
     if target.resolve() == source.resolve():

@@ -45,7 +45,10 @@ def problem_type(name: str) -> type[Problem]:
     line loads what its user typed through :func:`qubolearn.problems.from_file.load_problem`.
     """
     if is_reference(name):
-        raise QubolearnError(f"problem {name!r} is code in a file, which is not run by its name; pass problem=")
+        raise QubolearnError(
+            f"problem {name!r} is code in a file, which is not run by its name; pass problem=, or on "
+            f"the command line --problem {name}"
+        )
     if name in PROBLEMS:
         module, _, attribute = PROBLEMS[name].partition(":")
         found: type[Problem] = getattr(import_module(module), attribute)

@@ -30,6 +30,7 @@ __all__ = [
     "data_root",
     "download_file",
     "files_read",
+    "forget_data",
     "load_npz",
     "note_file",
     "open_zip",
@@ -65,6 +66,15 @@ def data_folder(name: str, remedy: str = "") -> Path:
         remedy = f", or {remedy}" if remedy else ""
         raise QubolearnError(f"no dataset at {folder}; set QUBOLEARN_DATA to the folder that holds {name}/{remedy}")
     return folder
+
+
+_caches: list[Callable[[], None]] = []
+
+
+def forget_data() -> None:
+    """Free all datasets that this process keeps, and the instances made of them, on every device."""
+    for clear in _caches:
+        clear()
 
 
 #: What the innermost open block of :func:`files_read` has found: name -> sha256.
@@ -103,20 +113,24 @@ def _note(files: Mapping[str, str]) -> None:
 
 
 def cached_data(maxsize: int) -> Callable[[Loader], Loader]:
-    """``lru_cache`` for functions that read datasets: a value from the cache counts as reading its files again."""
+    """``lru_cache`` for functions that read datasets: a value from the cache counts as reading its files again.
+
+    Another ``QUBOLEARN_DATA`` is another dataset. Up to ``maxsize`` values stay until :func:`forget_data`.
+    """
 
     def decorate(function: Loader) -> Loader:
         @lru_cache(maxsize)
-        def value_and_files(*args: Any) -> tuple[Any, dict[str, str]]:
+        def value_and_files(root: str | None, *args: Any) -> tuple[Any, dict[str, str]]:
             with files_read() as files:
                 return function(*args), files
 
         @wraps(function)
         def cached(*args: Any) -> Any:
-            value, files = value_and_files(*args)
+            value, files = value_and_files(os.environ.get("QUBOLEARN_DATA"), *args)
             _note(files)
             return value
 
+        _caches.append(value_and_files.cache_clear)
         cached.cache_clear = value_and_files.cache_clear  # type: ignore[attr-defined]
         return cached  # type: ignore[return-value]
 

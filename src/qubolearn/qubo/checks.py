@@ -33,6 +33,10 @@ def check_plain(what: str, tensor: Tensor) -> None:
     if tensor.is_meta or tensor.layout != torch.strided:
         layout = f"a {tensor.layout} tensor on device {tensor.device}"
         raise QubolearnError(f"{what} is {layout}; want a dense one that holds numbers")
+    if tensor.dtype.is_floating_point and tensor.dtype.itemsize < 2:  # torch itself cannot add them
+        raise QubolearnError(f"{what} is {tensor.dtype}, which nothing computes in; call {what}.float()")
+    if tensor.is_neg():
+        raise QubolearnError(f"{what} is a view that torch negates when it is read; call {what}.resolve_neg()")
 
 
 def check_finite(what: str, tensor: Tensor) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, exhaustive_triton
 from qubolearn.kernels.exhaustive_torch import log_partition_and_marginals as log_partition_over
 from qubolearn.qubo import Clamp, Groups, Qubo, Reduced, as_clamp, as_dense, check_qubo, forced, not_capturing, reduced
@@ -145,7 +145,7 @@ def log_partition_and_marginals(
     value = value.to(A.dtype)
     if not_capturing(A) and not bool(value.isfinite().all()):
         largest = float(A.abs().amax())
-        raise QubolearnError(f"log Z overflows {A.dtype} at beta={beta} and |A_ij| up to {largest:.1e}; divide A by it")
+        raise NonFiniteError(f"log Z overflows {A.dtype} at beta={beta} and |A_ij| up to {largest:.1e}; divide A by it")
     return value, marginals.to(A.dtype)
 
 
@@ -184,7 +184,7 @@ def _sums(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     if n > MAX_BITS:
         raise QubolearnError(
             f"the partition function of n={n} bits is a sum over 2**{n} states (limit 2**{MAX_BITS}); "
-            "use a loss that needs only the best states, e.g. hinge"
+            "learn with PseudoLikelihood (loss pseudo), or sum over blocks of bits by clamp= and groups="
         )
     return _on_device(A if A.dtype == torch.float64 else A.to(torch.float32), beta)
 

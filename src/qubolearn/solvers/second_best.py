@@ -1,4 +1,4 @@
-"""From the reads of any sampler to the ``count`` lowest states around them: what completes x⁺, in torch.
+"""From the reads of any sampler to the ``count`` lowest states around them: what completes x⁺.
 
 x⁺ differs from x* in some bit, so flip each bit of x* in turn and descend with that bit held; and without ties x⁺ is
 a neighbour of x* or a local minimum, so the neighbours of x* are candidates too.
@@ -8,17 +8,34 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from qubolearn.kernels.annealing_cpu import Dense
+
 __all__ = ["clamped_descents", "neighbourhood", "with_second_best"]
+
+#: Bits from which on a CPU the compiled search of :mod:`qubolearn.kernels.harvest_numba` does it: it offers the few
+#: lowest states alone, where torch would compute the energies of thousands.
+COMPILED_BITS = 128
 
 
 def with_second_best(A: Tensor, states: Tensor, count: int) -> Tensor:
     """States ``[batch, c, n]``, the best of each QUBO first, and what completes them to ``count`` distinct ones."""
     best = states[:, 0]
+    if A.is_cpu and best.shape[-1] >= COMPILED_BITS:
+        return torch.cat([states, _lowest_around(A, best, count).to(states.dtype)], dim=1)
     nearby = (best[:, None] - neighbourhood(best.shape[-1], count).to(best)).abs()
     return torch.cat([states, nearby, clamped_descents(A, best).to(best.dtype)], dim=1)
+
+
+def _lowest_around(A: Tensor, best: Tensor, count: int) -> Tensor:
+    """The ``count`` lowest states that neighbours of best ``[batch, n]`` and clamped descents from it offer."""
+    found = np.zeros((len(best), count, best.shape[-1]), np.int8)
+    reads = np.ascontiguousarray(best[:, None].numpy(), np.int8)
+    Dense(A.double().numpy()).harvest(reads, found, np.zeros(len(best)))
+    return torch.from_numpy(found)
 
 
 def neighbourhood(n: int, count: int) -> Tensor:
@@ -44,17 +61,25 @@ def clamped_descents(A: Tensor, best: Tensor) -> Tensor:
     x⁺ = argmin over i of min {E(x) : x_i ≠ x*_i}. The descent answers the inner minimum heuristically, and its
     rows are never worse than the neighbours of x* that they start from.
     """
-    n = best.shape[-1]
+    batch, n = best.shape
     A = A.to(torch.float64)
-    linear = A.diagonal(dim1=-2, dim2=-1)[:, None]
-    couplings = A + A.mT - 2 * torch.diag_embed(linear[:, 0])
-    eye = torch.eye(n, dtype=torch.float64, device=A.device)
-    x = (best.to(A.device, torch.float64)[:, None] - eye).abs()
+    linear = A.diagonal(dim1=-2, dim2=-1)
+    couplings = A + A.mT - 2 * torch.diag_embed(linear)
+    noise = 1e-14 * (linear.abs() + couplings.abs().sum(1))  # of a field that was added up, far below any true change
+    start = best.to(A)
+    eye = torch.eye(n, dtype=A.dtype, device=A.device)
+    x = (start[:, None] - eye).abs().flatten(0, 1)  # [batch * n, n]
+    fields = (linear + (start[:, None] @ couplings)[:, 0])[:, None] + (1 - 2 * start)[..., None] * couplings
+    fields = fields.flatten(0, 1)  # of row i: how the energy changes where bit j of it goes from 0 to 1
+    row = torch.arange(batch * n, device=A.device)  # the rows that still descend
     for _ in range(4 * n):  # far more than a descent takes; bounded because rounding could make it cycle
-        change = (1 - 2 * x) * (linear + x @ couplings)  # [batch, n, n]: of the energy when bit j of row i flips
-        lowest, flip = change.masked_fill(eye.bool(), 0.0).min(dim=-1)
-        if not bool((lowest < 0).any()):
+        change = (1 - 2 * x[row]) * fields[row]
+        lowest, flip = change.scatter(1, row[:, None] % n, 0.0).min(dim=1)
+        going = lowest < -noise[row // n, flip]
+        row, flip = row[going], flip[going]
+        if not len(row):
             break
-        flips = torch.nn.functional.one_hot(flip, n) * (lowest < 0)[..., None]
-        x = (x - flips).abs()
-    return x
+        step = 1 - 2 * x[row, flip]
+        fields[row] += step[:, None] * couplings[row // n, flip]
+        x[row, flip] += step
+    return x.view(batch, n, n)

@@ -19,13 +19,14 @@ __all__ = ["check_problem"]
 def check_problem(problem: Problem, *, count: int = 16, grid_error: float = 0.0) -> None:
     """Raise AssertionError unless the problem keeps the contract of :class:`qubolearn.problems.contract.Problem`.
 
-    ``count`` instances are drawn a few times. ``grid_error`` is how much the metric of the true bits may fall short
-    of a perfect answer, where the bits round a number.
+    ``count`` instances are drawn a few times, and once on a GPU where there is one. ``grid_error`` is how much the
+    metric of the true bits may fall short of a perfect answer, where the bits round a number.
     """
     _check_configuration(problem)
     instances = _draw(problem, count, seed=0)
     _check_instances(problem, instances, count)
     _check_draws(problem, instances, count)
+    _check_devices(problem, count)
     _check_scores(problem, instances, grid_error)
     _check_projection(problem, instances)
     _check_soft_targets(problem, instances)
@@ -78,6 +79,31 @@ def _check_draws(problem: Problem, instances: Instances, count: int) -> None:
         _check_instances(problem, held_out, count)
         common = (instances.p[:, None] == held_out.p[None]).all(-1).any()
         _require(not bool(common), f"train and {split} share instances")
+
+
+class _Watched(Generator):
+    """A generator that knows whether it was asked for its device."""
+
+    asked = False
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        self.asked = True
+        return super().device
+
+
+def _check_devices(problem: Problem, count: int) -> None:
+    """Instances lie where the generator is; without a GPU to see that, sample must at least ask for the device."""
+    watched = _Watched()
+    problem.sample(count, watched.manual_seed(0), "train")
+    _require(watched.asked, "sample never asks for generator.device; make its tensors with device=generator.device")
+    if torch.cuda.is_available():
+        try:
+            drawn = problem.sample(count, Generator("cuda").manual_seed(0), "train")
+        except RuntimeError as error:
+            raise AssertionError(f"sample fails with a generator on a GPU: {error}") from error
+        on = {tensor.device.type for tensor in tensors_of(drawn)}
+        _require(on == {"cuda"}, f"instances of a generator on a GPU lie on {sorted(on)}, want all on the GPU")
 
 
 def _check_scores(problem: Problem, instances: Instances, grid_error: float) -> None:
