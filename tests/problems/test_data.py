@@ -38,6 +38,28 @@ def test_data_folder_follows_the_variable_and_says_the_remedy(tmp_path: Path, mo
     assert files.data_root() == Path.home() / ".cache" / "qubolearn"
 
 
+def test_what_is_cached_belongs_to_its_folder_and_can_be_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    @files.cached_data(4)
+    def load(name: str) -> str:
+        made.append((files.data_root() / name).read_text())
+        return made[-1]
+
+    for folder in ("old", "new"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "set").write_text(folder)
+    for folder in ("old", "new", "old"):
+        monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path / folder))
+        assert load("set") == folder
+    assert made == ["old", "new"]
+    files.forget_data()
+    assert load("set") == "old"
+    assert made == ["old", "new", "old"]
+
+
 def test_load_npz_reads_what_is_asked_for(tmp_path: Path) -> None:
     write_good(tmp_path / "good.npz")
     arrays = load_npz(tmp_path / "good.npz", WANTED)

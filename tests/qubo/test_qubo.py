@@ -161,6 +161,9 @@ def test_bad_coo_is_refused_in_one_line(text: str, says: str) -> None:
         (torch.full((2, 2, 2), float("nan")), r"A\[0, 0, 0\] is nan"),
         (torch.tensor([[[0.0, float("inf")], [0.0, 0.0]]]), r"A\[0, 0, 1\] is inf"),
         ([[1.0]], "torch.Tensor"),
+        (torch.zeros(1, 2, 2).to(torch.float8_e4m3fn), r"call A\.float\(\)"),
+        (torch.zeros(1, 2, 2).to(torch.float8_e5m2), r"call A\.float\(\)"),
+        (torch.ones(1, 2, 2, dtype=torch.complex64).conj().imag, r"call A\.resolve_neg\(\)"),
     ],
 )
 def test_bad_qubos_are_refused(A: Tensor, says: str) -> None:

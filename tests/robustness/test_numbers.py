@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import together
 import torch
 from nursery import CONFIG
 from quick_solvers import QUICK, WEAK
 
+from qubolearn import Callback, Training
 from qubolearn.cli import main
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.files import read_tensors
 from qubolearn.losses import Batch, PseudoLikelihood
 from qubolearn.problems import Instances
+from qubolearn.problems.from_file import load_problem
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import energies
 from qubolearn.randomness import derive_seed, stream
@@ -118,6 +123,79 @@ def test_the_command_says_it_in_one_line(tmp_path: Path, capsys: pytest.CaptureF
     assert "lower the learning rate" in said
     with pytest.raises(NonFiniteError):
         load_fault(tmp_path / "run" / "fault").loss()
+
+
+OWN_NAN = """
+from dataclasses import dataclass
+from qubolearn.problems.randgraph import RandGraph
+
+@dataclass(frozen=True)
+class Broken(RandGraph):
+    k: int = 3
+    where: str = "train"
+
+    def sample(self, count, generator, split="train"):
+        instances = super().sample(count, generator, split)
+        if split == self.where:
+            instances.p[3, 2] = float("nan")
+        return instances
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--where train", "--where train --no-standardise", "--where validation", "--where nowhere --beta 2e38"],
+)
+def test_faults_of_data_and_temperature_are_said_and_kept_by_the_command(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.py").write_text(OWN_NAN)
+    own, run = f"{tmp_path}/own.py:Broken", tmp_path / "run"
+    size = "--topology dense --epochs 2 --instances 20 --batch-size 10 --validation 5 --seed 4"
+    assert main(["train", own, *size.split(), *words.split(), "--out", str(run)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "at step 0 (seed 4, epoch 0" in said
+    assert str(run / "fault") in said
+    assert load_fault(run / "fault", load_problem(own)).step == 0
+
+
+def test_the_reproducer_draws_what_the_step_drew(tmp_path: Path) -> None:
+    """With a solver that draws: the loss of the step that failed, to the last bit."""
+    losses: list[float] = []
+
+    class Watch(Callback):
+        def on_step(self, training: Training) -> None:
+            losses.append(training.loss)
+
+    class Break(Callback):
+        steps = 0
+
+        def on_gradient(self, training: Training) -> None:
+            self.steps += 1
+            if self.steps == 8:
+                raise NonFiniteError("planted")
+
+    recipe = replace(CONFIG, loss="contrastive")  # of reads as they come
+    train(PROBLEM, recipe, callbacks=[Watch()])
+    with pytest.raises(NonFiniteError, match="planted at step 7"):
+        train(PROBLEM, recipe, Run.create(tmp_path, PROBLEM, recipe), callbacks=[Break()])
+    fault = load_fault(tmp_path / "fault")
+    assert fault.loss().item() == pytest.approx(losses[7], rel=1e-5)
+    others = [mean_loss(task_of(PROBLEM, recipe, fault.network), fault.batch, draw).item() for draw in range(20)]
+    assert len(set(others)) > 1, "it does not depend on the draw, so that this test would say nothing"
+
+
+def test_every_process_keeps_its_own_share_of_a_fault(tmp_path: Path) -> None:
+    words = [sys.executable, together.__file__, tmp_path, "2", "poisoned"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    faults = [load_fault(tmp_path / "run" / name) for name in ("fault", "fault-1")]
+    assert [fault.step for fault in faults] == [5, 5]
+    assert [fault.draw for fault in faults] == [10, 11]
+    whole = together.Poisoned(k=3).sample(57, stream(0, "train", 1)).rows(slice(38, 57))
+    for rank, fault in enumerate(faults):
+        torch.testing.assert_close(fault.batch.p, whole.p[rank::2], equal_nan=True, rtol=0, atol=0)
 
 
 def test_weights_that_are_not_finite_never_replace_a_good_checkpoint(tmp_path: Path) -> None:

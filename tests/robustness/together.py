@@ -2,13 +2,15 @@
 
 ``python together.py FOLDER SIZE`` trains in FOLDER/whole and FOLDER/again, and in FOLDER/stopped with a stop after
 every second step, and compares the gradients of a step with those of torch's own DistributedDataParallel.
+``python together.py FOLDER SIZE poisoned`` trains in FOLDER/run on data of which one number is none.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -17,10 +19,12 @@ from nursery import CONFIG, PROBLEM
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from qubolearn.errors import NonFiniteError
 from qubolearn.losses import Batch
 from qubolearn.networks import QuboNetwork
-from qubolearn.problems.contract import Instances
-from qubolearn.randomness import stream
+from qubolearn.problems.contract import Instances, Split
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.randomness import derive_seed, stream
 from qubolearn.solvers import make_solver
 from qubolearn.training.build import make_loss, new_network
 from qubolearn.training.distributed import Peers, add_up
@@ -30,6 +34,17 @@ from qubolearn.training.train import train
 
 TOGETHER = replace(CONFIG, epochs=3, instances=57, batch_size=19, loss="gap", solver="exhaustive")  # 9 steps, uneven
 DRAWING = replace(TOGETHER, loss="hinge", solver="annealing:reads=2,sweeps=2", topology="dense")
+
+
+@dataclass(frozen=True)
+class Poisoned(RandGraph):
+    """One number of the second epoch is none: in the last batch, step 5."""
+
+    def sample(self, count: int, generator: torch.Generator, split: Split = "train") -> Instances:
+        instances = super().sample(count, generator, split)
+        if generator.initial_seed() == derive_seed(TOGETHER.seed, "train", 1):
+            instances.p[40, 2] = float("nan")
+        return instances
 
 
 class Loss(nn.Module):
@@ -81,7 +96,18 @@ def work(folder: Path, peers: Peers) -> None:
     dist.destroy_process_group()
 
 
-def main(folder: Path, size: int) -> int:
+def work_poisoned(folder: Path, peers: Peers) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=peers.rank, world_size=peers.size)
+    recipe = replace(TOGETHER, loss="pseudo")  # no solver that would look at A: NaN comes to all processes in the sum
+    run = peers.first(lambda: Run.create(folder / "run", PROBLEM, recipe))
+    try:
+        train(Poisoned(k=3), recipe, run, peers=peers)
+    except NonFiniteError:
+        os._exit(0)
+    raise AssertionError("the fault was not seen")
+
+
+def main(folder: Path, size: int, work: Callable[[Path, Peers], None]) -> int:
     torch.set_num_threads(1)
     train(PROBLEM, replace(DRAWING, epochs=1))  # what is compiled on first use is compiled once
     children = []
@@ -96,4 +122,4 @@ def main(folder: Path, size: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), work_poisoned if "poisoned" in sys.argv else work))

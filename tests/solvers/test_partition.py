@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, parallel
 from qubolearn.qubo import Groups, all_states, energies
 from qubolearn.solvers.partition import log_partition, pair_marginals
@@ -182,15 +182,15 @@ def test_empty_batch() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(QubolearnError, match=r"n=31 bits is a sum over 2\*\*31 states \(limit 2\*\*30\)"):
+    with pytest.raises(QubolearnError, match=r"n=31 bits .* 2\*\*31 states \(limit 2\*\*30\).*PseudoLikelihood"):
         log_partition(torch.zeros(1, 31, 31))
     with pytest.raises(QubolearnError, match="beta=nan"):
         log_partition(torch.zeros(1, 3, 3), float("nan"))
     with pytest.raises(QubolearnError, match="finite"):
         pair_marginals(torch.full((1, 3, 3), float("inf")))
-    with pytest.raises(QubolearnError, match=r"log Z overflows torch.float32 .* up to 3.0e\+38"):
+    with pytest.raises(NonFiniteError, match=r"log Z overflows torch.float32 .* up to 3.0e\+38"):
         log_partition(torch.full((1, 5, 5), -3e38))
-    with pytest.raises(QubolearnError, match=r"log Z overflows torch.float64"):
+    with pytest.raises(NonFiniteError, match=r"log Z overflows torch.float64"):
         log_partition(torch.full((1, 5, 5), -1e308, dtype=torch.float64))
     with pytest.raises(QubolearnError, match="shape"):
         log_partition(torch.zeros(3, 3))

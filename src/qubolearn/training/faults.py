@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.files import read_json, read_tensors, write_json, write_tensors
-from qubolearn.problems.contract import Instances
+from qubolearn.problems.contract import Instances, Problem
 from qubolearn.problems.data import load_npz
 from qubolearn.problems.files import write_instances
 
@@ -78,13 +78,16 @@ class Fault:
         return mean_loss(task_of(self.run.problem, self.run.recipe, self.network), self.batch, self.draw)
 
 
-def load_fault(folder: Path | str) -> Fault:
-    """The fault in ``RUN/fault``: ``load_fault("runs/k4/fault").loss()`` meets it again."""
+def load_fault(folder: Path | str, problem: Problem | type[Problem] | None = None) -> Fault:
+    """The fault in ``RUN/fault``: ``load_fault("runs/k4/fault").loss()`` meets it again.
+
+    ``problem`` is as for :meth:`Run.open <qubolearn.training.runs.Run.open>`.
+    """
     from qubolearn.training.build import new_network
     from qubolearn.training.runs import Run
 
     folder = Path(folder)
-    run = Run.open(folder.parent)
+    run = Run.open(folder.parent, problem)
     notes = read_json(folder / "fault.json")
     if not (type(notes.get("step")) is int and type(notes.get("batch_seed")) is int and notes["step"] >= 0):
         raise QubolearnError(f"{folder / 'fault.json'} lacks a step or a batch_seed; was it made by a training?")

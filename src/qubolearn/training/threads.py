@@ -14,10 +14,8 @@ from qubolearn.kernels.parallel import kernel_threads
 
 __all__ = ["current_device", "one_thread"]
 
-#: Trainings that run at the same time in this process, and what the last of them puts back.
-_running = 0
-_before: tuple[int, bool, Any] = (1, False, None)
-_lock = Lock()
+_first = Lock()  # held by the training that began while no other ran
+_threads = 1  # that it found
 
 
 @contextmanager
@@ -25,43 +23,35 @@ def one_thread(device: torch.device | str) -> Iterator[None]:
     """One thread for the small matrices of a network on the CPU: faster, and the same bits on any number of cores.
 
     Solvers keep all threads. Numbers below 1e-38 are zero meanwhile: Adam's moments of features that died end there,
-    and a CPU takes many times as long for them. Threads of a process share these settings, so trainings that overlap
-    in time share them too, and the last one to end puts back what the first one found.
+    and a CPU takes many times as long for them. torch keeps both settings for each thread of the process, so every
+    training puts back its own. The threads of BLAS are the whole process's, and only the thread that changed them can
+    put them back: the first of trainings that overlap does both.
     """
     if torch.device(device).type != "cpu":
         with kernel_threads(torch.get_num_threads()):
             yield
         return
-    threads = _enter()
+    first = _first.acquire(blocking=False)
+    threads, flushed = _found_threads(first), torch.tensor([1e-40]).mul(1.0).item() == 0
     try:
-        with kernel_threads(threads):
-            yield
-    finally:
-        _leave()
-
-
-def _enter() -> int:
-    global _running, _before
-    with _lock:
-        if _running == 0:
-            denormal = torch.tensor([1e-40]).mul(1.0).item() != 0
-            _before = torch.get_num_threads(), denormal, _one_blas_thread()
-            _before[2].__enter__()
+        with kernel_threads(threads), _one_blas_thread() if first else nullcontext():
             torch.set_num_threads(1)
             torch.set_flush_denormal(True)
-        _running += 1
-        return _before[0]
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(flushed)
+        if first:
+            _first.release()
 
 
-def _leave() -> None:
-    global _running
-    with _lock:
-        _running -= 1
-        if _running == 0:
-            threads, denormal, blas = _before
-            torch.set_num_threads(threads)
-            torch.set_flush_denormal(not denormal)
-            blas.__exit__(None, None, None)
+def _found_threads(first: bool) -> int:
+    """The threads that torch had before any training: a new thread begins with the 1 of a training beside it."""
+    global _threads
+    found = torch.get_num_threads()
+    if first:
+        _threads = found
+    return found if found > 1 else _threads
 
 
 def current_device(device: torch.device | str) -> AbstractContextManager[Any]:

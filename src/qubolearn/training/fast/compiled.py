@@ -64,6 +64,7 @@ class CompiledSteps(Steps):
         _, place, times = np.unique(self._column, return_index=True, return_counts=True)
         self._place, self._times = place[: network.size], times[: network.size].astype(np.float32)
 
+    @np.errstate(over="ignore", invalid="ignore")  # whether the loss is finite is looked at after the step
     def gradient(self, instances: Instances, draw: int, share: float) -> float:
         from qubolearn.kernels import mlp_numba as kernels
 
