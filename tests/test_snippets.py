@@ -1,4 +1,4 @@
-"""The snippets of README and docs run as they stand: Python blocks by exec, bash blocks by the real command."""
+"""The pages are true: Python blocks run as scripts, bash blocks by the real command, links lead somewhere."""
 
 from __future__ import annotations
 
@@ -42,3 +42,14 @@ def test_bash_blocks_run(name: str, text: str, tmp_path: Path) -> None:
         patch.chdir(tmp_path)
         for words in lines:
             assert main(words[1:]) == 0, words
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+    assert not [link for link in links if "://" not in link and not (page.parent / link).exists()]
+
+
+def test_readme_leads_to_every_page() -> None:
+    links = set(re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / "README.md").read_text()))
+    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= links
