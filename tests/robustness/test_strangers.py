@@ -263,10 +263,10 @@ def test_model_files_carry_a_version_and_others_are_refused(run: Run) -> None:
 
     for name in ("model", "checkpoint"):
         with safe_open(run.folder / f"{name}.safetensors", "pt") as file:
-            assert file.metadata()["format_version"] == "1"
+            assert file.metadata()["format_version"] == "2"
     weights = {name: tensor.clone() for name, tensor in run.network().state_dict().items()}
-    save_file(weights, run.folder / "model.safetensors", {"format_version": "2"})
-    with pytest.raises(QubolearnError, match=r"format version 2, this qubolearn reads 1; use the qubolearn that wrote"):
+    save_file(weights, run.folder / "model.safetensors", {"format_version": "3"})
+    with pytest.raises(QubolearnError, match=r"format version 3, this qubolearn reads 1 to 2; use the"):
         run.network()
     save_file(weights, run.folder / "model.safetensors")  # from before files said so
     assert run.network() is not None

@@ -15,7 +15,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.kernels.exhaustive_torch import log_partition_and_marginals as _log_partition_in_torch
 from qubolearn.kernels.parallel import progress, run_tasks, stop_flag
 
-__all__ = ["OVERFLOW", "log_partition_and_marginals", "lowest_codes"]
+__all__ = ["FEW", "OVERFLOW", "log_partition_and_marginals", "lowest_codes", "lowest_of_few"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Advance: TypeAlias = Callable[[int], None]
@@ -85,7 +85,15 @@ def _search(values: Array, count: int, advance: Advance) -> Array:
     return codes
 
 
-def _search_few(values: Array, count: int) -> Array:
+def lowest_of_few(A: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The lowest states ``[batch, count, n]`` of A ``[batch, n <= 8, n]`` and their energies, float64, ascending."""
+    values = A.contiguous().numpy()
+    states, energies = np.empty((len(values), count, A.shape[2]), values.dtype), np.empty((len(values), count))
+    _search_few(values, count, states, energies)
+    return torch.from_numpy(states), torch.from_numpy(energies)
+
+
+def _search_few(values: Array, count: int, states: Array | None = None, energies: Array | None = None) -> Array:
     from qubolearn.kernels import few_bits_numba as kernels
 
     batch, n = values.shape[:2]
@@ -95,7 +103,10 @@ def _search_few(values: Array, count: int) -> Array:
             _check_overflow(np.abs(values).sum((1, 2)))
 
     def work(start: int, stop: int) -> None:
-        kernels.lowest(values, start, stop, codes)
+        if states is None:
+            kernels.lowest(values, start, stop, codes)
+        else:
+            kernels.lowest_states(values, start, stop, codes, states, energies)
 
     run_tasks(work, batch, batch * 2**n * FEW_SECONDS_PER_STATE)
     return codes

@@ -44,6 +44,35 @@ def lowest(A, start, stop, codes):
 
 
 @compiled
+def lowest_states(A, start, stop, codes, states, energies):
+    """:func:`lowest`, and the states ``[batch, count, n]`` themselves with their energies xᵀAx ``[batch, count]``.
+
+    Energies are summed anew for each state, as everywhere, so that equal states have equal energies; where roundings
+    of the search had put two states the wrong way round, they change places.
+    """
+    lowest(A, start, stop, codes)
+    n = A.shape[1]
+    for b in range(start, stop):
+        for k in range(codes.shape[1]):
+            code, energy = codes[b, k], 0.0
+            for i in range(n):
+                if code >> i & 1:
+                    row = 0.0
+                    for j in range(n):
+                        if code >> j & 1:
+                            row += np.float64(A[b, i, j])
+                    energy += row
+            place = k
+            while place > 0 and energies[b, place - 1] > energy:
+                energies[b, place], codes[b, place] = energies[b, place - 1], codes[b, place - 1]
+                place -= 1
+            energies[b, place], codes[b, place] = energy, code
+        for k in range(codes.shape[1]):
+            for i in range(n):
+                states[b, k, i] = codes[b, k] >> i & 1
+
+
+@compiled
 def partition(A, beta, start, stop, values, marginals):
     """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]`` of A ``[batch, n, n]``."""
     n = A.shape[1]

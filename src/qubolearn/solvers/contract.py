@@ -90,6 +90,7 @@ class Found(NamedTuple):
     states: Tensor  # [batch, candidates >= count, n], any dtype, any order, repeats allowed
     info: Mapping[str, Any]
     distinct: bool = False  # where True, no state stands twice among the candidates of an instance
+    energies: Tensor | None = None  # [batch, count], where the candidates are the answer: xᵀAx in float64, ascending
 
 
 class QuboSolver(ABC):
@@ -124,6 +125,8 @@ class QuboSolver(ABC):
             energy = torch.zeros(0, count, dtype=torch.float64, device=A.device)
             return Solution(torch.zeros(0, count, n, dtype=A.dtype, device=A.device), energy)
         found = self.search(A, count)  # type: ignore[arg-type]  # those that take sparse ones say so
+        if found.energies is not None:
+            return Solution(found.states.to(A.dtype), found.energies, found.info)
         return best_distinct(A, found.states, count, found.info, found.distinct)
 
     def with_seed(self, seed: int) -> Self:

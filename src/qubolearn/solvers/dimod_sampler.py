@@ -35,7 +35,7 @@ class QubolearnSampler(Sampler, Initialized):
 
     >>> sampler = QubolearnSampler()
     >>> sampleset = sampler.sample_ising({"a": 0.5}, {("a", "b"): -1.0}, num_reads=10, seed=0)
-    >>> len(sampleset), sampleset.first.energy, [int(spin) for spin in sampleset.first.sample.values()]
+    >>> len(sampleset), float(sampleset.first.energy), [int(spin) for spin in sampleset.first.sample.values()]
     (10, -1.5, [-1, -1])
     """
 

@@ -64,7 +64,11 @@ class ExhaustiveSearch(QuboSolver):
                 f"exhaustive search over n={n} bits needs 2**{n} states (limit 2**{limit}), about {_hours(A):.2g} h "
                 f"for {A.shape[0]} QUBOs on this {A.device.type}; use simulated annealing, or raise max_bits"
             )
-        codes = _lowest_codes(A if A.dtype == torch.float64 else A.to(torch.float32), count)
+        A = A if A.dtype == torch.float64 else A.to(torch.float32)
+        if A.is_cpu and n <= exhaustive_cpu.FEW:
+            states, energies = exhaustive_cpu.lowest_of_few(A, count)
+            return Found(states, {"source": "exhaustive"}, distinct=True, energies=energies)
+        codes = _lowest_codes(A, count)
         return Found(code_bits(codes, n), {"source": "exhaustive"}, distinct=True)
 
     def search_groups(self, A: Tensor, count: int, groups: Groups) -> Found:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from qubolearn.errors import QubolearnError
 from qubolearn.qubo import Groups, Qubo, SparseQubo
 
 __all__ = ["Units", "as_units"]
@@ -34,6 +35,8 @@ def as_units(A: Qubo, groups: Groups) -> Units:
     sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A)).to("cpu", torch.float64)
     linear, quadratic = sparse.linear.numpy(), sparse.quadratic.numpy()
     largest = np.maximum(np.abs(linear).max(1), np.abs(quadratic).max(1, initial=0.0))
+    if not np.isfinite(largest).all():  # A_ij + A_ji
+        raise QubolearnError("the entries of A are so large that A_ij + A_ji overflows float64; divide A by 10")
     # A power of two changes no digit: energies of integer QUBOs stay exact.
     scale = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
     return Units(linear / scale[:, None], quadratic / scale[:, None], scale, _graph(sparse), _members(groups, sparse.n))

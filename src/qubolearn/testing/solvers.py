@@ -123,7 +123,10 @@ def _check_sample(solver: Any, device: torch.device | str) -> None:
     if not hasattr(solver, "sample"):
         return
     A = _qubos(16, 4, device)
-    reads = solver.sample(A)
+    try:
+        reads = solver.sample(A)
+    except QubolearnError:  # one that only draws at a given temperature
+        reads = solver.sample(A, 1.0)
     shaped = reads.ndim == 3 and reads.shape[0] == len(A) and reads.shape[2] == 4 and reads.dtype == A.dtype
     require(shaped, f"sample(A) returns {list(reads.shape)} {reads.dtype} for A {list(A.shape)}, want batch, reads, n")
     require(bool(((reads == 0) | (reads == 1)).all()), "sample(A) holds values other than 0 and 1")

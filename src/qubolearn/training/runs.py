@@ -107,8 +107,8 @@ class Run(Folder):
         weights = (inputs + hidden) * hidden * layers + hidden * bits**2
         if bits > MAX_BITS or weights > MAX_WEIGHTS or layers > MAX_LAYERS:
             raise QubolearnError(
-                f"{path} asks for a network of {layers} layers and about {weights} weights for {bits} bits "
-                f"(limits {MAX_LAYERS}, {MAX_WEIGHTS} and {MAX_BITS}); is it the right file?"
+                f"{path} asks for a network of about {weights} weights in {layers} layers for {bits} bits "
+                f"(limits {MAX_WEIGHTS}, {MAX_LAYERS} and {MAX_BITS}); is it the right file?"
             )
 
     def _header(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def difference(old: Any, new: Any) -> tuple[float, str]:
     0 means equal digits. A list of numbers is compared relative to its largest one. Infinite where a metric is gone or
     a text has other words; times, devices and metrics of the new record alone are not compared.
 
-    >>> difference({"test": {"accuracy": 0.8, "seconds": 3}}, {"test": {"accuracy": 0.6, "seconds": 4, "more": 1}})
+    >>> difference({"test": {"accuracy": 0.5, "seconds": 3}}, {"test": {"accuracy": 0.375, "seconds": 4, "more": 1}})
     (0.25, 'test accuracy')
     """
     return max(((far, name) for name, far in _differences(old, new, "")), default=(0.0, ""))
