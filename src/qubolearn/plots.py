@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from qubolearn.training.runs import Run
 
-__all__ = ["comparison", "couplings_over_training", "curves", "hamming_over_training", "pipeline", "save"]
+__all__ = [
+    "comparison",
+    "couplings_over_training",
+    "curves",
+    "grid_couplings",
+    "hamming_over_training",
+    "pipeline",
+    "save",
+]
 
 BLUE, RED, GREY = "#2166ac", "#b2182b", "#777777"
 MOMENTS = 4  # columns of the pictures over training
@@ -103,6 +111,26 @@ def comparison(names: Sequence[str], values: Mapping[str, Sequence[float]], ylab
     axis.set_ylabel(ylabel)
     axis.margins(y=0.15)
     axis.legend(fontsize=8, loc="lower right")
+    return made
+
+
+def grid_couplings(A: torch.Tensor, size: int, cells: Sequence[int]) -> Figure:
+    """How strongly some cells of a grid repel their own digit elsewhere: A_ij + A_ji, mean over the digits.
+
+    A is ``[n, n]`` with n = size ** 3 bits, bit ``cell * size + digit``. Where the rules of Sudoku were learned, each
+    cell's row, column and box stand out.
+    """
+    couplings = (A + A.T).reshape(size**2, size, size**2, size).diagonal(dim1=1, dim2=3).mean(-1)
+    made, axes = figure(len(cells), width=2.4, height=2.5)
+    limit = float(couplings.abs().max()) or 1.0
+    for axis, cell in zip(axes, cells, strict=True):
+        image = axis.imshow(couplings[cell].reshape(size, size).numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
+        axis.plot(cell % size, cell // size, "kx")
+        axis.set_title(f"row {cell // size + 1}, column {cell % size + 1}", fontsize=9)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    made.colorbar(image, ax=axes, shrink=0.8)
+    made.suptitle("learned couplings of a cell with the same digit elsewhere", fontsize=9)
     return made
 
 

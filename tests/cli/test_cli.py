@@ -120,10 +120,18 @@ def test_plot_draws_pictures(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert all(Path(file).read_bytes().startswith(b"\x89PNG") for file in files)
 
 
-def test_demo_compares_the_three_methods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = call(capsys, "demo", "--out", str(tmp_path), "--epochs", "2")
+def test_demo_shows_what_couplings_buy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("QUBOLEARN_DATA", raising=False)
+    result = call(capsys, "demo", "--out", str(tmp_path), "--epochs", "4")
+    assert result["maxcut"]["quant"] > 0.5 + max(result["maxcut"][method] for method in ("diag", "pure"))
+    sudoku = result["sudoku"]
+    assert (sudoku["rules"], sudoku["of"], sudoku["others"]) == (7290, 7290, 0)
+    assert sudoku["solved"] == sudoku["puzzles"] > sudoku["solved_by_biases"] == 0
     assert set(result["accuracy"]) == {"quant", "diag", "pure"}
-    assert {Path(picture).name for picture in result["pictures"]} >= {"comparison.png", "quant-couplings.png"}
+    names = {Path(picture).name for picture in result["pictures"]}
+    assert names >= {"comparison.png", "quant-couplings.png", "maxcut.png", "sudoku-rules.png"}
 
 
 def test_tensorboard_events_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

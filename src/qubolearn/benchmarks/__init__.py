@@ -313,6 +313,13 @@ def exact_with_groups(quick: bool) -> Iterator[Record]:
         yield {**record, "ns_per_state": 1e3 * record["us"] / 5**count}
 
 
+def couplings(quick: bool) -> Iterator[Record]:
+    """See :mod:`qubolearn.benchmarks.coupling_gains`."""
+    from qubolearn.benchmarks.coupling_gains import coupling_gains
+
+    return coupling_gains(quick)
+
+
 def columns(records: Sequence[Record]) -> list[str]:
     """All keys, in the order in which they first appear."""
     return list(dict.fromkeys(key for record in records for key in record))

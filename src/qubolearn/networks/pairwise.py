@@ -18,8 +18,8 @@ __all__ = ["PairwiseBody"]
 class PairwiseBody(nn.Module):
     """p ``[batch, m]``, as the problem gives it -> entries of A on the topology ``[batch, entries]``, and features.
 
-    With u_i the features of node i and e_ij those of a pair, h_i = f(u_i, mean over j of f'(u_j)), A_ii = g(h_i) and
-    A_ij = g'(h_i + h_j, h_i h_j, e_ij).
+    With u_i the features of node i and e_ij those of a pair, h_i = f(u_i, mean over j of f'(u_j)), A_ii is linear in
+    h_i and u_i, and A_ij in g(h_i + h_j, h_i h_j, e_ij) and e_ij.
 
     Args:
         problem: one with a method ``features(p)``: node features ``[batch, n, a]`` of about unit size, and features
@@ -51,8 +51,9 @@ class PairwiseBody(nn.Module):
         own, shared = nodes.shape[-1], 0 if pairs is None else pairs.shape[-1]
         self.message = nn.Sequential(nn.Linear(own, hidden), nn.ReLU(), nn.Linear(hidden, hidden))
         self.node = nn.Sequential(nn.Linear(own + hidden, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
-        self.bias = nn.Linear(hidden, 1)
-        self.coupling = nn.Sequential(nn.Linear(2 * hidden + shared, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+        self.bias = nn.Linear(hidden + own, 1)
+        self.pairs = nn.Sequential(nn.Linear(2 * hidden + shared, hidden), nn.ReLU())
+        self.coupling = nn.Linear(hidden + shared, 1)
         n = topology.n
         rows, columns = topology.entries
         i, j = torch.minimum(rows, columns)[n:], torch.maximum(rows, columns)[n:]
@@ -63,9 +64,10 @@ class PairwiseBody(nn.Module):
         u, e = self.features(p)
         context = self.message(u).mean(1, keepdim=True).expand(-1, u.shape[1], -1)
         h = self.node(torch.cat([u, context], -1))  # [batch, n, hidden]
-        outputs = [self.bias(h)[..., 0]]
+        outputs = [self.bias(torch.cat([h, u], -1))[..., 0]]  # laws are often linear in the features themselves
         if self.edges.shape[1]:
             left, right = h.index_select(1, self.edges[0]), h.index_select(1, self.edges[1])
-            seen = [left + right, left * right, *([] if e is None else [e.index_select(1, self.pair)])]
-            outputs.append(self.coupling(torch.cat(seen, -1))[..., 0])
+            own = [] if e is None else [e.index_select(1, self.pair)]
+            pairs = self.pairs(torch.cat([left + right, left * right, *own], -1))
+            outputs.append(self.coupling(torch.cat([pairs, *own], -1))[..., 0])
         return torch.cat(outputs, 1), [h.flatten(1)]

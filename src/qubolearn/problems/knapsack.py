@@ -148,13 +148,13 @@ def greedy_by_density(problem: Knapsack, p: Tensor) -> Tensor:
 _PRESETS: Mapping[str, Mapping[str, Any]] = {
     "best": {
         "network": "pairwise",
-        "hidden": 64,
+        "hidden": 48,
         "topology": "dense",
         "schedule": "cosine",
         "fresh": True,
         "weight_mlp": 0.0,
-        "learning_rate": 3e-3,
-        "epochs": 100,
+        "learning_rate": 5e-3,
+        "epochs": 40,
     },
     "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False},
 }
