@@ -142,6 +142,13 @@ def anneal_on_gpu(quick: bool) -> Iterator[Record]:
     yield from annealing(quick)
 
 
+def sudoku_on_gpu(quick: bool) -> Iterator[Record]:
+    """Tempering of the true rules of 9,000 Sudoku puzzles on a GPU."""
+    from qubolearn.benchmarks.gpu import sudoku
+
+    yield from sudoku(quick)
+
+
 def _annealed(name: str, n: int, A: Tensor, exact_energies: Tensor, solver: Any) -> Record:
     solver = replace(solver, threads=1) if hasattr(solver, "threads") else solver
     if name == "ours":

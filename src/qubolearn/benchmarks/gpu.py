@@ -1,4 +1,4 @@
-"""Annealing on an NVIDIA GPU beside all cores of its machine: the same QUBOs, one run."""
+"""Annealing and tempering on an NVIDIA GPU; annealing beside all cores of its machine, the same QUBOs, one run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ import torch
 
 from qubolearn.benchmarks import Record, random_qubos
 from qubolearn.benchmarks.large_annealing import pegasus
+from qubolearn.problems.data import data_folder, load_npz
+from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
 from qubolearn.qubo import Qubo, SparseQubo, energies
 from qubolearn.randomness import stream
+from qubolearn.solvers import solve
 from qubolearn.solvers.annealing import SimulatedAnnealing
+from qubolearn.solvers.tempering import ParallelTempering
 
-__all__ = ["annealing"]
+__all__ = ["annealing", "sudoku"]
 
 BATCH, READS, SWEEPS = 100, 100, 1000
 #: The CPU does a tenth of the sweeps: its speed is the same, and the whole takes minutes.
@@ -73,3 +77,24 @@ def _call_seconds(solver: SimulatedAnnealing, A: Qubo) -> float:
 def _mean(A: Qubo, reads: torch.Tensor) -> float:
     """The mean energy of the reads of the first QUBOs."""
     return energies(A[:10], reads[:10]).double().mean().item()
+
+
+def sudoku(quick: bool, device: str = "cuda") -> Iterator[Record]:
+    """Puzzles of 17 to 34 hints, 500 of each number, by tempering the true rules: first all 9,000 in one call.
+
+    Puzzles are the test set of Recurrent Relational Networks in ``$QUBOLEARN_DATA/sudoku/sudoku9.npz``.
+    """
+    path = data_folder("sudoku") / "sudoku9.npz"
+    puzzles = torch.tensor(load_npz(path, {"rrn_test_puzzle": ("u", 3)})["rrn_test_puzzle"])
+    each = 10 if quick else 500
+    solver = ParallelTempering(sweeps=1_000 if quick else 200_000, target=0.0, seed=0)
+    groups = rule_groups(9)
+    some = puzzles[:18, :each].flatten(0, 1)
+    solve(rule_qubo(9, 64).to(device), replace(solver, sweeps=1), 1, clamp=hint_clamp(some[:64]), groups=groups)
+    for name, part in (("17 to 34", some), ("17", some[:each])):
+        began = time.perf_counter()
+        found = solve(rule_qubo(9, len(part)).to(device), solver, 1, clamp=hint_clamp(part), groups=groups)
+        solved = int((found.energies == 0).sum())
+        seconds, sweeps = time.perf_counter() - began, found.info["sweeps"].double()
+        record = {"hints": name, "puzzles": len(part), "solved": solved, "seconds": seconds}
+        yield {**record, "sweeps": sweeps.mean().item(), "most_sweeps": int(sweeps.max())}

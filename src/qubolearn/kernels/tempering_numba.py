@@ -44,7 +44,7 @@ from qubolearn.kernels.units_numba import (
     units_of,
 )
 
-__all__ = ["move", "sample", "temper"]
+__all__ = ["move", "rule_out_all", "sample", "temper"]
 
 f32 = np.float32
 
@@ -78,6 +78,16 @@ def temper(problem, clamps, seeds, ladders, sweeps, targets, stop, found):
             if search(one, clamps[b], seeds[b], ladders[b], sweeps, targets[b], stop, found, b) >= lowest:
                 states[b] = first
             swept[b] += before
+
+
+@compiled
+def rule_out_all(problem, clamps, targets, stop, ruled):
+    """Fill ruled ``[batch, n]`` with clamps that also hold what the targets rule out."""
+    linear, quadratic, graph, members = problem
+    for b in range(linear.shape[0]):
+        if stopped(stop):
+            return
+        ruled[b] = rule_out(linear[b], quadratic[b], graph, clamps[b], members, targets[b])
 
 
 @compiled

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.kernels.parallel import run_tasks
 from qubolearn.qubo import (
     FREE,
     Clamp,
@@ -36,7 +35,7 @@ from qubolearn.qubo import (
 )
 from qubolearn.solvers.contract import Found, Solution, Solver, best_distinct
 from qubolearn.solvers.persistency import with_persistent_bits
-from qubolearn.solvers.units import as_units
+from qubolearn.solvers.units import as_units, best_around
 
 __all__ = ["in_order", "solve_constrained"]
 
@@ -127,21 +126,9 @@ def in_order(part: Reduced) -> tuple[Tensor, Groups, Tensor]:
 
 def _repaired(part: Reduced, states: Tensor, count: int) -> Tensor:
     """The ``count`` lowest allowed states in and around states ``[b, c, f]``."""
-    from qubolearn.kernels.units_numba import harvest_units
-
     units = as_units(part.A, part.groups)
-    batch, f = units.linear.shape
-    clamp = np.full((batch, f), FREE, np.int8)
-    reads, best = states.cpu().to(torch.int8).numpy(), np.zeros((batch, count, f), np.int8)
-
-    def work(first: int, last: int) -> None:
-        some = slice(first, last)
-        harvest_units(
-            units.linear[some], units.quadratic[some], units.graph, clamp[some], units.members, reads[some], best[some]
-        )
-
-    run_tasks(work, batch, clamp.size * 1e-6)
-    return torch.from_numpy(best)
+    clamp = np.full(units.linear.shape, FREE, np.int8)
+    return torch.from_numpy(best_around(units, clamp, states.cpu().to(torch.int8).numpy(), count))
 
 
 def _joined(infos: Sequence[tuple[Tensor, Mapping[str, Any]]], batch: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,12 +17,27 @@ from qubolearn.kernels.parallel import progress, run_tasks, stop_flag
 from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, check_qubo, forced
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.seeds import instance_seeds
-from qubolearn.solvers.units import Units, as_units
+from qubolearn.solvers.units import Units, as_units, best_around
 
 __all__ = ["ParallelTempering"]
 
 #: Replicas share a vector of so many lanes.
 LANES = 16
+
+
+#: A program of the GPU holds one QUBO, and is slower than a core: smaller batches, and larger groups, stay on the CPU.
+GPU_BATCH, GPU_OPTIONS = 64, 128
+#: The most sweeps that choosing temperatures takes.
+LADDER_SWEEPS = 360
+
+
+def on_gpu(A: Qubo, groups: Groups, replicas: int) -> bool:
+    """Whether A is tempered where it lies, on an NVIDIA GPU."""
+    if replicas not in (16, 32, 64):  # powers of two that fit beside each other
+        return False
+    if A.device.type != "cuda" or find_spec("triton") is None:
+        return False
+    return len(A) >= GPU_BATCH and max(map(len, groups.members), default=1) <= GPU_OPTIONS
 
 
 @dataclass(frozen=True)
@@ -43,8 +59,9 @@ class ParallelTempering(QuboSolver):
 
     ``info["betas"]`` are the temperatures taken, ``info["exchange_rates"]`` the shares of swaps accepted, and
     ``info["sweeps"]`` how many sweeps each QUBO took. Instance i draws from a stream of (seed, i) alone; the result
-    does not depend on the number of threads, over which instances are shared. It runs on the CPU; tensors on other
-    devices are copied there. ``reads`` is how many states :meth:`sample` draws of each QUBO.
+    does not depend on the number of threads, over which instances are shared. Batches of 64 and more that lie on an
+    NVIDIA GPU are tempered there, with other random numbers; all others on the CPU. ``reads`` is how many states
+    :meth:`sample` draws of each QUBO.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ParallelTempering(sweeps=100, seed=0)(A).states.tolist()
@@ -78,23 +95,62 @@ class ParallelTempering(QuboSolver):
 
     def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> Found:
         """The same among the states that clamp ``[batch, n]`` and groups allow; clamp as ``forced`` returns it."""
+        units = as_units(A, groups)
+        targets = np.full(len(clamp), -np.inf if self.target is None else self.target) / units.scale
+        if on_gpu(A, groups, self.replicas):
+            return self._search_on_gpu(units, count, clamp.numpy(), targets, A.device)
+        return self._search_on_cpu(units, count, clamp.numpy(), targets, self.sweeps)
+
+    def _search_on_cpu(self, units: Units, count: int, held: Any, targets: Any, sweeps: int) -> Found:
         from qubolearn.kernels.tempering_numba import temper
 
-        units, seeds = as_units(A, groups), instance_seeds(self.seed, len(clamp))
-        batch, n = clamp.shape
-        targets = np.full(batch, -np.inf if self.target is None else self.target) / units.scale
-        ladders, held = self._ladders(units), clamp.numpy()
+        seeds, ladders, (batch, n) = instance_seeds(self.seed, len(held)), self._ladders(units), held.shape
         states, betas = np.zeros((batch, count, n), np.int8), np.zeros((batch, self.replicas))
         exchanges, swept = np.zeros((batch, self.replicas - 1)), np.zeros(batch, np.int64)
 
         def work(some: slice, stop: npt.NDArray[np.uint8]) -> None:
             found = (states[some], betas[some], exchanges[some], swept[some])
-            temper(units.problem(some), held[some], seeds[some], ladders[some], self.sweeps, targets[some], stop, found)
+            temper(units.problem(some), held[some], seeds[some], ladders[some], sweeps, targets[some], stop, found)
 
-        self._share(work, units, self.sweeps)
+        self._share(work, units, max(sweeps, LADDER_SWEEPS))
         info = {"source": "simulated", "betas": torch.from_numpy(betas / units.scale[:, None])}
         info |= {"exchange_rates": torch.from_numpy(exchanges), "sweeps": torch.from_numpy(swept)}
         return Found(torch.from_numpy(states), info)
+
+    def _search_on_gpu(self, units: Units, count: int, held: Any, targets: Any, device: torch.device) -> Found:
+        """The same: the CPU chooses temperatures and rules bits out, the GPU tempers, the CPU looks around the best."""
+        from qubolearn.kernels.tempering_triton import temper
+
+        ruled = self._ruled_out(units, held, targets) if count == 1 and self.target is not None else held
+        found = self._search_on_cpu(units, count, ruled, targets, 1)
+        states, info = found.states.numpy(), dict(found.info)
+        open_, clamps = np.flatnonzero(units.energies(states).min(1) > targets + units.tolerance()), ruled
+        for _ in range(2):  # once more, without what was ruled out, where the target was not met
+            if len(open_):
+                part, some = units.of(open_), clamps[open_]
+                ladders = info["betas"].numpy()[open_] * part.scale[:, None]
+                seeds = instance_seeds(self.seed, len(held))[open_]
+                tempered = temper(part.problem(slice(None)), some, seeds, ladders, self.sweeps, targets[open_], device)
+                around = best_around(part, some, np.concatenate([tempered.states, states[open_]], 1), count)
+                lower = part.energies(around).min(1) <= part.energies(states[open_]).min(1)
+                states[open_[lower]] = around[lower]
+                info["sweeps"][open_] += torch.from_numpy(tempered.swept)
+                info["exchange_rates"][open_] = torch.from_numpy(tempered.exchanges)
+            left = (units.energies(states).min(1) > targets + units.tolerance()) & (ruled != held).any(1)
+            open_, clamps = np.flatnonzero(left), held
+        return Found(torch.from_numpy(states), info)
+
+    def _ruled_out(self, units: Units, held: Any, targets: Any) -> Any:
+        """The clamps with all bits fixed that the target fixes."""
+        from qubolearn.kernels.tempering_numba import rule_out_all
+
+        ruled = held.copy()
+
+        def work(some: slice, stop: npt.NDArray[np.uint8]) -> None:
+            rule_out_all(units.problem(some), held[some], targets[some], stop, ruled[some])
+
+        self._share(work, units, 10)
+        return ruled
 
     def sample(
         self, A: Qubo, beta: float | None = None, *, clamp: Clamp | None = None, groups: Groups | None = None

@@ -9,9 +9,10 @@ import numpy.typing as npt
 import torch
 
 from qubolearn.errors import QubolearnError
+from qubolearn.kernels.parallel import run_tasks
 from qubolearn.qubo import Groups, Qubo, SparseQubo
 
-__all__ = ["Units", "as_units"]
+__all__ = ["Units", "as_units", "best_around"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -29,6 +30,26 @@ class Units(NamedTuple):
         """What kernels take of some instances."""
         return self.linear[some], self.quadratic[some], self.graph, self.members
 
+    def of(self, rows: Ints) -> Units:
+        """Some instances."""
+        return self._replace(linear=self.linear[rows], quadratic=self.quadratic[rows], scale=self.scale[rows])
+
+    def energies(self, states: npt.NDArray[np.int8]) -> npt.NDArray[np.float64]:
+        """Energies ``[batch, count]`` of states ``[batch, count, n]``, in these units."""
+        first, to, edge = self.graph
+        bits = np.repeat(np.arange(first.size - 1), np.diff(first))
+        once = bits < to
+        i, j, edges = bits[once], to[once], edge[once]
+        found: npt.NDArray[np.float64] = np.einsum("bi,bci->bc", self.linear, states)
+        for b in range(len(states)):
+            found[b] += (states[b][:, i] & states[b][:, j]) @ self.quadratic[b, edges]
+        return found
+
+    def tolerance(self) -> npt.NDArray[np.float64]:
+        """What rounding may change of an energy ``[batch]``."""
+        sizes: npt.NDArray[np.float64] = np.abs(self.linear).sum(1) + np.abs(self.quadratic).sum(1)
+        return 1e-9 * (1 + sizes)
+
 
 def as_units(A: Qubo, groups: Groups) -> Units:
     """A, dense or sparse, with its groups."""
@@ -40,6 +61,23 @@ def as_units(A: Qubo, groups: Groups) -> Units:
     # A power of two changes no digit: energies of integer QUBOs stay exact.
     scale = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
     return Units(linear / scale[:, None], quadratic / scale[:, None], scale, _graph(sparse), _members(groups, sparse.n))
+
+
+def best_around(
+    units: Units, clamp: npt.NDArray[np.int8], reads: npt.NDArray[np.int8], count: int
+) -> npt.NDArray[np.int8]:
+    """The ``count`` lowest allowed states ``[batch, count, n]`` in and around reads ``[batch, r, n]``."""
+    from qubolearn.kernels.units_numba import harvest_units
+
+    best = np.zeros((len(reads), count, reads.shape[2]), np.int8)
+
+    def work(first: int, last: int) -> None:
+        some = slice(first, last)
+        linear, quadratic, graph, members = units.problem(some)
+        harvest_units(linear, quadratic, graph, clamp[some], members, reads[some], best[some])
+
+    run_tasks(work, len(reads), clamp.size * 1e-6)
+    return best
 
 
 def _graph(A: SparseQubo) -> tuple[Ints, Ints, Ints]:
