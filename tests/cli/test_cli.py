@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import dimod
@@ -14,6 +15,8 @@ import torch
 
 from qubolearn.cli import COMMANDS, main
 from qubolearn.qubo import from_coo, upper_triangular
+from qubolearn.solvers import ExhaustiveSearch
+from qubolearn.solvers.contract import Found
 
 QUICK = (
     *("--k", "3", "--topology", "dense", "--hidden", "32", "--epochs", "4"),
@@ -85,6 +88,22 @@ def test_evaluate_with_several_solvers_and_seeds(folder: Path, capsys: pytest.Ca
     assert exact["hamming"] != other["hamming"]
     projected = call(capsys, "evaluate", run, "--instances", "100", "--seed", "3", "--project")
     assert projected["headline"] == exact["accuracy_projected"]
+
+
+def test_answers_of_a_solver_without_a_label_are_not_called_exact(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dataclass(frozen=True)
+    class Silent(ExhaustiveSearch):
+        def search(self, A: torch.Tensor, count: int) -> Found:
+            return super().search(A, count)._replace(info={})
+
+    for command in ("evaluate", "solve"):
+        monkeypatch.setattr(f"qubolearn.cli.{command}.make_solver", lambda spec: Silent())
+    run = str(folder / "run")
+    assert call(capsys, "evaluate", run, "--instances", "10")["source"] == "unknown"
+    result = call(capsys, "solve", run, str(folder / "p.npz"), "--out", str(folder / "silent.npz"))
+    assert result["source"] == "unknown"
 
 
 def test_solve_writes_qubos_bits_and_answers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

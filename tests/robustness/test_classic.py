@@ -10,8 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from qubolearn.chips.embedding import Chip, find_tiles
+from qubolearn.kernels.annealing_cpu import Dense
 from qubolearn.qubo import all_states, energies, from_bqm, to_bqm
-from qubolearn.solvers import ExhaustiveSearch, Solver, log_partition, make_solver
+from qubolearn.solvers import ExhaustiveSearch, Solver, log_partition, make_solver, second_best
+from qubolearn.solvers.contract import best_distinct
 from qubolearn.solvers.dimod_sampler import QubolearnSampler
 from qubolearn.testing import check_solution
 from qubolearn.testing.classic import FAMILIES
@@ -92,6 +95,58 @@ def test_dimod_both_ways(family: str, n: int) -> None:
     torch.testing.assert_close(energies(back[None], x) + offset, energies(A[None], x))
     first = QubolearnSampler(ExhaustiveSearch()).sample(to_bqm(A).change_vartype("SPIN", inplace=False)).first
     assert first.energy == pytest.approx(float(lowest_energies(A, 1)), abs=1e-9 * float(A.abs().sum()))
+
+
+def test_second_best_by_torch_and_by_compiled_descents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the lowest state both ways find one at least as low as all its neighbours, and invent none."""
+    for family in FAMILIES:
+        for n in (2, 7, 12):
+            A, _ = classic(family, n)
+            want, scale = lowest_energies(A, 2), 1e-9 * float(A.abs().sum())
+            best = ExhaustiveSearch()(A[None], 1).states
+            neighbours = energies(A[None], (best - torch.eye(n, dtype=A.dtype)).abs()).min()
+            for bits in (1, 10**6):
+                monkeypatch.setattr(second_best, "COMPILED_BITS", bits)
+                states = second_best.with_second_best(A[None], best, 2)
+                found = best_distinct(A[None], states, 2, {}).energies[0]
+                assert abs(float(found[0] - want[0])) <= scale
+                assert float(want[1]) - scale <= float(found[1]) <= float(neighbours) + scale
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ranking_and_harvest_of_classics(family: str) -> None:
+    """States in any order rank as brute force does; descents from poor reads end, and are no worse than these."""
+    for n in (2, 7, 10):
+        A, _ = classic(family, n)
+        count = min(5, 2**n)
+        want, scale = lowest_energies(A, count), 1e-9 * float(A.abs().sum())
+        every = all_states(n, dtype=torch.float64)
+        shuffled = every[torch.randperm(len(every), generator=torch.Generator().manual_seed(n))]
+        ranked = best_distinct(A[None], torch.cat([shuffled, shuffled])[None], count, {})
+        torch.testing.assert_close(ranked.energies[0], want, atol=scale, rtol=0)
+        assert len(ranked.states[0].unique(dim=0)) == count
+        reads = shuffled[:3].to(torch.int8)[None].numpy()
+        states, success = np.zeros((1, count, n), np.int8), np.zeros(1)
+        Dense(A[None].numpy()).harvest(reads, states, success)
+        lowest = energies(A[None], torch.from_numpy(states).double())[0]
+        assert float(lowest[0]) <= float(energies(A[None], shuffled[None, :3]).min()) + scale
+        assert 0 < success[0] <= 1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_classics_through_chains_and_tiles(family: str) -> None:
+    """A chip with chains, and several small QUBOs side by side on it: true energies, none below brute force."""
+    A, _ = classic(family, 6)
+    batch = A[None].repeat(5, 1, 1)
+    solution = make_solver("dwave-mock:topology=chimera,size=4,seed=0")(batch, 2)
+    check_solution(solution, batch, 2)
+    assert (solution.energies >= lowest_energies(A, 2) - 1e-9 * float(A.abs().sum())).all()
+    couplers = frozenset((i, j) for i in range(6) for j in range(i + 1, 6) if A[i, j] or A[j, i])
+    if couplers:
+        tiling = find_tiles(6, couplers, Chip.ideal("chimera", 4))
+        assert len(tiling.tiles) > 1
+        qubits = [qubit for tile in tiling.tiles for chain in tile for qubit in chain]
+        assert len(qubits) == len(set(qubits))
 
 
 def large_results(family: str, n: int, seed: int) -> dict[str, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,10 @@ from typing import Any
 
 import commands
 import pytest
+
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.grid.entries import ENTRIES
+from qubolearn.paper.grid.jobs import Outcome
 
 
 def test_commands_on_damaged_files(tmp_path: Path) -> None:
@@ -48,6 +53,30 @@ def test_tables_of_a_binary_file(tmp_path: Path) -> None:
     code, said = commands.quietly(["tables", str(tmp_path / "page.md")])
     assert code == 2
     assert "it is no text" in said
+
+
+@pytest.mark.parametrize("entry", ["metrics", "seconds", "versions", "all"])
+def test_a_damaged_result_is_named(entry: str, tmp_path: Path) -> None:
+    made = commands.Commands(tmp_path)
+    name = next(each for each in made.records if each.startswith("alignment-2d"))
+    record = json.loads((made.results / name).read_text())
+    if entry != "all":
+        record[entry] = ["x"]
+    (made.results / name).write_text(json.dumps(record)[: 40 if entry == "all" else None])
+    places = {"results": made.results, "page": made.page, "out": tmp_path / "out"}
+    for command in ("report", "reproduce --list") if entry == "all" else ("report",):
+        code, said = commands.quietly([word.format(**places) for word in commands.ON_RESULTS[command]])
+        assert code == 2
+        assert name in said
+
+
+def test_a_result_with_a_metric_that_is_no_number_is_named() -> None:
+    entry = ENTRIES["randgraph"]
+    view, job = entry.views[0], entry.jobs(1, False)[0]
+    (place, *_) = view.places(job)
+    metrics = {place.label: {name + place.suffix: "text" for name in view.metrics}}
+    with pytest.raises(QubolearnError, match=f"randgraph/{re.escape(job.filename)} is damaged"):
+        view.cells([Outcome(job, {"metrics": metrics})])
 
 
 @pytest.mark.soak

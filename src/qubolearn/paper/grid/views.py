@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.jobs import Job, Outcome
 
 __all__ = [
@@ -138,7 +139,7 @@ class View:
             if outcome.record is None:
                 continue
             for place in self.places(outcome.job):
-                values = self._values(outcome.record["metrics"], place)
+                values = self._values(outcome, place)
                 if values is not None:
                     found.setdefault((place.row, place.column), []).append((outcome.record, values))
         return {
@@ -146,10 +147,15 @@ class View:
             for place, both in found.items()
         }
 
-    def _values(self, metrics: Mapping[str, Any], place: Place) -> tuple[float, ...] | None:
-        test = metrics.get(place.label, {})
+    def _values(self, outcome: Outcome, place: Place) -> tuple[float, ...] | None:
+        assert outcome.record is not None
+        test = outcome.record["metrics"].get(place.label, {})
         names = [name + place.suffix for name in self.metrics]
-        return tuple(float(test[name]) for name in names) if all(name in test for name in names) else None
+        try:
+            return tuple(float(test[name]) for name in names) if all(name in test for name in names) else None
+        except (TypeError, ValueError, OverflowError) as error:
+            file = f"{outcome.job.item}/{outcome.job.filename}"
+            raise QubolearnError(f"the result {file} is damaged ({error}); delete it and reproduce it") from error
 
     def markdown(self, outcomes: Sequence[Outcome]) -> str:
         """The table, with a dash where nothing is."""

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.entries import ENTRIES, Entry
 from qubolearn.paper.grid.jobs import Job, Outcome, Store
 from qubolearn.paper.grid.views import Cell
 
 __all__ = ["Item", "Measured", "collect", "measured"]
+
+#: What the page relies on in every record.
+RECORD: Mapping[str, Any] = {"metrics": dict, "seconds": (int, float), "machine": str, "versions": dict}
 
 Measured = Mapping[str, Mapping[tuple[str, str], Cell]]  # view -> (row, column) -> cell
 
@@ -89,6 +93,9 @@ def collect(results: Path, seeds: int, quick: bool) -> list[Item]:
 def _outcome(store: Store, job: Job) -> Outcome:
     """The record of a job, or the first line of its log where it failed."""
     record, log = store.get(job), store.log(job)
+    for name, kind in RECORD.items():
+        if record is not None and not isinstance(record.get(name), kind):
+            raise QubolearnError(f"{store.path(job)} is damaged: no {name} in it; delete it and reproduce it")
     if record is not None or not log.is_file():
         return Outcome(job, record)
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
