@@ -22,6 +22,7 @@ __all__ = ["harvest"]
 # here may depend on energies alone: each has a number of rounds that it cannot pass.
 ROUNDS = 64  # restarts of the clamped descents; generic QUBOs take one to three
 FEW_BITS = 128  # up to which the clamped descents begin anew as long as they improve the best state
+# -1 is np.int64(-1) in calls: numba would compile a version of the function for the literal beside the general one.
 DESCENT = 8  # flips of a descent, as a multiple of n; a descent from a read takes a small share of n
 
 
@@ -108,9 +109,9 @@ def offer_reads(pool, S, reads, bit_keys, stop):
             energy = fields_of(S, x, fields)
             read_energies[slot] = energy
             lowest = min(lowest, energy)
-            offer(pool, x, -1, energy, key)
-            energy, key = descend(S, x, fields, -1, energy, key, bit_keys)
-            offer(pool, x, -1, energy, key)
+            offer(pool, x, np.int64(-1), energy, key)
+            energy, key = descend(S, x, fields, np.int64(-1), energy, key, bit_keys)
+            offer(pool, x, np.int64(-1), energy, key)
     at_lowest = 0
     for i in range(slots):
         if read_energies[i] <= lowest + 1e-12 * scale:
@@ -138,7 +139,7 @@ def offer_clamped_descents(pool, S, bit_keys, stop):
             copy(start_fields, fields)
             energy = best + flip_bit(S, x, fields, i)
             energy, key = descend(S, x, fields, i, energy, start_key ^ bit_keys[i], bit_keys)
-            offer(pool, x, -1, energy, key)
+            offer(pool, x, np.int64(-1), energy, key)
 
 
 @compiled

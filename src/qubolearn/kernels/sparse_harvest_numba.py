@@ -61,12 +61,12 @@ def offer_reads(pool, graph, reads, bit_keys, room, stop):
             continue
         copy(reads[read], x)
         read_energies[read] = fields_of(graph, x, fields)
-        offer(pool, x, -1, read_energies[read], read_keys[read])
+        offer(pool, x, np.int64(-1), read_energies[read], read_keys[read])
         size = 0
         for i in range(n):
             size = push(waiting, queued, size, i)
-        energy, key, _ = descend(graph, x, room, size, -1, read_energies[read], read_keys[read], bit_keys)
-        offer(pool, x, -1, energy, key)
+        energy, key, _ = descend(graph, x, room, size, np.int64(-1), read_energies[read], read_keys[read], bit_keys)
+        offer(pool, x, np.int64(-1), energy, key)
     scale = np.abs(graph[0]).sum() + np.abs(graph[3]).sum()
     return (read_energies <= read_energies.min() + 1e-12 * scale).mean()
 
@@ -91,7 +91,7 @@ def offer_trials(pool, graph, bit_keys, room, stop):
             for k in range(starts[i], starts[i + 1]):
                 size = push(waiting, queued, size, neighbours[k])
             energy, key, flipped = descend(graph, x, room, size, i, energy, start_key ^ bit_keys[i], bit_keys)
-            offer(pool, x, -1, energy, key)
+            offer(pool, x, np.int64(-1), energy, key)
             for k in range(flipped - 1, -1, -1):
                 flip_bit(graph, x, fields, flips[k])
             flip_bit(graph, x, fields, i)

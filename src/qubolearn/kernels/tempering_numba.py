@@ -363,7 +363,7 @@ def offer_replicas(units, replicas, pool):
             for rank in range(pool[1].size):
                 known = known or (pool[2][rank] == key and pool[1][rank] < np.inf)
             if not known:
-                offer(pool, x, fields_of(units, x, np.empty(units[2].size)), key, -1, 0)
+                offer(pool, x, fields_of(units, x, np.empty(units[2].size)), key, np.int64(-1), np.int64(0))
 
 
 @compiled

@@ -235,10 +235,10 @@ def offer_around(pool, units, x):
     """Offer x and the local minimum below it."""
     fields = np.empty(units[2].size)
     energy = fields_of(units, x, fields)
-    offer(pool, x, energy, key_of(x), -1, 0)
+    offer(pool, x, energy, key_of(x), np.int64(-1), np.int64(0))
     low = x.copy()
     energy = descend(units, low, fields, energy)
-    offer(pool, low, energy, key_of(low), -1, 0)
+    offer(pool, low, energy, key_of(low), np.int64(-1), np.int64(0))
 
 
 @compiled
