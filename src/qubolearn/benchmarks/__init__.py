@@ -327,6 +327,13 @@ def couplings(quick: bool) -> Iterator[Record]:
     return coupling_gains(quick)
 
 
+def willow_matching(quick: bool) -> Iterator[Record]:
+    """All ten keypoints of Willow images, with couplings and without, over ten splits of the images."""
+    from qubolearn.benchmarks.willow import records
+
+    yield from records(quick)
+
+
 def columns(records: Sequence[Record]) -> list[str]:
     """All keys, in the order in which they first appear."""
     return list(dict.fromkeys(key for record in records for key in record))

@@ -9,6 +9,8 @@ shapes2d); protocol-gpu: on an NVIDIA GPU; train-gpu: a step on one, kernel by k
 CPU; sudoku-rules: tempering of puzzles with 17 and 24 hints (needs the dataset sudoku); sudoku-gpu: 9,000 puzzles on an
 NVIDIA GPU; exact-groups: exact search and sums over one-hot groups; couplings: quant, diag, pure and a classical rival
 on max-cut, knapsack and Sudoku, three seeds, minutes on two cores.
+
+willow10: all ten keypoints of Willow images, with couplings and without, over ten splits (needs the dataset willow).
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ BENCHMARKS = {
     "train-gpu": "training_on_gpu",
     "protocol": "protocol",
     "protocol-gpu": "protocol_on_gpu",
+    "willow10": "willow_matching",
 }
 
 

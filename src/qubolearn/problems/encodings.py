@@ -13,7 +13,14 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 
-__all__ = ["all_permutations", "bits_per_entry", "decode_permutation", "encode_permutation", "nearest_permutation"]
+__all__ = [
+    "all_permutations",
+    "assignments",
+    "bits_per_entry",
+    "decode_permutation",
+    "encode_permutation",
+    "nearest_permutation",
+]
 
 #: Up to this k the nearest permutation is looked for among all k! of them, in one matrix product.
 MAX_BRUTE_FORCE = 6
@@ -73,7 +80,7 @@ def nearest_permutation(x: Tensor, k: int) -> Tensor:
         return codes[(distance + rank).argmin(1)].to(x.dtype)
     codes = ((torch.arange(k, device=x.device)[:, None] >> _shifts(b, x.device)) & 1).float()  # [k, b]
     cost = torch.cdist(bits.reshape(len(x), k, b), codes.expand(len(x), k, b), p=1)  # [batch, k, k]
-    return encode_permutation(_assignments(cost)).to(x.device, x.dtype)
+    return encode_permutation(assignments(cost)).to(x.device, x.dtype)
 
 
 @cache
@@ -82,7 +89,7 @@ def all_permutations(k: int) -> Tensor:
     return torch.tensor(list(permutations(range(k))))
 
 
-def _assignments(cost: Tensor) -> Tensor:
+def assignments(cost: Tensor) -> Tensor:
     """The cheapest assignment of each cost ``[batch, k, k]`` -> ``[batch, k]`` int64 on the CPU."""
     from scipy.optimize import linear_sum_assignment
 

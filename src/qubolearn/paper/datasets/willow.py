@@ -31,6 +31,7 @@ __all__ = [
     "read_archive",
     "read_features",
     "read_pixels",
+    "read_vgg_features",
     "read_willow",
 ]
 
@@ -38,6 +39,7 @@ CLASSES = ("car", "duck", "face", "motorbike", "winebottle")
 KEYPOINTS = 10
 #: The compact form squashes every image to SIDE x SIDE pixels.
 SIDE = 256
+VGG_LAYERS = ("relu4_2", "relu5_1")
 #: No annotation comes near this; a stranger's file must not choose how much is read.
 MAX_JSON_BYTES, MAX_MAT_BYTES = 2**24, 2**20
 #: Known faults of the original archive: an image with eight keypoints, and a car whose keypoints 6 and 7 are swapped.
@@ -84,10 +86,28 @@ def read_features(layer: str, images: WillowImages, folder: Path | str | None = 
     folder = data_folder("willow") if folder is None else Path(folder)
     path = folder / "willow_alexnet_features.npz"
     arrays = load_npz(path, {check_layer(layer): ("f", 3), "images": ("U", 1)})
-    found = arrays[layer]
-    if tuple(arrays["images"].tolist()) != images.names or found.shape[:2] != (len(images.names), KEYPOINTS):
+    found = torch.tensor(arrays[layer], dtype=torch.float32)
+    _check_order(arrays["images"], found, images, path)
+    return found
+
+
+def read_vgg_features(images: WillowImages, folder: Path | str | None = None) -> Tensor:
+    """VGG16 features of the compact form at the keypoints of these images: ``[images, 10, 1024]``, float32.
+
+    relu4_2 and relu5_1, 512 numbers each and each of length 1.
+    """
+    folder = data_folder("willow") if folder is None else Path(folder)
+    path = folder / "willow_vgg16_features.npz"
+    arrays = load_npz(path, {**dict.fromkeys(VGG_LAYERS, ("f", 3)), "images": ("U", 1)})
+    layers = [torch.tensor(arrays[layer], dtype=torch.float32) for layer in VGG_LAYERS]
+    _check_order(arrays["images"], layers[0], images, path)
+    _check_order(arrays["images"], layers[1], images, path)
+    return torch.cat([torch.nn.functional.normalize(layer, dim=-1) for layer in layers], -1)
+
+
+def _check_order(names: Any, features: Tensor, images: WillowImages, path: Path) -> None:
+    if tuple(names.tolist()) != images.names or features.shape[:2] != (len(images.names), KEYPOINTS):
         raise QubolearnError(f"{path} does not hold the images of willow_keypoints.json in its order; make both anew")
-    return torch.tensor(found, dtype=torch.float32)
 
 
 def read_archive(folder: Path | str) -> WillowImages:

@@ -14,6 +14,7 @@ from qubolearn.paper.grid.jobs import Outcome, Store
 from qubolearn.paper.grid.views import View, markdown_table
 from qubolearn.paper.report.markdown import PAPER_TABLES
 from qubolearn.paper.report.soak import classic_table, protections_table, soak_table
+from qubolearn.paper.report.willow10 import published_table, willow10_table
 from qubolearn.paper.report.wording import trained_on
 
 __all__ = ["TABLES", "fill"]
@@ -83,6 +84,8 @@ _PROTOCOL = {"problem": "problem", "steps": "steps", "minutes": "minutes", "ms_p
 _FOUND = {"x_star_found": "x* found", "x_plus_found": "x⁺ found"}
 
 TABLES: Mapping[str, Callable[[Path], str]] = {
+    "willow10": willow10_table,
+    "willow10-published": published_table,
     "soak": soak_table,
     "classic": classic_table,
     "protections": protections_table,

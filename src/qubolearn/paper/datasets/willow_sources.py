@@ -1,0 +1,92 @@
+"""Which Willow images come from one source, and splits that keep every source on one side.
+
+Some cars are one picture under two names, and Caltech's faces show the same persons in the same rooms several times. A
+test on such an image would ask for what was trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.datasets.willow import WillowImages, open_image
+from qubolearn.randomness import stream
+
+__all__ = ["draw_split", "sources_of", "thumbnails"]
+
+THUMBNAIL = 32  # pixels a side
+#: The same picture, or its mirror image, where thumbnails correlate by more; different wine bottles reach 0.95.
+SAME_PICTURE = 0.98
+#: One picture cropped or scaled, or one face in one room, where features at the keypoints do; others reach 0.74.
+SAME_FEATURES = 0.8
+
+
+def thumbnails(images: WillowImages) -> Tensor:
+    """The images in grey, ``[images, 32, 32]``, each with mean 0 and length 1."""
+    small = torch.stack([_thumbnail(file) for file in images.files])
+    return normalize(small - small.mean(1, keepdim=True), dim=1).reshape(-1, THUMBNAIL, THUMBNAIL)
+
+
+def _thumbnail(file: Path) -> Tensor:
+    with open_image(file) as image:
+        try:
+            small = image.convert("L").resize((THUMBNAIL, THUMBNAIL), reducing_gap=2.0)
+        except OSError as error:  # a file that ends early is only noticed here
+            raise QubolearnError(f"cannot read the image {file}: {error}") from error
+    return torch.from_numpy(np.array(small, dtype=np.float32)).flatten()
+
+
+def sources_of(classes: Sequence[str], features: Tensor, pictures: Tensor) -> list[int]:
+    """The number of each image's source; images with the same number must not be on two sides of a split.
+
+    Two images of a class have one source where they are the same picture or mirror images of each other, where their
+    features agree at all keypoints, or where both share a source with a third.
+
+    Args:
+        classes: of the images.
+        features: at their keypoints, ``[images, keypoints, m]``.
+        pictures: their :func:`thumbnails`, ``[images, 32, 32]``.
+    """
+    flat = normalize(features, dim=-1).flatten(1)
+    alike = flat @ flat.T / features.shape[1] > SAME_FEATURES
+    for other in (pictures, pictures.flip(2)):
+        alike |= pictures.flatten(1) @ other.flatten(1).T > SAME_PICTURE
+    number = list(range(len(classes)))
+    for first, second in alike.triu(1).nonzero().tolist():
+        if classes[first] == classes[second]:
+            old, new = number[second], number[first]
+            number = [new if each == old else each for each in number]
+    return number
+
+
+def draw_split(classes: Sequence[str], sources: Sequence[int], size: int, seed: int) -> tuple[list[int], list[int]]:
+    """``size`` random images of each class, and all others; every source is whole on one side.
+
+    Sources are taken in random order as long as they fit.
+    """
+    chosen: list[int] = []
+    for name in sorted(set(classes)):
+        members: dict[int, list[int]] = {}
+        for image, source in enumerate(sources):
+            if classes[image] == name:
+                members.setdefault(source, []).append(image)
+        groups = list(members.values())
+        taken: list[int] = []
+        for index in torch.randperm(len(groups), generator=stream(seed, "split", name)).tolist():
+            if len(taken) + len(groups[index]) <= size:
+                taken += groups[index]
+        left = sum(map(len, groups)) - len(taken)
+        if len(taken) < size or left < 2:
+            raise QubolearnError(
+                f"class {name!r} has {left + len(taken)} images in {len(groups)} sources; whole sources make up "
+                f"{len(taken)} of {size} training images and leave {left}, want at least 2"
+            )
+        chosen += taken
+    trained = set(chosen)
+    return chosen, [image for image in range(len(classes)) if image not in trained]

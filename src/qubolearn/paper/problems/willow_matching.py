@@ -1,0 +1,145 @@
+"""All ten keypoints of two Willow images, matched in 100 one-hot bits, under the protocol of deep graph matching."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.datasets.willow import CLASSES, KEYPOINTS, VGG_LAYERS, read_vgg_features, read_willow
+from qubolearn.paper.datasets.willow_sources import draw_split, sources_of, thumbnails
+from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.data import cached_data, data_folder
+from qubolearn.problems.matchings import KeypointPair, decode_matching, encode_matching, nearest_matching
+
+__all__ = ["WillowMatching"]
+
+FEATURES = 512 * len(VGG_LAYERS)
+
+
+@dataclass(frozen=True)
+class WillowMatching(Problem):
+    """Match the ten keypoints of two images of one class; both images' keypoints come in random order.
+
+    p is a :class:`~qubolearn.problems.matchings.KeypointPair`: frozen VGG16 features at the keypoints, and where they
+    lie. Bit ``10 i + a`` says that keypoint i of the first image is keypoint a of the second. ``images`` images of each
+    class are for training and validation, all others for testing; copies of one picture are on one side. Classes take
+    turns, so that 500 instances are 100 of each class.
+    """
+
+    name: ClassVar[str] = "willow-matching"
+
+    images: int = 20
+    """Training images of each class."""
+    validation_images: int = 0
+    """How many of them are held out for validation."""
+    split_seed: int = 0
+    """Which images these are."""
+    rotate: float = 0.2
+    """Training only: turn each image by an angle of this standard deviation, in radians."""
+    stretch: float = 0.1
+    """Training only: standard deviation of the logarithm of a stretch along each axis."""
+    jitter: float = 0.05
+    """Training only: noise on keypoints, in units of an image's mean distance between keypoints."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.validation_images <= self.images - 2:
+            raise QubolearnError(
+                f"{self.validation_images} validation images of images={self.images} for training; want at least two "
+                "left to train on"
+            )
+        for name in ("rotate", "stretch", "jitter"):
+            if not 0 <= getattr(self, name) <= 10:
+                raise QubolearnError(f"{name}={getattr(self, name)} is a noise level; want 0 to 10")
+
+    @property
+    def input_size(self) -> int:
+        return 2 * KEYPOINTS * (FEATURES + 2)
+
+    @property
+    def bits(self) -> int:
+        return KEYPOINTS**2
+
+    def members(self, split: Split) -> dict[str, list[int]]:
+        """The images of a split by class, as rows of the dataset."""
+        data = _load(str(data_folder("willow")), "cpu")
+        trained, tested = draw_split(data.classes, data.sources, self.images, self.split_seed)
+        chosen = {}
+        for name in CLASSES:
+            known = [image for image in trained if data.classes[image] == name]
+            chosen[name] = {
+                "train": known[self.validation_images :],
+                "validation": known[: self.validation_images],
+                "test": [image for image in tested if data.classes[image] == name],
+            }[split]
+            if len(chosen[name]) < 2:
+                raise QubolearnError(
+                    f"split {split!r} has {len(chosen[name])} images of class {name!r}, want at least 2; "
+                    f"validation_images={self.validation_images}"
+                )
+        return chosen
+
+    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
+        device = generator.device
+        data = _load(str(data_folder("willow")), str(device))
+        members = list(self.members(split).values())
+        sizes = torch.tensor([len(images) for images in members], device=device)
+        table = torch.nn.utils.rnn.pad_sequence([torch.tensor(images, device=device) for images in members], True)
+
+        def draw(below: Tensor) -> Tensor:
+            return (torch.rand(count, generator=generator, device=device) * below).long()
+
+        kind = torch.arange(count, device=device) % len(members)
+        first = draw(sizes[kind])
+        second = (first + 1 + draw(sizes[kind] - 1)) % sizes[kind]  # any image of the class but the first
+        image = torch.stack([table[kind, first], table[kind, second]], 1)[:, :, None]  # [count, 2, 1]
+        order = torch.rand(count, 2, KEYPOINTS, generator=generator, device=device).argsort(2)
+        points = data.points[image, order]
+        if split == "train":
+            points = self._distorted(points, generator)
+        P = order[:, 1].argsort(1).gather(1, order[:, 0])  # where the second image has what is i in the first
+        return Instances(KeypointPair(data.features[image, order], points), encode_matching(P), P)
+
+    def _distorted(self, points: Tensor, generator: Generator) -> Tensor:
+        """Points ``[count, 2, k, 2]``, stretched, turned and jittered."""
+
+        def noise(*shape: int) -> Tensor:
+            return torch.randn(*points.shape[:2], *shape, generator=generator, device=points.device)
+
+        points = points * (self.stretch * noise(1, 2)).exp()
+        angle = self.rotate * noise(1)
+        sin, cos = angle.sin(), angle.cos()
+        x, y = points.unbind(-1)
+        turned = torch.stack([cos * x - sin * y, sin * x + cos * y], -1)
+        return turned + self.jitter * noise(KEYPOINTS, 2)
+
+    def decode(self, x: Tensor) -> Tensor:
+        return decode_matching(x)
+
+    def project(self, x: Tensor, p: KeypointPair) -> Tensor:
+        return nearest_matching(x)
+
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        """``accuracy`` is the share of keypoints that are matched right; ``all_right`` whether all are."""
+        right = (answer == instances.answer).float()
+        return {"accuracy": right.mean(1), "all_right": right.amin(1)}
+
+
+class _Data(NamedTuple):
+    classes: tuple[str, ...]
+    sources: tuple[int, ...]
+    features: Tensor  # [images, 10, 1024]
+    points: Tensor  # [images, 10, 2], about their centre, in units of the mean distance between an image's keypoints
+
+
+@cached_data(4)
+def _load(folder: str, device: str) -> _Data:
+    images = read_willow(folder)
+    features = read_vgg_features(images, folder)
+    sources = sources_of(images.classes, features[:, :, : FEATURES // 2], thumbnails(images))
+    points = images.keypoints - images.keypoints.mean(1, keepdim=True)
+    distance = torch.cdist(points, points).sum((1, 2), keepdim=True) / (KEYPOINTS * (KEYPOINTS - 1))
+    return _Data(images.classes, tuple(sources), features.to(device), (points / distance).to(device))

@@ -1,0 +1,92 @@
+"""Matching ten keypoints in one-hot bits, on the real images."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from qubolearn.benchmarks import willow, willow_matching
+from qubolearn.errors import QubolearnError
+from qubolearn.evaluation import evaluate_bits, solve_instances
+from qubolearn.paper.problems.willow_matching import WillowMatching
+from qubolearn.problems.data import data_root
+from qubolearn.problems.matchings import decode_matching, encode_matching, nearest_matching
+from qubolearn.randomness import stream
+
+needs_willow = pytest.mark.skipif(
+    not (data_root() / "willow" / "willow_vgg16_features.npz").is_file(), reason="needs $QUBOLEARN_DATA/willow"
+)
+
+
+def test_matchings_are_bits_and_back() -> None:
+    P = torch.stack([torch.randperm(10, generator=torch.Generator().manual_seed(seed)) for seed in range(5)])
+    x = encode_matching(P)
+    assert x.sum(1).tolist() == [10] * 5
+    assert decode_matching(x).equal(P)
+    assert nearest_matching(x).equal(x)
+    broken = x.clone()
+    broken[:, :10] = 0  # the first row says nothing: only one column is left for it
+    assert (decode_matching(broken)[:, 0] == -1).all()
+    assert nearest_matching(broken).equal(x)
+    with pytest.raises(QubolearnError, match=r"\[1, 8\]"):
+        decode_matching(torch.zeros(1, 8))
+
+
+@needs_willow
+def test_the_answer_joins_keypoints_of_one_number_and_classes_take_turns() -> None:
+    problem = WillowMatching(split_seed=3)
+    found = problem.sample(50, stream(0, "test"), "test")
+    # A nearest neighbour among ten is right far more often than by chance if the answer is the correspondence.
+    cosines = found.p.features[:, 0] @ found.p.features[:, 1].mT
+    x = encode_matching(cosines.argmax(2))
+    assert evaluate_bits(problem, x, found).metrics["accuracy"] > 0.4
+    assert evaluate_bits(problem, found.x_true, found).metrics["accuracy"] == 1
+    assert problem.score(found.answer.flip(0), found)["accuracy"].mean() < 0.3
+    again = problem.sample(50, stream(0, "test"), "test")
+    assert again.p.points.equal(found.p.points)
+
+
+@needs_willow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_splits_are_disjoint_by_content(seed: int) -> None:
+    from qubolearn.paper.problems.willow_matching import _load
+
+    problem = WillowMatching(split_seed=seed, validation_images=4)
+    sources = _load(str(data_root() / "willow"), "cpu").sources
+    sides = {split: problem.members(split) for split in ("train", "validation", "test")}  # type: ignore[arg-type]
+    for name in sides["test"]:
+        known = {sources[image] for side in ("train", "validation") for image in sides[side][name]}
+        assert len(sides["train"][name]) == 16
+        assert len(sides["validation"][name]) == 4
+        assert not known & {sources[image] for image in sides["test"][name]}
+        assert not set(sides["train"][name]) & set(sides["validation"][name])
+
+
+@needs_willow
+def test_validation_needs_images_of_its_own() -> None:
+    with pytest.raises(QubolearnError, match="validation_images=0"):
+        WillowMatching().sample(5, stream(0, "validation"), "validation")
+    with pytest.raises(QubolearnError, match="want at least two"):
+        WillowMatching(images=20, validation_images=19)
+
+
+@needs_willow
+def test_training_images_can_be_learned_by_heart() -> None:
+    problem = WillowMatching(rotate=0, stretch=0, jitter=0)
+    network = willow.train_matching(problem, couplings=True, steps=40)
+    known = problem.sample(10, stream(1, "train"))
+    x, _ = solve_instances(network, [known.p], willow.SOLVER)
+    assert evaluate_bits(problem, x, known).metrics["accuracy"] > 0.8
+
+
+@needs_willow
+def test_the_quick_benchmark_has_three_rows_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(willow, "QUICK_STEPS", 10)
+    records = list(willow_matching(quick=True))
+    assert [record["method"] for record in records] == ["quant", "diag", "diag, Hungarian"]
+    for record in records:
+        kinds = [record[name] for name in ("car", "duck", "face", "motorbike", "winebottle")]
+        assert record["accuracy"] == pytest.approx(sum(kinds) / 5)
+        assert 0.2 < record["accuracy"] <= 1
+    assert records[2]["accuracy"] > records[1]["accuracy"]  # one-to-one helps even poor scores
+    assert records[0]["accuracy_projected"] == records[0]["accuracy"]  # the QUBO's answer is a permutation
