@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qubolearn.benchmarks import anneal_large, large_annealing
+from qubolearn.benchmarks import anneal_large, couplings, large_annealing
 
 
 def test_large_annealing_records_every_family(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,3 +19,10 @@ def test_large_annealing_records_every_family(monkeypatch: pytest.MonkeyPatch) -
         assert record["ours_seconds"] > 0
         assert record["ratio"] > 0
         assert abs(record["difference_in_errors"]) < 5  # the same process as neal's
+
+
+def test_couplings_are_recorded_beside_their_rivals() -> None:
+    maxcut, knapsack, sudoku = couplings(quick=True)
+    assert {"quant", "diag", "pure"} <= maxcut.keys() & knapsack.keys()
+    assert 90 < knapsack["rival"] <= 100  # greedy
+    assert sudoku["rules"] == sudoku["of"] == 224

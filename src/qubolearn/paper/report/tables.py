@@ -164,6 +164,21 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
             "graph_over_cpu": "graph against CPU",
         },
     ),
+    "benchmark-couplings": benchmark_table(
+        "couplings",
+        {
+            "problem": "problem",
+            "metric": "metric",
+            "seed": "seed",
+            "quant": "quant, %",
+            "diag": "diag, %",
+            "pure": "pure, %",
+            "rival": "greedy by density, %",
+            "quant_seconds": "quant trained in, s",
+            "rules": "rules found",
+            "others": "other couplings",
+        },
+    ),
     "benchmark-train": benchmark_table(
         "train",
         {"k": "k", "n": "n", "epoch_seconds": "epoch, s", "neal_epoch_seconds": "with neal, s", "ratio": "ratio"},
