@@ -87,16 +87,18 @@ class Hinge(EnergyLoss):
         other, found = best_wrong(A, batch)
         X = torch.stack([batch.solution(A), other], 1)
         E = batch.energies(A, X)
-        active = ((self.margin + E[:, 0] - E[:, 1] > 0) & found).to(E.dtype)
-        return Terms(X, torch.stack([active, -active], 1), self.margin * active, energies=E)
+        apart = _row((1.0, -1.0), E.dtype, E.device)
+        active = E @ apart > -self.margin
+        active = (active if found is None else active & found).to(E.dtype)
+        return Terms(X, torch.outer(active, apart), self.margin * active, energies=E)
 
 
-def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor]:
-    """x̄ ``[batch, n]``, the best state that is not right, and whether one was found ``[batch]``."""
+def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    """x̄ ``[batch, n]``, the best state that is not right, and whether one was found ``[batch]``; None: for all."""
     if batch.right is None:
         x_star, x_plus = batch.best(A, 2).unbind(1)
         right = (batch.x_true == x_star).all(-1, keepdim=True)
-        return torch.where(right, x_plus, x_star), torch.ones_like(right[:, 0])
+        return torch.where(right, x_plus, x_star), None
     n, t = batch.x_true.shape[1], batch.right.states.shape[1]
     states = batch.best(A, min(min(t, MOST_RIGHT) + 1, 2 ** min(n, 30)))
     wrong = ~batch.right.include(states)  # [batch, count]
