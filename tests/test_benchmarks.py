@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qubolearn.benchmarks import anneal_large, couplings, large_annealing
+from qubolearn.benchmarks import anneal_large, couplings, fit_by_hand, large_annealing
 
 
 def test_large_annealing_records_every_family(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +26,9 @@ def test_couplings_are_recorded_beside_their_rivals() -> None:
     assert {"quant", "diag", "pure"} <= maxcut.keys() & knapsack.keys()
     assert 90 < knapsack["rival"] <= 100  # greedy
     assert sudoku["rules"] == sudoku["of"] == 224
+
+
+def test_fit_is_measured_on_both_engines() -> None:
+    records = list(fit_by_hand(quick=True))
+    assert len(records) == 2
+    assert all(record["steps"] == 10 and record["fit_over_by_hand"] > 0 for record in records)

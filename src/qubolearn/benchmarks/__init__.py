@@ -327,6 +327,13 @@ def couplings(quick: bool) -> Iterator[Record]:
     return coupling_gains(quick)
 
 
+def fit_by_hand(quick: bool) -> Iterator[Record]:
+    """See :mod:`qubolearn.benchmarks.own_loop`."""
+    from qubolearn.benchmarks.own_loop import own_loop
+
+    return own_loop(quick)
+
+
 def willow_matching(quick: bool) -> Iterator[Record]:
     """All ten keypoints of Willow images, with couplings and without, over ten splits of the images."""
     from qubolearn.benchmarks.willow import records

@@ -1,14 +1,15 @@
 """Measure our solvers and the peers side by side, on the same QUBOs, in one run.
 
-exact: exhaustive search and partition function against dimod.ExactSolver; exact-gpu: on an NVIDIA GPU; anneal:
-against neal, and OpenJij and simulated-bifurcation where installed (pip install 'qubolearn[peers]'); anneal-large:
-dense and sparse QUBOs of 64 to 5,640 bits against neal; anneal-gpu: 100 QUBOs on an NVIDIA GPU beside all cores of the
-CPU; quantum: simulated quantum annealing; train: one epoch of the paper's protocol against the same loop with neal per
-instance; protocol: a whole training of point sets under the paper's protocol, minutes on two cores (needs the dataset
-shapes2d); protocol-gpu: on an NVIDIA GPU; train-gpu: a step on one, kernel by kernel and as a CUDA graph, and on the
-CPU; sudoku-rules: tempering of puzzles with 17 and 24 hints (needs the dataset sudoku); sudoku-gpu: 9,000 puzzles on an
-NVIDIA GPU; exact-groups: exact search and sums over one-hot groups; couplings: quant, diag, pure and a classical rival
-on max-cut, knapsack and Sudoku, three seeds, minutes on two cores.
+exact: exhaustive search and partition function against dimod.ExactSolver; exact-gpu: on an NVIDIA GPU; anneal: against
+neal, and OpenJij and simulated-bifurcation where installed (pip install 'qubolearn[peers]'); anneal-large: dense and
+sparse QUBOs of 64 to 5,640 bits against neal; anneal-gpu: 100 QUBOs on an NVIDIA GPU beside all cores of the CPU;
+quantum: simulated quantum annealing; train: one epoch of the paper's protocol against the same loop with neal per
+instance; fit: a user's own network through fit against a loop written by hand; protocol: a whole training of point
+sets under the paper's protocol, minutes on two cores (needs the dataset shapes2d); protocol-gpu: on an NVIDIA GPU;
+train-gpu: a step on one, kernel by kernel and as a CUDA graph, and on the CPU; sudoku-rules: tempering of puzzles with
+17 and 24 hints (needs the dataset sudoku); sudoku-gpu: 9,000 puzzles on an NVIDIA GPU; exact-groups: exact search and
+sums over one-hot groups; couplings: quant, diag, pure and a classical rival on max-cut, knapsack and Sudoku, three
+seeds, minutes on two cores.
 
 willow10: all ten keypoints of Willow images, with couplings and without, over ten splits (needs the dataset willow).
 """
@@ -43,6 +44,7 @@ BENCHMARKS = {
     "anneal-gpu": "anneal_on_gpu",
     "quantum": "quantum",
     "train": "training",
+    "fit": "fit_by_hand",
     "train-gpu": "training_on_gpu",
     "protocol": "protocol",
     "protocol-gpu": "protocol_on_gpu",
