@@ -83,7 +83,9 @@ def temper(
             num_warps=4,
         )
 
-    aims = np.where(np.isfinite(targets), targets + 1e-4 * (1 + np.abs(targets)), -np.inf)  # energies are in float32
+    given = np.isfinite(targets)
+    margins = 1e-4 * (1 + np.abs(np.where(given, targets, 0.0)))  # energies are in float32
+    aims = np.where(given, np.where(given, targets, 0.0) + margins, -np.inf)
     launch(torch.zeros_like(betas), 1, 0)  # β = 0: any option that is not barred
     swaps.zero_()
     while len(rows) and done < sweeps:
