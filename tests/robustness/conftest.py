@@ -24,5 +24,6 @@ def figures(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     began = time.perf_counter()
     yield found
     target = os.environ.get("QUBOLEARN_SOAK")
-    if target and not request.session.testsfailed:
+    stopped = request.session.shouldstop or request.session.testsfailed or sys.exc_info()[0] is not None
+    if target and not stopped:
         write_json(Path(target), {"seconds": round(time.perf_counter() - began), "figures": found, **provenance()})

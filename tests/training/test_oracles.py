@@ -1,7 +1,7 @@
 """Every engine by itself against sums over all states that know nothing of our losses: value and gradient of a step.
 
-A mistake in the one place where an equation stands is shared by all engines, so comparing them with each other would not
-find it.
+A mistake in the one place where an equation stands is shared by all engines, so comparing them with each other would
+not find it.
 """
 
 from __future__ import annotations
