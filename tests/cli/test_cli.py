@@ -253,3 +253,12 @@ def test_the_installed_command_runs() -> None:
     done = subprocess.run([sys.executable, "-m", "qubolearn", "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "examples:" in done.stdout
+
+
+def test_problems_beyond_exhaustive_search_are_trained_and_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """36 bits: scoring by exhaustive search would take hours, 40 are refused."""
+    sizes = "--layers 2 --hidden 8 --network mlp --epochs 1 --instances 20 --batch-size 10 --validation 3 --test 3"
+    assert main(["train", "randgraph", "--k", "9", *sizes.split(), "--out", str(tmp_path / "run"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["source"] == "simulated"
