@@ -234,7 +234,7 @@ def test_sampler_returns_the_lowest_states_with_labels_and_offset(vartype: str) 
 
 
 def test_sampler_seed() -> None:
-    bqm = to_bqm(random_qubos(1, 150)[0])
+    bqm = to_bqm(random_qubos(1, 100)[0])
     weak = QubolearnSampler(neal(reads=1, sweeps=1))
     assert weak.sample(bqm, seed=4) == weak.sample(bqm, seed=4)
     assert weak.sample(bqm, seed=4) != weak.sample(bqm, seed=5)

@@ -9,7 +9,6 @@ from typing import Any
 
 from qubolearn.errors import QubolearnError
 from qubolearn.files import read_json
-from qubolearn.paper.datasets.willow import CLASSES
 from qubolearn.paper.grid.views import markdown_table
 
 __all__ = ["published_table", "willow10_table"]
@@ -31,6 +30,8 @@ PUBLISHED: Mapping[str, tuple[float, ...]] = {
 
 def willow10_table(results: Path) -> str:
     """Mean accuracy ± standard deviation over splits, the lowest and the highest split, and by class."""
+    from qubolearn.paper.datasets.willow import CLASSES  # torch comes with it
+
     path = results / "benchmarks" / "willow10.json"
     if not path.is_file():
         raise QubolearnError(f"no {path}; run: qubolearn benchmark willow10 --out {results}/benchmarks")
@@ -49,6 +50,8 @@ def willow10_table(results: Path) -> str:
 
 
 def _numbers(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    from qubolearn.paper.datasets.willow import CLASSES  # torch comes with it
+
     found = [100 * record["accuracy"] for record in records]
     spread = f" ± {stdev(found):.1f}" if len(found) > 1 else ""
     by_class = (f"{mean(100 * record[name] for record in records):.1f}" for name in CLASSES)
@@ -58,5 +61,7 @@ def _numbers(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def published_table(results: Path) -> str:
     """What others published, in %."""
+    from qubolearn.paper.datasets.willow import CLASSES  # torch comes with it
+
     rows = [(name, *(f"{100 * n:.1f}" for n in (numbers[-1], *numbers[:-1]))) for name, numbers in PUBLISHED.items()]
     return f"{markdown_table(['', 'mean, %#', *(f'{name}#' for name in CLASSES)], rows)}\n*Source: {SOURCE}.*\n"
