@@ -342,5 +342,7 @@ def willow_matching(quick: bool) -> Iterator[Record]:
 
 
 def columns(records: Sequence[Record]) -> list[str]:
-    """All keys, in the order in which they first appear."""
-    return list(dict.fromkeys(key for record in records for key in record))
+    """All keys whose values fit into a table's cell, in the order in which they first appear."""
+    return list(
+        dict.fromkeys(key for record in records for key, value in record.items() if not isinstance(value, dict))
+    )

@@ -22,7 +22,7 @@ from qubolearn.errors import QubolearnError, missing_extra, unknown_name
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["Chip", "Coupler", "EmbedReport", "Tile", "Tiling", "embed_report", "find_tiles"]
+__all__ = ["Chip", "Coupler", "DoesNotFit", "EmbedReport", "Tile", "Tiling", "embed_report", "find_tiles"]
 
 Coupler = tuple[int, int]
 Tile = tuple[tuple[int, ...], ...]  # bit -> its chain, as indices of qubits
@@ -101,8 +101,12 @@ def find_tiles(n: int, couplers: Iterable[Coupler], chip: Chip) -> Tiling:
     return _minor_tiles(n, wanted, chip)
 
 
-def _too_small(n: int, couplers: frozenset[Coupler], chip: Chip) -> QubolearnError:
-    return QubolearnError(
+class DoesNotFit(QubolearnError):
+    """No embedding of a graph on a chip was found."""
+
+
+def _too_small(n: int, couplers: frozenset[Coupler], chip: Chip) -> DoesNotFit:
+    return DoesNotFit(
         f"n={n} bits with {len(couplers)} couplers do not fit on the chip {chip}; "
         "use a larger chip, fewer bits or a sparser topology"
     )

@@ -62,6 +62,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
     if args.what not in BENCHMARKS:
         raise unknown_name("benchmark", args.what, BENCHMARKS)
     from qubolearn import benchmarks
+    from qubolearn.benchmarks.rows import rows_of
 
     if args.what.endswith("-gpu"):
         pick_device("cuda")
@@ -76,6 +77,8 @@ def run(args: argparse.Namespace, output: Output) -> None:
     rows = [[_number(record.get(name, "")) for name in names] for record in records]
     output.table(f"benchmark {args.what}", names, rows)
     result: dict[str, Any] = {"benchmark": args.what, "records": records, **provenance()}
+    if (lines := rows_of(args.what, records)) is not None:
+        result["rows"] = lines
     if args.out:
         folder = Path(args.out)
         make_folder(folder)

@@ -12,6 +12,7 @@ from qubolearn.files import read_json
 from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
 from qubolearn.paper.grid.jobs import Outcome, Store
 from qubolearn.paper.grid.views import View, markdown_table
+from qubolearn.paper.report.couplings_pay import chip_table, pay_table
 from qubolearn.paper.report.markdown import PAPER_TABLES
 from qubolearn.paper.report.soak import classic_table, protections_table, soak_table
 from qubolearn.paper.report.willow10 import published_table, willow10_table
@@ -84,6 +85,8 @@ _PROTOCOL = {"problem": "problem", "steps": "steps", "minutes": "minutes", "ms_p
 _FOUND = {"x_star_found": "x* found", "x_plus_found": "x⁺ found"}
 
 TABLES: Mapping[str, Callable[[Path], str]] = {
+    "couplings-pay": pay_table,
+    "couplings-chip": chip_table,
     "willow10": willow10_table,
     "willow10-published": published_table,
     "soak": soak_table,
@@ -201,7 +204,8 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
             "quant": "quant, %",
             "diag": "diag, %",
             "pure": "pure, %",
-            "rival": "greedy by density, %",
+            "rival": "classical rival, %",
+            "quant_feasible": "quant fits before repair, %",
             "quant_seconds": "quant trained in, s",
             "rules": "rules found",
             "others": "other couplings",
