@@ -14,16 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from qubolearn.kernels.annealing_numba import compiled, mixed
+from qubolearn.kernels.pool_numba import DESCENT, ROUNDS, copy, new_pool, next_to_expand, offer, offer_changed
 from qubolearn.kernels.stopping import stopped
 
 __all__ = ["harvest"]
 
-# Ties make accumulated energies differ by roundings, so that two states can each look better than the other. No loop
-# here may depend on energies alone: each has a number of rounds that it cannot pass.
-ROUNDS = 64  # restarts of the clamped descents; generic QUBOs take one to three
 FEW_BITS = 128  # up to which the clamped descents begin anew as long as they improve the best state
-# -1 is np.int64(-1) in calls: numba would compile a version of the function for the literal beside the general one.
-DESCENT = 8  # flips of a descent, as a multiple of n; a descent from a read takes a small share of n
 
 
 @compiled
@@ -39,10 +35,10 @@ def harvest(
     S ``[batch, n, n]`` is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. success is the share of
     reads that reached the lowest energy of all reads. The kernel returns early once ``stop`` is set.
     """
-    batch, count, n = states.shape
+    batch, _, n = states.shape
     bit_keys = keys_of_bits(n)
     for instance in range(batch):
-        pool = (states[instance], np.zeros(count) + np.inf, np.zeros(count, np.uint64), np.zeros(count, np.bool_))
+        pool = new_pool(states[instance])
         success[instance] = offer_reads(pool, S[instance], reads[instance], bit_keys, stop)
         offer_clamped_descents(pool, S[instance], bit_keys, stop)
         offer_neighbours(pool, S[instance], bit_keys, stop)
@@ -55,34 +51,6 @@ def keys_of_bits(n):
     for i in range(n):
         keys[i] = np.uint64(1) << np.uint64(i) if n <= 64 else mixed(np.uint64(i))
     return keys
-
-
-@compiled
-def offer(pool, x, flipped, energy, key):
-    """Put x, with one bit flipped where flipped >= 0, into the pool if it is low enough and not there yet."""
-    states, energies, keys, expanded = pool
-    last = energies.size - 1
-    if energy >= energies[last]:
-        return
-    for rank in range(last + 1):
-        if keys[rank] == key and energies[rank] < np.inf:
-            return
-    rank = last
-    while rank > 0 and energies[rank - 1] > energy:
-        copy(states[rank - 1], states[rank])
-        energies[rank], keys[rank], expanded[rank] = energies[rank - 1], keys[rank - 1], expanded[rank - 1]
-        rank -= 1
-    copy(x, states[rank])
-    if flipped >= 0:
-        states[rank, flipped] = 1 - x[flipped]
-    energies[rank], keys[rank], expanded[rank] = energy, key, False
-
-
-@compiled
-def copy(source, target):
-    """target[:] = source, which takes numba ten times as long to compile."""
-    for i in range(source.size):
-        target[i] = source[i]
 
 
 @compiled
@@ -109,9 +77,9 @@ def offer_reads(pool, S, reads, bit_keys, stop):
             energy = fields_of(S, x, fields)
             read_energies[slot] = energy
             lowest = min(lowest, energy)
-            offer(pool, x, np.int64(-1), energy, key)
+            offer(pool, x, energy, key)
             energy, key = descend(S, x, fields, np.int64(-1), energy, key, bit_keys)
-            offer(pool, x, np.int64(-1), energy, key)
+            offer(pool, x, energy, key)
     at_lowest = 0
     for i in range(slots):
         if read_energies[i] <= lowest + 1e-12 * scale:
@@ -126,7 +94,8 @@ def offer_clamped_descents(pool, S, bit_keys, stop):
     n = S.shape[0]
     start, x, start_fields, fields = np.empty(n, np.int8), np.empty(n, np.int8), np.empty(n), np.empty(n)
     best = np.inf
-    for _ in range(ROUNDS if n <= FEW_BITS else 2):  # each round takes about as long as a read of a thousand sweeps
+    # Generic QUBOs take one to three rounds, each about as long as a read of a thousand sweeps.
+    for _ in range(ROUNDS if n <= FEW_BITS else 2):
         if not energies[0] < best - 1e-13 * abs(best) and best < np.inf:
             return
         copy(states[0], start)
@@ -139,32 +108,30 @@ def offer_clamped_descents(pool, S, bit_keys, stop):
             copy(start_fields, fields)
             energy = best + flip_bit(S, x, fields, i)
             energy, key = descend(S, x, fields, i, energy, start_key ^ bit_keys[i], bit_keys)
-            offer(pool, x, np.int64(-1), energy, key)
+            offer(pool, x, energy, key)
 
 
 @compiled
 def offer_neighbours(pool, S, bit_keys, stop):
-    """Offer the neighbours of the lowest states until all but the last in the pool have been expanded.
-
-    Each state that is offered while the list is completed can set the search back to the front, hence the bound.
-    """
-    states, energies, keys, expanded = pool
-    n, last = S.shape[0], energies.size - 1
-    x, fields = np.empty(n, np.int8), np.empty(n)
-    rank = 0
-    for _ in range(ROUNDS * (n + last + 1) * (last + 1)):
-        if stopped(stop) or (rank >= last and (rank > 0 or expanded[0])):
+    """Offer the neighbours of the lowest states until all but the last in the pool have been expanded."""
+    states = pool[0]
+    count, n = states.shape
+    fields = np.empty(n)
+    for _ in range(ROUNDS * (n + count)):
+        rank = next_to_expand(pool)
+        if rank < 0 or stopped(stop):
             return
-        if expanded[rank]:
-            rank += 1
-            continue
-        expanded[rank] = True
-        copy(states[rank], x)
-        fields_of(S, x, fields)
-        energy, key = energies[rank], keys[rank]
-        for i in range(n):
-            offer(pool, x, i, energy + (1 - 2 * x[i]) * fields[i], key ^ bit_keys[i])
-        rank = 0
+        fields_of(S, states[rank], fields)
+        offer_flips(pool, rank, fields, bit_keys)
+
+
+@compiled
+def offer_flips(pool, rank, fields, bit_keys):
+    """Offer every state that differs in one bit from the one at ``rank``, whose fields are given."""
+    states, energies, keys, _ = pool
+    x, energy, key = states[rank].copy(), energies[rank], keys[rank]  # what is offered can move it
+    for i in range(x.size):
+        offer_changed(pool, x, i, 1 - x[i], energy + (1 - 2 * x[i]) * fields[i], key ^ bit_keys[i])
 
 
 @compiled

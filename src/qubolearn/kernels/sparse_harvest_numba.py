@@ -11,14 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from qubolearn.kernels.annealing_numba import compiled
-from qubolearn.kernels.harvest_numba import FEW_BITS, ROUNDS, copy, key_of, keys_of_bits, offer
+from qubolearn.kernels.harvest_numba import FEW_BITS, key_of, keys_of_bits, offer_flips
+from qubolearn.kernels.pool_numba import DESCENT, ROUNDS, copy, new_pool, next_to_expand, offer
 from qubolearn.kernels.stopping import stopped
 
 __all__ = ["harvest_sparse"]
-
-#: Flips of a descent, as a multiple of n. Ties make accumulated energies differ by roundings, so that no loop may
-#: depend on energies alone.
-DESCENT = 8
 
 
 @compiled
@@ -28,7 +25,7 @@ def harvest_sparse(linear, quadratic, starts, neighbours, places, reads, states,
     linear ``[batch, n]`` and quadratic ``[batch, m]`` are float64; the places ``starts[i]`` to ``starts[i + 1]`` of
     ``neighbours`` and ``places`` hold the bits that bit i is coupled to, and by which edges.
     """
-    batch, count, n = states.shape
+    batch, _, n = states.shape
     bit_keys = keys_of_bits(n)
     couplings = np.empty(neighbours.size)
     room = (np.empty(n), np.empty((DESCENT + 1) * n, np.int64), np.empty(n, np.int64), np.zeros(n, np.bool_))
@@ -36,10 +33,10 @@ def harvest_sparse(linear, quadratic, starts, neighbours, places, reads, states,
         for k in range(couplings.size):
             couplings[k] = quadratic[instance, places[k]]
         graph = (linear[instance], starts, neighbours, couplings)
-        pool = (states[instance], np.zeros(count) + np.inf, np.zeros(count, np.uint64), np.zeros(count, np.bool_))
+        pool = new_pool(states[instance])
         success[instance] = offer_reads(pool, graph, reads[instance], bit_keys, room, stop)
         offer_trials(pool, graph, bit_keys, room, stop)
-        offer_neighbours(pool, graph, bit_keys, room, stop)
+        offer_neighbours(pool, graph, bit_keys, room[0], stop)
 
 
 @compiled
@@ -61,12 +58,12 @@ def offer_reads(pool, graph, reads, bit_keys, room, stop):
             continue
         copy(reads[read], x)
         read_energies[read] = fields_of(graph, x, fields)
-        offer(pool, x, np.int64(-1), read_energies[read], read_keys[read])
+        offer(pool, x, read_energies[read], read_keys[read])
         size = 0
         for i in range(n):
             size = push(waiting, queued, size, i)
         energy, key, _ = descend(graph, x, room, size, np.int64(-1), read_energies[read], read_keys[read], bit_keys)
-        offer(pool, x, np.int64(-1), energy, key)
+        offer(pool, x, energy, key)
     scale = np.abs(graph[0]).sum() + np.abs(graph[3]).sum()
     return (read_energies <= read_energies.min() + 1e-12 * scale).mean()
 
@@ -91,33 +88,23 @@ def offer_trials(pool, graph, bit_keys, room, stop):
             for k in range(starts[i], starts[i + 1]):
                 size = push(waiting, queued, size, neighbours[k])
             energy, key, flipped = descend(graph, x, room, size, i, energy, start_key ^ bit_keys[i], bit_keys)
-            offer(pool, x, np.int64(-1), energy, key)
+            offer(pool, x, energy, key)
             for k in range(flipped - 1, -1, -1):
                 flip_bit(graph, x, fields, flips[k])
             flip_bit(graph, x, fields, i)
 
 
 @compiled
-def offer_neighbours(pool, graph, bit_keys, room, stop):
+def offer_neighbours(pool, graph, bit_keys, fields, stop):
     """Offer the neighbours of the lowest states until all but the last in the pool have been expanded."""
-    states, energies, keys, expanded = pool
-    fields = room[0]
-    n, last = states.shape[1], energies.size - 1
-    x = np.empty(n, np.int8)
-    rank = 0
-    for _ in range(ROUNDS * (n + last + 1) * (last + 1)):
-        if stopped(stop) or (rank >= last and (rank > 0 or expanded[0])):
+    states = pool[0]
+    count, n = states.shape
+    for _ in range(ROUNDS * (n + count)):
+        rank = next_to_expand(pool)
+        if rank < 0 or stopped(stop):
             return
-        if expanded[rank]:
-            rank += 1
-            continue
-        expanded[rank] = True
-        copy(states[rank], x)
-        fields_of(graph, x, fields)
-        energy, key = energies[rank], keys[rank]
-        for i in range(n):
-            offer(pool, x, i, energy + (1 - 2 * x[i]) * fields[i], key ^ bit_keys[i])
-        rank = 0
+        fields_of(graph, states[rank], fields)
+        offer_flips(pool, rank, fields, bit_keys)
 
 
 @compiled

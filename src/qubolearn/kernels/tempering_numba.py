@@ -30,6 +30,7 @@ from qubolearn.kernels.float_lanes import (
     save,
     save_states,
 )
+from qubolearn.kernels.pool_numba import offer
 from qubolearn.kernels.stopping import stopped
 from qubolearn.kernels.units_numba import (
     chosen_options,
@@ -37,7 +38,6 @@ from qubolearn.kernels.units_numba import (
     export,
     fields_of,
     key_of,
-    offer,
     offer_around,
     offer_neighbours,
     rule_out,
@@ -363,7 +363,7 @@ def offer_replicas(units, replicas, pool):
             for rank in range(pool[1].size):
                 known = known or (pool[2][rank] == key and pool[1][rank] < np.inf)
             if not known:
-                offer(pool, x, fields_of(units, x, np.empty(units[2].size)), key, np.int64(-1), np.int64(0))
+                offer(pool, x, fields_of(units, x, np.empty(units[2].size)), key)
 
 
 @compiled

@@ -20,12 +20,9 @@ from __future__ import annotations
 import numpy as np
 
 from qubolearn.kernels.annealing_numba import compiled, mixed
+from qubolearn.kernels.pool_numba import DESCENT, ROUNDS, new_pool, next_to_expand, offer, offer_changed
 
-__all__ = ["empty_pool", "export", "harvest_units", "offer", "offer_around", "rule_out", "units_of"]
-
-# Ties make accumulated energies differ by roundings: no loop may depend on energies alone.
-ROUNDS = 64
-DESCENT = 8
+__all__ = ["empty_pool", "export", "harvest_units", "offer_around", "offer_neighbours", "rule_out", "units_of"]
 
 
 @compiled
@@ -176,36 +173,8 @@ def key_of(x):
 
 @compiled
 def empty_pool(count, units):
-    """Room for the ``count`` lowest states: chosen options, energies, keys, and whether neighbours were offered."""
-    return (
-        np.zeros((count, units), np.int64),
-        np.full(count, np.inf),
-        np.zeros(count, np.uint64),
-        np.zeros(count, np.bool_),
-    )
-
-
-@compiled
-def offer(pool, x, energy, key, unit, option):
-    """Put x, with another option of one unit where unit >= 0, into the pool if it is low enough and new."""
-    states, energies, keys, expanded = pool
-    last = energies.size - 1
-    if energy >= energies[last]:
-        return
-    for rank in range(last + 1):
-        if keys[rank] == key and energies[rank] < np.inf:
-            return
-    rank = last
-    while rank > 0 and energies[rank - 1] > energy:
-        for u in range(x.size):
-            states[rank, u] = states[rank - 1, u]
-        energies[rank], keys[rank], expanded[rank] = energies[rank - 1], keys[rank - 1], expanded[rank - 1]
-        rank -= 1
-    for u in range(x.size):
-        states[rank, u] = x[u]
-    if unit >= 0:
-        states[rank, unit] = option
-    energies[rank], keys[rank], expanded[rank] = energy, key, False
+    """A pool of ``count`` states, each the chosen options of so many units."""
+    return new_pool(np.zeros((count, units), np.int64))
 
 
 @compiled
@@ -235,40 +204,32 @@ def offer_around(pool, units, x):
     """Offer x and the local minimum below it."""
     fields = np.empty(units[2].size)
     energy = fields_of(units, x, fields)
-    offer(pool, x, energy, key_of(x), np.int64(-1), np.int64(0))
+    offer(pool, x, energy, key_of(x))
     low = x.copy()
     energy = descend(units, low, fields, energy)
-    offer(pool, low, energy, key_of(low), np.int64(-1), np.int64(0))
+    offer(pool, low, energy, key_of(low))
 
 
 @compiled
 def offer_neighbours(pool, units):
     """Offer the neighbours of the lowest states until all but the last in the pool have been expanded.
 
-    Without ties the k-th lowest state is a local minimum or a neighbour of one of the k - 1 lower ones. While the pool
-    is not full every neighbour is taken, so that it fills up where there are that many states.
+    While the pool is not full every neighbour is taken, so that it fills up where there are that many states.
     """
-    states, energies, keys, expanded = pool
-    first, last = units[0], energies.size - 1
-    x, fields = np.empty(states.shape[1], np.int64), np.empty(units[2].size)
-    rank = 0
-    for _ in range(ROUNDS * (fields.size + last + 1) * (last + 1)):
-        if rank > last or (rank == last and (rank > 0 or expanded[0])) or energies[rank] == np.inf:
+    states, _, keys, _ = pool
+    first, fields = units[0], np.empty(units[2].size)
+    for _ in range(ROUNDS * (fields.size + states.shape[0])):
+        rank = next_to_expand(pool)
+        if rank < 0:
             return
-        if expanded[rank]:
-            rank += 1
-            continue
-        expanded[rank] = True
-        for unit in range(x.size):
-            x[unit] = states[rank, unit]
-        energy, key = fields_of(units, x, fields), keys[rank]
+        x, key = states[rank].copy(), keys[rank]
+        energy = fields_of(units, x, fields)
         for unit in range(x.size):
             for option in range(first[unit], first[unit + 1]):
                 if option != x[unit]:
-                    change = fields[option] - fields[x[unit]]
+                    changed = energy + (fields[option] - fields[x[unit]])
                     offered = key ^ mixed(np.uint64(x[unit])) ^ mixed(np.uint64(option))
-                    offer(pool, x, energy + change, offered, unit, option)
-        rank = 0
+                    offer_changed(pool, x, unit, option, changed, offered)
 
 
 @compiled
