@@ -16,7 +16,7 @@ from qubolearn.problems.arrays import Arrays, whole_of
 from qubolearn.problems.contract import Instances, Problem, Split, score_bits
 from qubolearn.randomness import stream
 from qubolearn.solvers.auto import auto_solver
-from qubolearn.solvers.contract import Solver
+from qubolearn.solvers.contract import Solver, solve
 
 __all__ = ["Evaluation", "evaluate", "evaluate_answers", "evaluate_bits", "score_network", "solve_instances"]
 
@@ -67,7 +67,8 @@ def evaluate(
         network: what ``fit`` or ``train`` trained.
         data: a Problem, from which ``instances`` are drawn by the seed; or exactly the instances to score: Instances,
             ``(p, x)``, a Dataset or a DataLoader. Of :class:`qubolearn.Arrays` the whole split is scored.
-        solver: any solver; by default exhaustive search up to 24 bits and simulated annealing beyond.
+        solver: any solver; by default the problem's own, else exhaustive search up to 24 bits and simulated annealing
+            beyond. It is given the bits that the problem clamps, and its groups.
         instances, seed: how many to draw from a Problem, and which.
         split: the split to draw from; test by default, and validation for arrays without a test split.
         device: where to solve.
@@ -95,7 +96,7 @@ def evaluate(
     network.to(device).eval()
     try:
         with _solve_time() as taken:
-            states, info = solve_instances(network, [piece.p for piece in pieces], solver)
+            states, info = solve_instances(network, [piece.p for piece in pieces], solver, problem)
     finally:
         network.train(was_training)
     return _evaluation(problem, states, pieces, {**info, "solve_seconds": taken[0]})
@@ -137,17 +138,23 @@ def _solve_time() -> Iterator[list[float]]:
 
 
 @torch.no_grad()
-def solve_instances(network: nn.Module, p: Any, solver: Solver | None = None) -> tuple[Tensor, dict[str, Any]]:
+def solve_instances(
+    network: nn.Module, p: Any, solver: Solver | None = None, problem: Problem | None = None
+) -> tuple[Tensor, dict[str, Any]]:
     """x* ``[batch, n]`` of p, and what the solver measured, averaged over the instances.
 
-    p is a tensor ``[batch, m]``, or a list of what the network takes, one for each piece of the instances.
+    p is a tensor ``[batch, m]``, or a list of what the network takes, one for each piece of the instances. A problem
+    says which bits p clamps and which groups bits are in.
     """
+    groups = problem.groups if problem else None
+    solver = solver or (problem.default_solver() if problem else None)
     states, measured = [], []
     pieces: Iterable[Any] = p if isinstance(p, list) else [p]
     for piece in pieces:
         for chunk in torch.split(piece, CHUNK) if isinstance(piece, Tensor) else [piece]:
             A = network(chunk)
-            solution = (solver or auto_solver(A.shape[-1]))(A, 1)
+            clamp = problem.clamp(chunk) if problem else None
+            solution = solve(A, solver or auto_solver(A.shape[-1], groups=groups), 1, clamp=clamp, groups=groups)
             states.append(solution.states[:, 0])
             measured.append(solution.info)
     if not states:
@@ -160,12 +167,13 @@ def solve_instances(network: nn.Module, p: Any, solver: Solver | None = None) ->
 def score_network(network: nn.Module, problem: Problem | None, held_out: Sequence[Instances]) -> dict[str, Any]:
     """Mean metrics, histogram of wrong bits and the first couplings on held-out instances, for a training's log.
 
-    The solver is :func:`qubolearn.solvers.auto_solver`: watching must not cost more than the steps that are watched.
+    The solver is the problem's own or :func:`qubolearn.solvers.auto_solver`: watching must not cost more than the steps
+    that are watched.
     """
     was_training = network.training
     network.eval()
     try:
-        states, _ = solve_instances(network, [piece.p for piece in held_out])
+        states, _ = solve_instances(network, [piece.p for piece in held_out], problem=problem)
         found = _evaluation(problem, states, held_out).as_dict()
         with torch.no_grad():
             couplings = network(held_out[0].rows(slice(0, 1)).p)

@@ -65,7 +65,7 @@ def _evaluate(args: argparse.Namespace, runs: Sequence[Run], output: Output) -> 
     from qubolearn.paper.staged import evaluate_stages
 
     device = pick_device(args.device)
-    solver = make_solver(args.solver)
+    solver = None if args.solver == "auto" else make_solver(args.solver)  # the problem may have one of its own
     problems = [change_options(here.problem, args.set) for here in runs]
     for here, changed in zip(runs, problems, strict=True):
         if (changed.input_size, changed.bits) != (here.problem.input_size, here.problem.bits):

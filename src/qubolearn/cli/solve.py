@@ -15,7 +15,7 @@ from qubolearn.cli.options import add_problem_of_run, add_solver, open_run
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_atomic, write_output
-from qubolearn.solvers import make_solver
+from qubolearn.solvers import auto_solver, make_solver, solve
 
 EPILOG = """examples:
   qubolearn instances randgraph --k 4 --count 10 --out four.npz
@@ -43,10 +43,12 @@ def run(args: argparse.Namespace, output: Output) -> None:
         raise QubolearnError(f"--out {target} is the instances themselves; choose another file")
     p = read_inputs(source, here.problem)
     solver = make_solver(args.solver)
+    if args.solver == "auto":
+        solver = here.problem.default_solver() or auto_solver(here.problem.bits, groups=here.problem.groups)
     began = time.perf_counter()
     with torch.no_grad(), output.progress(f"{len(p)} instances, {args.solver}", 1):
         A = here.network()(p)
-        solution = solver(A, 1)
+        solution = solve(A, solver, 1, clamp=here.problem.clamp(p), groups=here.problem.groups)
     states = solution.states[:, 0]
     answers = here.problem.decode(here.problem.project(states, p) if args.project else states)
     found = {"A": A, "states": states.to(torch.uint8), "energies": solution.energies[:, 0], "answers": answers}

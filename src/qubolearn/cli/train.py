@@ -178,7 +178,8 @@ def score(here: Run, device: torch.device, instances: int, seconds: float) -> tu
 
     problem, recipe = here.problem, here.recipe
     solver = recipe.solver if recipe.loss in ("gap", "hinge", "hamming", "contrastive") else "auto"
-    found = evaluate(here.network().to(device), problem, make_solver(solver), instances, recipe.seed, device=device)
+    asked = None if solver == "auto" else make_solver(solver)
+    found = evaluate(here.network().to(device), problem, asked, instances, recipe.seed, device=device)
     header = {"problem": problem.name, "method": recipe.method, "seed": recipe.seed, "solver": solver}
     return found, {**header, **found.as_dict(), "seconds": round(seconds, 3), **provenance()}
 

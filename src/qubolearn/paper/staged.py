@@ -22,7 +22,7 @@ __all__ = ["evaluate_stages"]
 def evaluate_stages(
     networks: Sequence[nn.Module],
     problems: Sequence[Rotation],
-    solver: Solver,
+    solver: Solver | None,
     instances: int = 2000,
     seed: int = 0,
     split: Split = "test",

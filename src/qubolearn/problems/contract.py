@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Generator, Tensor
 
+    from qubolearn.qubo import Groups
+    from qubolearn.solvers.contract import Solver
+
 __all__ = ["Instances", "Problem", "RightAnswers", "SoftTargets", "Split", "check_bits", "score_bits"]
 
 Split = Literal["train", "validation", "test"]
@@ -161,6 +164,22 @@ class Problem(ABC):
     def project(self, x: Tensor, p: Any) -> Tensor:
         """Bits ``[batch, n]`` -> the nearest bits that encode a valid answer to p. By default all bits do."""
         return x
+
+    @property
+    def groups(self) -> Groups | None:
+        """Sets of bits of which exactly one is 1 in every answer; solvers are given them. By default none."""
+        return None
+
+    def clamp(self, p: Any) -> Tensor | None:
+        """The bits that p itself decides: ``[batch, n]`` of 0, 1, and -1 for a free bit. By default all are free.
+
+        Solvers hold these bits, in ``fit``, ``evaluate`` and on the command line: hints of a puzzle, bits of padding.
+        """
+        return None
+
+    def default_solver(self) -> Solver | None:
+        """The solver that ``evaluate`` and ``fit`` score with where none is chosen; None means ``auto_solver``."""
+        return None
 
     def soft_targets(self, instances: Instances) -> SoftTargets | None:
         """States that are nearly right for each instance, with weights, or None; ``SoftLikelihood`` uses them.

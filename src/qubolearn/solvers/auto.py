@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
+from qubolearn.qubo import Groups
 from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.exhaustive import ExhaustiveSearch
+from qubolearn.solvers.tempering import ParallelTempering
 
 __all__ = ["AutoSolver", "auto_solver"]
 
@@ -17,12 +20,13 @@ __all__ = ["AutoSolver", "auto_solver"]
 EXACT_BITS = 24
 
 
-def auto_solver(n: int, seed: int | None = 0) -> QuboSolver:
-    """Exhaustive search where it takes milliseconds, simulated annealing beyond.
+def auto_solver(n: int, seed: int | None = 0, groups: Groups | None = None) -> QuboSolver:
+    """Exhaustive search where it takes milliseconds; beyond, simulated annealing, or tempering where bits have groups.
 
     Args:
         n: the number of bits; up to 24 all states are visited.
-        seed: the seed of simulated annealing.
+        seed: the seed of simulated annealing and of tempering.
+        groups: the one-hot groups, of which tempering never breaks one; up to 2**24 allowed states are all visited.
 
     Returns:
         A solver.
@@ -30,6 +34,9 @@ def auto_solver(n: int, seed: int | None = 0) -> QuboSolver:
     >>> auto_solver(8), auto_solver(40)
     (ExhaustiveSearch(max_bits=None), SimulatedAnnealing(reads=32, sweeps=200, beta_range=None, seed=0))
     """
+    if groups:
+        free = n - sum(map(len, groups.members)) + sum(math.log2(len(group)) for group in groups.members)
+        return ExhaustiveSearch() if free <= EXACT_BITS else ParallelTempering(sweeps=1000, seed=seed)
     return ExhaustiveSearch() if n <= EXACT_BITS else SimulatedAnnealing(reads=32, sweeps=200, seed=seed)
 
 

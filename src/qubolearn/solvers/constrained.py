@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -37,7 +38,7 @@ from qubolearn.solvers.contract import Found, Solution, Solver, best_distinct
 from qubolearn.solvers.persistency import with_persistent_bits
 from qubolearn.solvers.units import as_units, best_around
 
-__all__ = ["in_order", "solve_constrained"]
+__all__ = ["Constrained", "in_order", "solve_constrained"]
 
 
 @runtime_checkable
@@ -78,6 +79,25 @@ def solve_constrained(
         states[part.rows.to(A.device)] = part.expand(some.to(states))
         infos.append((part.rows, info))
     return best_distinct(A, states, count, _joined(infos, batch))
+
+
+@dataclass(frozen=True)
+class Constrained:
+    """A solver for QUBOs whose clamps and groups are known already, called as any other solver."""
+
+    solver: Solver
+    clamp: Clamp | None
+    groups: Groups | None
+
+    def __call__(self, A: Qubo, count: int = 2) -> Solution:
+        return solve_constrained(A, self.solver, count, self.clamp, self.groups)
+
+    def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
+        """Reads ``[batch, reads, n]`` among the allowed states, of a solver that takes clamps and groups itself."""
+        if not isinstance(self.solver, HoldsBits):
+            raise QubolearnError(f"{self.solver!r} draws no samples with clamps and groups; use ParallelTempering")
+        reads: Tensor = self.solver.sample(A, beta, clamp=self.clamp, groups=self.groups)  # type: ignore[attr-defined]
+        return reads
 
 
 def _check_count(clamp: Tensor, groups: Groups, count: int) -> None:

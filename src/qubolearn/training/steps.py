@@ -16,6 +16,7 @@ from qubolearn.problems.contract import Instances, Problem
 from qubolearn.problems.structures import tensors_of
 from qubolearn.qubo import Qubo
 from qubolearn.randomness import derive_seed
+from qubolearn.solvers.constrained import Constrained
 from qubolearn.solvers.contract import Solver
 from qubolearn.training.batches import Batches
 from qubolearn.training.distributed import ALONE, Peers, add_up
@@ -50,7 +51,18 @@ class Task:
         soft = self.problem.soft_targets(instances) if self.loss.soft and self.problem else None
         if self.loss.draws:
             more["seed"] = derive_seed(self.seed, "loss", draw)
-        return Batch(instances, self.solver if self._draws is None else self._draws(self.seed_of(draw)), soft, **more)
+        solver = self.solver if self._draws is None else self._draws(self.seed_of(draw))
+        if self.constrained:
+            assert self.problem is not None
+            solver = Constrained(solver, self.problem.clamp(instances.p), self.problem.groups)
+        return Batch(instances, solver, soft, **more)
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the loss asks a solver that must hold clamped bits or groups of the problem."""
+        if self.problem is None or not self.loss.solves:
+            return False
+        return self.problem.groups is not None or type(self.problem).clamp is not Problem.clamp
 
     def seed_of(self, draw: int) -> int:
         """The seed of the solver in a draw."""

@@ -56,7 +56,8 @@ def needs_no_host(task: Task) -> bool:
     A solver that draws random numbers would draw the same ones in every replay. What a user's own loss or network does
     is tried out (:meth:`CapturedSteps._agrees`).
     """
-    return task.loss.capturable and (not task.loss.solves or isinstance(task.solver, ExhaustiveSearch))
+    exact = isinstance(task.solver, ExhaustiveSearch) and not task.constrained
+    return task.loss.capturable and (not task.loss.solves or exact)
 
 
 def _targets_fit(task: Task) -> bool:
