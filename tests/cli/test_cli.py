@@ -101,8 +101,9 @@ def test_answers_of_a_solver_without_a_label_are_not_called_exact(
     for command in ("evaluate", "solve"):
         monkeypatch.setattr(f"qubolearn.cli.{command}.make_solver", lambda spec: Silent())
     run = str(folder / "run")
-    assert call(capsys, "evaluate", run, "--instances", "10")["source"] == "unknown"
-    result = call(capsys, "solve", run, str(folder / "p.npz"), "--out", str(folder / "silent.npz"))
+    silent = ("--solver", "exhaustive")
+    assert call(capsys, "evaluate", run, "--instances", "10", *silent)["source"] == "unknown"
+    result = call(capsys, "solve", run, str(folder / "p.npz"), "--out", str(folder / "silent.npz"), *silent)
     assert result["source"] == "unknown"
 
 
