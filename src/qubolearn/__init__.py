@@ -10,6 +10,7 @@ _HOMES = {
     "Arrays": "qubolearn.problems.arrays",
     "AutoSolver": "qubolearn.solvers.auto",
     "Batch": "qubolearn.losses",
+    "BlockLikelihood": "qubolearn.losses",
     "Callback": "qubolearn.training.callbacks",
     "Checkpoint": "qubolearn.training.callbacks",
     "ClipGradients": "qubolearn.training.callbacks",
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from qubolearn.evaluation import evaluate as evaluate
     from qubolearn.losses import L1 as L1
     from qubolearn.losses import Batch as Batch
+    from qubolearn.losses import BlockLikelihood as BlockLikelihood
     from qubolearn.losses import Contrastive as Contrastive
     from qubolearn.losses import EnergyLoss as EnergyLoss
     from qubolearn.losses import Gap as Gap

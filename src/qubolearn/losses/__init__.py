@@ -1,5 +1,6 @@
 """A, x̂ -> one value per instance. One equation each, as a value that can be added up and multiplied by numbers."""
 
+from qubolearn.losses.blocks import BlockLikelihood
 from qubolearn.losses.contract import Batch, EnergyLoss, Loss, Sum, Terms, as_loss
 from qubolearn.losses.groups import GroupPseudoLikelihood
 from qubolearn.losses.likelihood import Contrastive, Likelihood, SoftLikelihood
@@ -9,6 +10,7 @@ from qubolearn.losses.margins import Gap, HammingHinge, Hinge
 __all__ = [
     "L1",
     "Batch",
+    "BlockLikelihood",
     "Contrastive",
     "EnergyLoss",
     "Gap",

@@ -12,7 +12,7 @@ from qubolearn.losses.contract import Batch, Loss
 from qubolearn.qubo import Groups, Qubo, SparseQubo
 from qubolearn.randomness import stream
 
-__all__ = ["GroupPseudoLikelihood"]
+__all__ = ["GroupPseudoLikelihood", "refuse_broken", "shared_by_all"]
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,7 @@ class GroupPseudoLikelihood(Loss):
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         x = batch.x_true.to(A.dtype)
-        if not bool(self.groups.allowed(x).all()):
-            row = int((~self.groups.allowed(x)).nonzero()[0])
-            raise QubolearnError(f"x_true of instance {row} has a group without exactly one 1")
+        refuse_broken(self.groups, x)
         number = self.groups.of_bits(x.shape[1]).to(x.device)
         fields = _fields(A, x * self.shown(batch), number)
         logits = (-self.beta * fields)[:, number >= 0]
@@ -72,6 +70,13 @@ class GroupPseudoLikelihood(Loss):
         return torch.nn.functional.pad(shown, (0, 1), value=1.0)[:, number]  # number -1 is in no group
 
 
+def refuse_broken(groups: Groups, x: Tensor) -> None:
+    """Raise where a solution of x ``[batch, n]`` has a group without exactly one 1."""
+    broken = ~groups.allowed(x)
+    if bool(broken.any()):
+        raise QubolearnError(f"x_true of instance {int(broken.nonzero()[0])} has a group without exactly one 1")
+
+
 def _fields(A: Qubo, x: Tensor, number: Tensor) -> Tensor:
     """f ``[batch, n]``: what each bit adds to the energy beside the bits x of other groups."""
     if isinstance(A, SparseQubo):
@@ -79,14 +84,14 @@ def _fields(A: Qubo, x: Tensor, number: Tensor) -> Tensor:
         apart = ((number[i] != number[j]) | (number[i] < 0)).to(x)
         return A.linear.index_add(1, i, apart * couplings * x[:, j]).index_add(1, j, apart * couplings * x[:, i])
     together = ((number[:, None] == number) & (number >= 0)) | torch.eye(len(number), dtype=torch.bool, device=x.device)
-    shared = _shared(A)
+    shared = shared_by_all(A)
     if shared is not None:
         return shared.diagonal() + x @ (shared + shared.T).masked_fill(together, 0.0)
     couplings = (A + A.mT).masked_fill(together, 0.0)
     return A.diagonal(dim1=1, dim2=2) + (x[:, None] @ couplings)[:, 0]
 
 
-def _shared(A: Tensor) -> Tensor | None:
+def shared_by_all(A: Tensor) -> Tensor | None:
     """The one ``[n, n]`` that all instances share, where A is an expanded view of it, as of :class:`SharedQubo`.
 
     Going through the view instead would make a gradient of [batch, n, n] in every step.

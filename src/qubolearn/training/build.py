@@ -10,6 +10,7 @@ from torch import nn
 from qubolearn.chips.topologies import topology
 from qubolearn.losses import (
     L1,
+    BlockLikelihood,
     Contrastive,
     Gap,
     HammingHinge,
@@ -36,6 +37,7 @@ LOSSES: Mapping[str, Callable[[Recipe], Loss]] = {
     "soft-nll": lambda recipe: SoftLikelihood(recipe.beta),
     "contrastive": lambda recipe: Contrastive(recipe.beta),
     "pseudo": lambda recipe: PseudoLikelihood(recipe.beta),
+    "block": lambda recipe: BlockLikelihood(recipe.block, recipe.beta),
     "l1": lambda recipe: L1(),
 }
 
