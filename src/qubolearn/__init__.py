@@ -37,6 +37,7 @@ _HOMES = {
     "PairwiseBody": "qubolearn.networks",
     "ParallelTempering": "qubolearn.solvers.tempering",
     "PersistentChains": "qubolearn.solvers.chains",
+    "PersistentContrastive": "qubolearn.losses",
     "Problem": "qubolearn.problems",
     "ProgressBar": "qubolearn.training.callbacks",
     "PseudoLikelihood": "qubolearn.losses",
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from qubolearn.losses import Hinge as Hinge
     from qubolearn.losses import Likelihood as Likelihood
     from qubolearn.losses import Loss as Loss
+    from qubolearn.losses import PersistentContrastive as PersistentContrastive
     from qubolearn.losses import PseudoLikelihood as PseudoLikelihood
     from qubolearn.losses import SoftLikelihood as SoftLikelihood
     from qubolearn.losses import SparseFeatures as SparseFeatures

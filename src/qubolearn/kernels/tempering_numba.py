@@ -130,15 +130,16 @@ def sample(problem, clamps, seeds, ladders, colds, burn, thin, stop, reads):
 
 
 @compiled
-def move(problem, clamps, seeds, cold, sweeps, stop, chains):
-    """Move chains ``[batch, c, n]`` in place by so many sweeps at β = ``cold [batch]``, each by itself."""
+def move(problem, clamps, seeds, colds, sweeps, stop, chains):
+    """Move chains ``[batch, c, n]`` in place by so many sweeps at β = ``colds [batch, c]``, each by itself."""
     linear, quadratic, graph, members = problem
     count = chains.shape[1]
     lanes = (count + LANES - 1) // LANES * LANES
     for b in range(linear.shape[0]):
         units, _ = units_of(linear[b], quadratic[b], graph, clamps[b], members)
         replicas = new_replicas(units, lanes, seeds[b])
-        replicas[2][:] = cold[b]
+        replicas[2][:count] = colds[b]
+        replicas[2][count:] = colds[b, 0]  # lanes without a chain
         x = np.empty(units[0].size - 1, np.int64)
         for chain in range(count):
             chosen_options(units, chains[b, chain], x)

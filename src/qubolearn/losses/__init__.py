@@ -6,6 +6,7 @@ from qubolearn.losses.groups import GroupPseudoLikelihood
 from qubolearn.losses.likelihood import Contrastive, Likelihood, SoftLikelihood
 from qubolearn.losses.local import L1, PseudoLikelihood, SparseFeatures
 from qubolearn.losses.margins import Gap, HammingHinge, Hinge
+from qubolearn.losses.persistent import PersistentContrastive
 
 __all__ = [
     "L1",
@@ -19,6 +20,7 @@ __all__ = [
     "Hinge",
     "Likelihood",
     "Loss",
+    "PersistentContrastive",
     "PseudoLikelihood",
     "SoftLikelihood",
     "SparseFeatures",

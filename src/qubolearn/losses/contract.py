@@ -118,6 +118,10 @@ class Loss(ABC):
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         """A ``[batch, n, n]`` -> losses ``[batch]``."""
 
+    def begin(self) -> Loss:
+        """The loss as a training begins with it: one that remembers anything of its steps returns a new copy."""
+        return self
+
     @property
     def parts(self) -> tuple[tuple[float, Loss], ...]:
         """The losses that this one adds up, with their weights."""
@@ -217,6 +221,9 @@ class Sum(Loss):
     @property
     def capturable(self) -> bool:  # type: ignore[override]
         return all(part.capturable for _, part in self.added)
+
+    def begin(self) -> Loss:
+        return Sum(tuple((weight, part.begin()) for weight, part in self.added))
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         if self.states:

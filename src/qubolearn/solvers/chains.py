@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -16,7 +17,7 @@ from qubolearn.randomness import derive_seed, stream
 from qubolearn.solvers.seeds import instance_seeds
 from qubolearn.solvers.units import as_units
 
-__all__ = ["PersistentChains"]
+__all__ = ["PersistentChains", "move_chains"]
 
 
 class PersistentChains:
@@ -63,8 +64,6 @@ class PersistentChains:
         A ``[batch, n, n]`` or sparse belongs to the instances ``rows [batch]``, all by default. Chains take the
         values of clamped bits, and one bit of each group, whatever they were before.
         """
-        from qubolearn.kernels.tempering_numba import move
-
         check_qubo(A)
         instances, chains, n = self.states.shape
         rows = torch.arange(instances) if rows is None else rows.cpu()
@@ -78,20 +77,12 @@ class PersistentChains:
             raise QubolearnError(f"beta={beta} must be finite and above 0")
         if len(rows) == 0:
             return torch.zeros(0, chains, n, dtype=A.dtype, device=A.device)
-        groups = groups or Groups(())
-        held = forced(as_clamp(clamp, len(rows), n), groups).numpy()
-        units, stop = as_units(A.detach(), groups), stop_flag()
         seeds = instance_seeds(derive_seed(self.seed, "chains", self.calls), instances)[rows.numpy()]
-        states, betas = self.states[rows].numpy(), beta * units.scale
-
-        def work(first: int, last: int) -> None:
-            some = slice(first, last)
-            move(units.problem(some), held[some], seeds[some], betas[some], self.sweeps, stop, states[some])
-
-        run_tasks(work, len(rows), float(np.size(states)) * self.sweeps * 1e-8, stop=stop)
-        self.states[rows] = torch.from_numpy(states)
+        states = self.states[rows]
+        move_chains(A, states, [beta] * chains, self.sweeps, seeds, clamp=clamp, groups=groups)
+        self.states[rows] = states
         self.calls += 1
-        return self.states[rows].to(A.device, A.dtype)
+        return states.to(A.device, A.dtype)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The states and the number of calls so far, as tensors."""
@@ -103,3 +94,31 @@ class PersistentChains:
             given, want = list(state["states"].shape), list(self.states.shape)
             raise QubolearnError(f"chains of shape {given} were saved; these have {want}")
         self.states, self.calls = state["states"].to("cpu", torch.int8).clone(), int(state["calls"])
+
+
+def move_chains(
+    A: Qubo,
+    states: Tensor,
+    betas: Sequence[float],
+    sweeps: int,
+    seeds: npt.NDArray[np.uint32],
+    *,
+    clamp: Clamp | None = None,
+    groups: Groups | None = None,
+) -> None:
+    """Move chains in place by so many sweeps: states ``[batch, chains, n]``, int8 on the CPU, chain c at ``betas[c]``.
+
+    ``seeds [batch]`` fix the moves. Chains take the values of clamped bits, and one bit of each group.
+    """
+    from qubolearn.kernels.tempering_numba import move
+
+    groups = groups or Groups(())
+    held = forced(as_clamp(clamp, *A.shape[:2]), groups).numpy()
+    units, stop = as_units(A.detach(), groups), stop_flag()
+    chains, colds = states.numpy(), np.multiply.outer(units.scale, np.asarray(betas, np.float64))
+
+    def work(first: int, last: int) -> None:
+        some = slice(first, last)
+        move(units.problem(some), held[some], seeds[some], colds[some], sweeps, stop, chains[some])
+
+    run_tasks(work, len(chains), float(chains.size) * sweeps * 1e-8, stop=stop)

@@ -150,7 +150,7 @@ def fit(
             network,
             update,
             batches,
-            as_loss(loss or Likelihood()),
+            as_loss(loss or Likelihood()).begin(),
             solver or ExhaustiveSearch(),
             seed,
             problem,

@@ -16,7 +16,7 @@ from qubolearn.typed import check_option
 
 __all__ = ["PRESETS", "LossName", "Preset", "Recipe", "preset", "recipe_for"]
 
-LossName = Literal["gap", "hinge", "hamming", "nll", "soft-nll", "contrastive", "pseudo", "block", "l1"]
+LossName = Literal["gap", "hinge", "hamming", "nll", "soft-nll", "contrastive", "persistent", "pseudo", "block", "l1"]
 PRESETS = ("best", "paper")
 #: Bits up to which presets choose the exact likelihood: 2**24 states take about a millisecond each.
 EXACT_BITS = 24
@@ -46,7 +46,8 @@ class Recipe:
     """Which entries of A exist: dense, diagonal, chimera, pegasus or zephyr."""
     loss: LossName = "nll"
     """gap is the paper's (with L_unique); hinge and hamming are margins; nll is the likelihood, soft-nll that of the
-    problem's soft targets; pseudo needs neither sums nor a solver, block sums over blocks of bits; l1 is Pure's."""
+    problem's soft targets; contrastive and persistent estimate its gradient from samples; pseudo needs neither sums
+    nor a solver, block sums over the states of a block of bits; l1 is Pure's."""
     block: int = 16
     """Bits of a block of the loss block, 1 to 24; a step sums over all of its states."""
     solver: str = "exhaustive"

@@ -1,0 +1,144 @@
+"""The likelihood's gradient from Markov chains that live on between steps: persistent contrastive divergence."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.losses.contract import Batch, Loss
+from qubolearn.losses.groups import refuse_broken, shared_by_all
+from qubolearn.problems.structures import tensors_of
+from qubolearn.qubo import Groups, Qubo, SparseQubo, energies
+from qubolearn.randomness import derive_seed, stream
+from qubolearn.solvers.chains import move_chains
+from qubolearn.solvers.seeds import instance_seeds
+
+__all__ = ["PersistentContrastive"]
+
+#: Bytes of chains that are kept; instances beyond that start anew each time.
+ROOM = 2**30
+
+
+@dataclass(frozen=True)
+class PersistentContrastive(Loss):
+    """β(E(x̂) - mean_r E(x_r)), where x_r are states of Markov chains at β that go on from step to step.
+
+    Its gradient estimates that of :class:`qubolearn.Likelihood` at any n. Since A changes slowly, a few sweeps keep the
+    chains near equilibrium, where :class:`qubolearn.Contrastive` draws anew in every step. Its value is no
+    likelihood. Where all instances share one A, they share the chains; otherwise each instance keeps its own and is
+    recognised by its p, so that chains go on when the instance comes again. Instances that are drawn anew every
+    epoch never do, and their chains only make a few sweeps from x̂. Cost: chains · sweeps · n heat-bath moves.
+    Reference: Tieleman, ICML 2008; with tempering, Desjardins et al., AISTATS 2010.
+
+    Every training begins with new chains, and so does one that is resumed from its folder, whose further steps
+    differ from those of a training that was never stopped.
+
+    Where instances have several right answers, E(x̂) becomes -log Σ_{x right} exp(-βE(x)) / β.
+
+    Args:
+        beta: β, the inverse temperature of likelihood and chains.
+        chains: states of each instance, or of the shared A. Half of them begin at x̂, half at random.
+        sweeps: how many sweeps chains make in a step.
+        rungs: temperatures from β / rungs to β. Chains at neighbouring ones swap states once a step, so that hot
+            chains carry cold ones out of a valley; only those at β count. 1 is without tempering.
+        groups: one-hot groups, which chains never break.
+
+    >>> from qubolearn import Batch, Instances
+    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), solver=None)  # it asks no solver
+    >>> bool(PersistentContrastive(beta=6.0, sweeps=100)(A, batch) > 11)  # β(E(10) - E(11)) = 12, less a few moves up
+    True
+    """
+
+    beta: float = 6.0
+    chains: int = 16
+    sweeps: int = 5
+    rungs: int = 1
+    groups: Groups | None = None
+    draws, capturable = True, False
+    _kept: dict[bytes, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if min(self.chains, self.sweeps, self.rungs) < 1:
+            given = f"chains={self.chains}, sweeps={self.sweeps}, rungs={self.rungs}"
+            raise QubolearnError(f"{given}; want at least 1 of each")
+        if not 0 < self.beta < float("inf"):
+            raise QubolearnError(f"beta={self.beta}; want a finite inverse temperature above 0")
+
+    def begin(self) -> Loss:
+        return replace(self)
+
+    def __call__(self, A: Qubo, batch: Batch) -> Tensor:
+        if self.groups is not None:
+            refuse_broken(self.groups, batch.x_true)
+        one = _shared(A)
+        reads = self.move(A.detach() if one is None else one.detach(), batch, one is not None).to(A.device, A.dtype)
+        up = energies(A if one is None else one, reads).mean(1)
+        if batch.right is not None:
+            E = energies(A, batch.right.states.to(A.dtype)).masked_fill(~batch.right.valid, torch.inf)
+            return -(-self.beta * E).logsumexp(1) - self.beta * up
+        x = batch.x_true.to(A.dtype)
+        return self.beta * ((energies(A, x) if one is None else energies(one, x[None])[0]) - up)
+
+    @torch.no_grad()
+    def move(self, A: Qubo, batch: Batch, shared: bool = False) -> Tensor:
+        """Move the chains on, and return those at β: ``[batch, chains, n]``, or ``[1, chains, n]`` of one shared A."""
+        names = [b"shared"] if shared else _names(batch)
+        fresh = self._new(batch)
+        kept = torch.stack([self._kept.get(name, fresh[row]) for row, name in enumerate(names)])
+        kept = kept.clone()  # [batch, rungs · chains, n], the hottest rung first
+        betas = [self.beta * (k + 1) / self.rungs for k in range(self.rungs) for _ in range(self.chains)]
+        seeds = instance_seeds(derive_seed(batch.seed, "chains"), len(names))
+        move_chains(A, kept, betas, self.sweeps, seeds, groups=self.groups)
+        if self.rungs > 1:
+            self._swap(A, kept, batch.seed)
+        for name, states in zip(names, kept, strict=True):
+            if name in self._kept or (len(self._kept) + 1) * states.numel() <= ROOM:
+                self._kept[name] = states
+        return kept[:, -self.chains :]
+
+    def _new(self, batch: Batch) -> Tensor:
+        """First states ``[batch, rungs · chains, n]``: x̂ and random ones in turn."""
+        x = batch.x_true.to("cpu", torch.int8)[:, None].repeat(1, self.rungs * self.chains, 1)
+        x[:, 1::2] = torch.randint(0, 2, x[:, 1::2].shape, generator=stream(batch.seed, "begin"), dtype=torch.int8)
+        return x
+
+    def _swap(self, A: Qubo, states: Tensor, seed: int) -> None:
+        """Swap states of neighbouring rungs, with probability min(1, exp(ΔβΔE)), which leaves each at its own β."""
+        E = energies(A, states.to(A.device, A.dtype)).cpu().view(-1, self.rungs, self.chains)
+        rungs = states.view(-1, self.rungs, self.chains, states.shape[2])
+        luck = torch.rand(E.shape, generator=stream(seed, "swaps")).log()
+        for k in [*range(0, self.rungs - 1, 2), *range(1, self.rungs - 1, 2)]:
+            swap = luck[:, k] < self.beta / self.rungs * (E[:, k + 1] - E[:, k])
+            for pair in (E, rungs):
+                hot, cold = pair[:, k].clone(), pair[:, k + 1].clone()
+                mine = swap if pair is E else swap[..., None]
+                pair[:, k], pair[:, k + 1] = torch.where(mine, cold, hot), torch.where(mine, hot, cold)
+
+
+def _shared(A: Qubo) -> Qubo | None:
+    """The one QUBO of a batch ``[1, n, n]`` that all instances share, or None."""
+    if isinstance(A, SparseQubo):
+        parts = A.linear, A.quadratic
+        return A[:1] if len(A) and all(part.stride(0) == 0 or not part.shape[1] for part in parts) else None
+    one = shared_by_all(A)
+    return None if one is None else one[None]
+
+
+def _names(batch: Batch) -> list[bytes]:
+    """What tells instances apart: a digest of each row of p, and a number where a row comes twice."""
+    columns = [tensor.detach().cpu().contiguous().flatten(1).view(torch.uint8) for tensor in tensors_of(batch.p)]
+    if not columns:
+        raise QubolearnError("PersistentContrastive knows instances by their p, which holds no tensors here")
+    rows = torch.cat(columns, 1).numpy()
+    seen: dict[bytes, int] = {}
+    names = []
+    for row in rows:
+        name = hashlib.blake2b(row.tobytes(), digest_size=16).digest()
+        seen[name] = seen.get(name, 0) + 1
+        names.append(name + seen[name].to_bytes(4, "little"))
+    return names
