@@ -15,7 +15,7 @@ import numpy as np
 
 from qubolearn.kernels.annealing_numba import compiled
 
-__all__ = ["DESCENT", "ROUNDS", "copy", "new_pool", "next_to_expand", "offer", "offer_changed"]
+__all__ = ["DESCENT", "ROUNDS", "copy", "holds", "new_pool", "next_to_expand", "offer", "offer_changed"]
 
 # Ties make accumulated energies differ by roundings, so that two states can each look better than the other. No loop
 # may depend on energies alone: each has a number of rounds that it cannot pass.
@@ -42,11 +42,8 @@ def offer_changed(pool, x, place, value, energy, key):
     """:func:`offer` of x with ``x[place] = value``, or as it is where place < 0; energy and key are the new ones."""
     states, energies, keys, expanded = pool
     last = energies.size - 1
-    if energy >= energies[last]:
+    if energy >= energies[last] or holds(pool, key):
         return
-    for rank in range(last + 1):
-        if keys[rank] == key and energies[rank] < np.inf:
-            return
     rank = last
     while rank > 0 and energies[rank - 1] > energy:
         copy(states[rank - 1], states[rank])
@@ -56,6 +53,16 @@ def offer_changed(pool, x, place, value, energy, key):
     if place >= 0:
         states[rank, place] = value
     energies[rank], keys[rank], expanded[rank] = energy, key, False
+
+
+@compiled
+def holds(pool, key):
+    """Whether the state of this key is in the pool."""
+    _, energies, keys, _ = pool
+    rank = energies.size - 1
+    while rank >= 0 and not (keys[rank] == key and energies[rank] < np.inf):
+        rank -= 1
+    return rank >= 0
 
 
 @compiled
