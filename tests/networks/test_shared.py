@@ -51,3 +51,21 @@ def test_too_many_levels_are_refused() -> None:
         harden(torch.rand(3, 3), levels=1)
     with pytest.raises(QubolearnError, match="want one QUBO"):
         harden(torch.rand(2, 3, 3))
+
+
+def test_rounded_couplings_are_for_evaluation() -> None:
+    network = SharedQubo(3, levels=2, biases=True, strength=10.0)
+    p = torch.tensor([[1.0, 2.0, 3.0]])
+    assert torch.equal(network.eval()(p), torch.zeros(1, 3, 3))  # nothing is learned that could be rounded
+    with torch.no_grad():
+        network.linear.fill_(7.0)
+        network.quadratic.copy_(torch.tensor([[0.0, 2.0, 0.1], [2.0, 0.0, 1.8], [0.1, 1.8, 0.0]]))
+    assert torch.equal(network.train()(p)[0], network.soft())
+    hard = network.eval()(p)
+    assert isinstance(hard, SparseQubo)
+    assert hard.edges.tolist() == [[0, 1], [1, 2]]
+    assert hard.quadratic[0].tolist() == pytest.approx([10.0, 10.0])
+    assert torch.equal(hard.linear, p)
+    for options in ({"levels": 1}, {"biases": True}, {"strength": 2.0}):
+        with pytest.raises(QubolearnError, match="levels"):
+            SharedQubo(3, **options)  # type: ignore[arg-type]

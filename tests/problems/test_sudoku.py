@@ -7,9 +7,23 @@ import torch
 
 from qubolearn import Adam, GroupPseudoLikelihood, SharedQubo, fit, harden
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.sudoku import Sudoku, grids_of, hint_clamp, rule_groups, rule_qubo, solve_puzzles
-from qubolearn.problems.sudoku_grids import all_small_grids, count_solutions, random_grids, random_puzzles
-from qubolearn.qubo import energies
+from qubolearn.problems.sudoku import (
+    Sudoku,
+    clashes_of,
+    grids_of,
+    hint_clamp,
+    rule_groups,
+    rule_qubo,
+    solve_puzzles,
+)
+from qubolearn.problems.sudoku_grids import (
+    all_small_grids,
+    count_solutions,
+    random_grids,
+    random_puzzles,
+    rule_clashes,
+)
+from qubolearn.qubo import SparseQubo, energies
 from qubolearn.solvers import ExhaustiveSearch, solve
 from qubolearn.solvers.tempering import ParallelTempering
 from qubolearn.testing import check_problem
@@ -158,3 +172,25 @@ def test_puzzles_that_cannot_be_solved_are_answered_so() -> None:
         Sudoku(size=16)
     with pytest.raises(QubolearnError, match="hints=82"):
         Sudoku(hints=82)
+
+
+def test_puzzles_with_several_solutions_say_how_many() -> None:
+    one, two, many = all_small_grids()[:1].clone(), all_small_grids()[:1].clone(), torch.zeros(1, 16, dtype=torch.int64)
+    pair = next((a, b) for a in all_small_grids() for b in all_small_grids() if (a != b).sum() == 4)
+    two[0] = torch.where(pair[0] == pair[1], pair[0], 0)
+    given = torch.cat([one, two, many])
+    answers = solve_puzzles(rule_qubo(4), given)
+    assert answers.solved.all()
+    assert answers.said == ["solved", "solved, one of 2 solutions", "solved, one of at least 100 solutions"]
+    assert Sudoku(size=4).remarks(answers.grids, given.float()) == answers.said
+    problem = Sudoku(size=4)
+    twice = torch.tensor([[1, 1] + 14 * [0]])
+    assert "contradict" in problem.remarks(all_small_grids()[:1], twice.float())[0]
+    assert "it has a solution" in problem.remarks(torch.ones(1, 16, dtype=torch.int64), many.float())[0]
+
+
+def test_learned_rules_are_searched_exactly() -> None:
+    rules = clashes_of(rule_qubo(4))
+    assert rules == rule_clashes(4)
+    fewer = SparseQubo(torch.zeros(1, 64), rule_qubo(4).edges[:, ::2], torch.ones(1, 112))
+    assert count_solutions([0] * 16, 10_000, clashes_of(fewer)) == 10_000  # half of the rules allow many more grids

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo import FREE, Groups, SparseQubo, all_states, energies
+from qubolearn.qubo import FREE, Groups, SparseQubo, all_states, energies, forced
 from qubolearn.solvers import ExhaustiveSearch, make_solver, pair_marginals, solve
 from qubolearn.solvers.tempering import ParallelTempering
+from qubolearn.solvers.units import as_units, lower_bounds
 from qubolearn.testing import check_solver
 
 SOLVER = ParallelTempering(sweeps=400, seed=0)
@@ -92,6 +93,21 @@ def test_a_target_that_cannot_be_met_does_no_harm(kind: str, off: float) -> None
         solver = replace(SOLVER, target=right[row].item() + off)
         found = solve(A[row : row + 1], solver, 1, groups=groups)
         torch.testing.assert_close(found.energies, right[row : row + 1])
+
+
+@pytest.mark.parametrize("kind", ["normal", "integer", "sparse", "zero"])
+def test_the_bound_is_below_all_allowed_states_and_ends_the_search_where_one_meets_it(kind: str) -> None:
+    A, groups = qubos(kind, 16, 14), Groups([[9, 0, 3], [1, 2], [5], [4, 6, 7, 8]])
+    clamp = torch.full((16, 14), FREE, dtype=torch.int8)
+    clamp[::2, 3] = 1
+    clamp[::3, 11], clamp[1::3, 11] = 0, 1
+    right = solve(A, ExhaustiveSearch(), 1, clamp=clamp, groups=groups).energies
+    units, held = as_units(A, groups), forced(clamp, groups)
+    assert (torch.from_numpy(lower_bounds(units, held.numpy()) * units.scale) <= right[:, 0] + 1e-9).all()
+    solver = replace(SOLVER, sweeps=3000, target="bound")
+    torch.testing.assert_close(solve(A, solver, 1, clamp=clamp, groups=groups).energies, right)
+    alone = torch.diag_embed(A.diagonal(dim1=1, dim2=2))
+    assert (solve(alone, solver, 1, clamp=clamp, groups=groups).info["sweeps"] < 400).all()
 
 
 def test_what_a_target_rules_out_is_in_no_state_below_it() -> None:
@@ -178,6 +194,7 @@ def test_given_temperatures_are_taken() -> None:
         ({"replicas": 10}, "multiple of 16"),
         ({"sweeps": 0}, "sweeps=0"),
         ({"target": float("nan")}, "target=nan"),
+        ({"target": "best"}, "target=best; want an energy, 'bound'"),
         ({"betas": (1.0, 2.0)}, "want 16 numbers"),
         ({"betas": (2.0,) * 15 + (1.0,)}, "from hot to cold"),
         ({"seed": -1}, "seed=-1"),
@@ -196,6 +213,7 @@ def test_bad_temperatures_are_refused() -> None:
 
 def test_by_name() -> None:
     assert make_solver("tempering:sweeps=10,target=0.5") == ParallelTempering(sweeps=10, target=0.5)
+    assert make_solver("tempering:target=bound") == ParallelTempering(target="bound")
 
 
 def test_control_c_is_answered() -> None:

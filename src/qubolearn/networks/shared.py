@@ -1,4 +1,4 @@
-"""One A for all instances, as laws are: what differs between instances enters as clamped bits, not through A."""
+"""One A for all instances, as laws are: what differs between instances enters as clamped bits or as biases."""
 
 from __future__ import annotations
 
@@ -15,24 +15,41 @@ __all__ = ["Hardened", "SharedQubo", "harden"]
 
 
 class SharedQubo(nn.Module):
-    """p -> the same symmetric A ``[batch, n, n]`` for every instance; only the number of instances in p matters.
+    """p -> the same symmetric A ``[batch, n, n]`` for every instance; p counts the instances, and may add biases.
 
     Args:
         n: the number of bits.
         edges: the pairs of bits i < j that may be coupled, ``[2, m]``; A is then a :class:`qubolearn.SparseQubo`. By
             default all pairs, and A is dense.
+        levels: in evaluation mode couplings are rounded to so many levels (:func:`harden`) and linear terms are cut.
+            None, and couplings that are still all equal, leave A as it is.
+        biases: with levels, in evaluation mode, p ``[batch, n]`` are the linear terms. Rules are learned from solutions
+            alone: what p says of bits would explain them away.
+        strength: scale rounded couplings so that the weakest one is of this size: above all that biases may say, rules
+            are hard.
 
-    Entries start at 0 and are not bounded; :func:`harden` rounds them to few levels.
+    Entries start at 0 and are not bounded.
 
     >>> SharedQubo(5)(torch.zeros(3, 2)).shape
     torch.Size([3, 5, 5])
     """
 
-    def __init__(self, n: int, edges: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        n: int,
+        edges: Tensor | None = None,
+        levels: int | None = None,
+        biases: bool = False,
+        strength: float | None = None,
+    ) -> None:
         super().__init__()
         if n < 1:
             raise QubolearnError(f"n={n} bits; want at least 1")
-        self.n = n
+        if levels is not None and (levels < 2 or edges is not None):
+            raise QubolearnError(f"levels={levels}; want at least 2, and no edges: hardening finds them")
+        if (biases or strength is not None) and levels is None:
+            raise QubolearnError("biases and strength go with rounded couplings; say levels=2")
+        self.n, self.levels, self.biases, self.strength = n, levels, biases, strength
         self.linear = nn.Parameter(torch.zeros(n))
         self.quadratic = nn.Parameter(torch.zeros((n, n) if edges is None else edges.shape[1]))
         self._graph = None
@@ -43,9 +60,26 @@ class SharedQubo(nn.Module):
         batch = count_rows(p)
         if self._graph is not None:
             return self._graph.with_values(self.linear.expand(batch, -1), self.quadratic.expand(batch, -1))
+        hard = None if self.training else self.hardened()
+        if hard is not None:
+            rules = hard.A.quadratic * (self.strength / hard.A.quadratic.abs().min() if self.strength else 1.0)
+            given = p if self.biases else rules.new_zeros(1, self.n)
+            return hard.A.with_values(given.expand(batch, -1), rules.expand(batch, -1))
+        return self.soft().expand(batch, -1, -1)
+
+    def soft(self) -> Tensor:
+        """A as it was learned, ``[n, n]``."""
         one = (self.quadratic + self.quadratic.T) / 2
-        one = one - torch.diag_embed(one.diagonal() - self.linear)
-        return one.expand(batch, -1, -1)
+        return one - torch.diag_embed(one.diagonal() - self.linear)
+
+    def hardened(self) -> Hardened | None:
+        """The couplings in few levels and what was cut, where ``levels`` are asked for and some couplings differ."""
+        if self.levels is None:
+            return None
+        soft = self.soft().detach()
+        i, j = torch.triu_indices(self.n, self.n, 1)
+        different = torch.unique((soft + soft.T)[i, j])
+        return harden(soft, self.levels) if len(different) >= self.levels else None
 
 
 class Hardened(NamedTuple):

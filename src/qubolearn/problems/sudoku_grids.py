@@ -6,6 +6,7 @@ A grid is a row of ``size * size`` digits from 1 on, a puzzle one with 0 where a
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -14,7 +15,15 @@ from torch import Generator, Tensor
 
 from qubolearn.errors import QubolearnError
 
-__all__ = ["all_small_grids", "count_solutions", "random_grids", "random_puzzles", "solutions"]
+__all__ = [
+    "all_small_grids",
+    "count_solutions",
+    "keeps_rules",
+    "random_grids",
+    "random_puzzles",
+    "rule_clashes",
+    "solutions",
+]
 
 #: One grid in so many is found by backtracking of its own; the others are shuffled copies of these.
 COPIES = 20
@@ -82,13 +91,13 @@ def random_puzzles(grids: Tensor, hints: int, generator: Generator, unique: bool
     return torch.tensor(puzzles).reshape(grids.shape)
 
 
-def count_solutions(puzzle: Sequence[int], most: int = 2) -> int:
-    """How many solutions a puzzle has; counting ends at ``most``, so that 2 says "several".
+def count_solutions(puzzle: Sequence[int], most: int = 2, clashes: Sequence[int] | None = None) -> int:
+    """How many solutions a puzzle has under the rules or other ``clashes``; counting ends at ``most``.
 
     >>> count_solutions([1, 0, 0, 0] + [0] * 12), count_solutions([1, 1, 0, 0] + [0] * 12)
     (2, 0)
     """
-    return sum(1 for _, _ in zip(range(most), solutions(puzzle), strict=False))
+    return sum(1 for _, _ in zip(range(most), solutions(puzzle, clashes=clashes), strict=False))
 
 
 @cache
@@ -97,57 +106,73 @@ def all_small_grids() -> Tensor:
     return torch.tensor(list(solutions([0] * 16)))
 
 
+def keeps_rules(grids: Tensor) -> Tensor:
+    """Whether each grid ``[batch, size * size]`` holds every digit once in every row, column and box: bool ``[batch]``.
+
+    >>> keeps_rules(torch.stack([all_small_grids()[0], torch.ones(16, dtype=torch.int64)])).tolist()
+    [True, False]
+    """
+    size = math.isqrt(grids.shape[1])
+    box = math.isqrt(size)
+    rows = grids.reshape(-1, size, size)
+    boxes = grids.reshape(-1, box, box, box, box).transpose(2, 3).reshape(-1, size, size)
+    digits = torch.arange(1, size + 1, device=grids.device)
+    units = torch.cat([rows, rows.mT, boxes], 1).sort(2).values
+    return (units == digits).flatten(1).all(1)
+
+
 @cache
-def _units(size: int) -> list[tuple[int, int, int]]:
-    """The numbers of each cell's row, column and box among all 3 * size units."""
+def rule_clashes(size: int) -> tuple[int, ...]:
+    """For each bit ``cell * size + digit - 1`` the bits that cannot be 1 beside it, as the bits of a whole number."""
     box = math.isqrt(size)
     if box**2 != size:
         raise QubolearnError(f"a Sudoku of size {size}; want a square number, such as 4 or 9")
-    places = [divmod(cell, size) for cell in range(size**2)]
-    return [(row, size + column, 2 * size + row // box * box + column // box) for row, column in places]
+    places = [(row, column, row // box * box + column // box) for row in range(size) for column in range(size)]
+    near = [
+        [other for other, place in enumerate(places) if other != cell and any(map(operator.eq, place, own))]
+        for cell, own in enumerate(places)
+    ]
+    return tuple(
+        sum(1 << other * size + digit for other in near[cell]) for cell in range(size**2) for digit in range(size)
+    )
 
 
-def solutions(puzzle: Sequence[int], luck: Sequence[Sequence[float]] | None = None) -> Iterator[list[int]]:
+def solutions(
+    puzzle: Sequence[int], luck: Sequence[Sequence[float]] | None = None, clashes: Sequence[int] | None = None
+) -> Iterator[list[int]]:
     """All solutions of a puzzle, by backtracking from the cell of fewest candidates.
 
-    ``luck``, numbers for each cell and digit, gives the order in which digits are tried.
+    ``luck``, numbers for each cell and digit, gives the order in which digits are tried. ``clashes`` are the rules, as
+    :func:`rule_clashes` has them; others may be learned.
     """
     size = math.isqrt(len(puzzle))
-    units, grid, full = _units(size), list(puzzle), (1 << size) - 1
-    used = [0] * (3 * size)
+    clashes, grid, full = clashes or rule_clashes(size), list(puzzle), (1 << size) - 1
+    banned = 0
     for cell, digit in enumerate(grid):
         if digit:
-            bit, (r, c, b) = 1 << (digit - 1), units[cell]
-            if (used[r] | used[c] | used[b]) & bit:
+            bit = cell * size + digit - 1
+            if banned >> bit & 1:
                 return
-            used[r] |= bit
-            used[c] |= bit
-            used[b] |= bit
-    empty = [cell for cell, digit in enumerate(grid) if not digit]
+            banned |= clashes[bit]
 
-    def fill() -> Iterator[list[int]]:
-        fewest, chosen, options = size + 1, -1, 0
-        for cell in empty:
-            if not grid[cell]:
-                r, c, b = units[cell]
-                free = full & ~(used[r] | used[c] | used[b])
-                if (count := free.bit_count()) < fewest:
-                    fewest, chosen, options = count, cell, free
-                    if count < 2:
-                        break
-        if chosen < 0:
+    def fill(banned: int, empty: list[int]) -> Iterator[list[int]]:
+        if not empty:
             yield list(grid)
             return
+        fewest, chosen, options = size + 1, -1, 0
+        for cell in empty:
+            free = ~(banned >> cell * size) & full
+            if (count := free.bit_count()) < fewest:
+                fewest, chosen, options = count, cell, free
+                if count < 2:
+                    break
         digits = [digit for digit in range(size) if options >> digit & 1]
         if luck is not None:
             digits.sort(key=luck[chosen].__getitem__)
-        r, c, b = units[chosen]
+        rest = [cell for cell in empty if cell != chosen]
         for digit in digits:
-            bit = 1 << digit
             grid[chosen] = digit + 1
-            used[r], used[c], used[b] = used[r] | bit, used[c] | bit, used[b] | bit
-            yield from fill()
-            used[r], used[c], used[b] = used[r] & ~bit, used[c] & ~bit, used[b] & ~bit
+            yield from fill(banned | clashes[chosen * size + digit], rest)
         grid[chosen] = 0
 
-    yield from fill()
+    yield from fill(banned, [cell for cell, digit in enumerate(grid) if not digit])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from qubolearn.kernels.parallel import progress, run_tasks, stop_flag
 from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, check_qubo, forced
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.seeds import instance_seeds
-from qubolearn.solvers.units import Units, as_units, best_around
+from qubolearn.solvers.units import Units, as_units, best_around, lower_bounds
 
 __all__ = ["ParallelTempering"]
 
@@ -53,9 +53,10 @@ class ParallelTempering(QuboSolver):
     energy, which says where replicas stand so that neighbours swap equally often.
 
     A QUBO is done after ``sweeps`` sweeps, or when a state of at most ``target`` is found: 0 where energies count
-    violated rules, or what another solver found. With ``count=1`` a target also rules out every bit that is 1 in no
-    state of at most that energy, by a bound on the energy; where the target cannot be met, a second run without
-    that follows.
+    violated rules, or what another solver found. ``target="bound"`` is the sum of what each bit or group, and each
+    negative coupling, can add at best: a state that reaches it is proven to be lowest. With ``count=1`` a target also
+    rules out every bit that is 1 in no state of at most that energy, by a bound on the energy; where the target cannot
+    be met, a second run without that follows.
 
     ``info["betas"]`` are the temperatures taken, ``info["exchange_rates"]`` the shares of swaps accepted, and
     ``info["sweeps"]`` how many sweeps each QUBO took. Instance i draws from a stream of (seed, i) alone; the result
@@ -70,7 +71,7 @@ class ParallelTempering(QuboSolver):
 
     replicas: int = LANES
     sweeps: int = 5000
-    target: float | None = None
+    target: float | Literal["bound"] | None = None
     betas: tuple[float, ...] | None = None
     reads: int = 100
     seed: int | None = None
@@ -81,8 +82,10 @@ class ParallelTempering(QuboSolver):
             raise QubolearnError(f"replicas={self.replicas}; want a multiple of {LANES}, which run side by side")
         if self.sweeps < 1 or self.reads < 1:
             raise QubolearnError(f"sweeps={self.sweeps} and reads={self.reads}; want at least 1 of each")
-        if self.target is not None and not math.isfinite(self.target):
-            raise QubolearnError(f"target={self.target}; want an energy, or None to use all sweeps")
+        if self.target not in (None, "bound") and not (
+            isinstance(self.target, int | float) and math.isfinite(self.target)
+        ):
+            raise QubolearnError(f"target={self.target}; want an energy, 'bound', or None to use all sweeps")
         if self.betas is not None:
             rising = all(0 < a <= b < math.inf for a, b in zip(self.betas, self.betas[1:], strict=False))
             if len(self.betas) != self.replicas or not rising:
@@ -96,7 +99,10 @@ class ParallelTempering(QuboSolver):
     def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> Found:
         """The same among the states that clamp ``[batch, n]`` and groups allow; clamp as ``forced`` returns it."""
         units = as_units(A, groups)
-        targets = np.full(len(clamp), -np.inf if self.target is None else self.target) / units.scale
+        if self.target == "bound":
+            targets = lower_bounds(units, clamp.numpy())
+        else:
+            targets = np.full(len(clamp), -np.inf if self.target is None else self.target) / units.scale
         if on_gpu(A, groups, self.replicas):
             return self._search_on_gpu(units, count, clamp.numpy(), targets, A.device)
         return self._search_on_cpu(units, count, clamp.numpy(), targets, self.sweeps)

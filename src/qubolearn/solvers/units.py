@@ -12,7 +12,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.kernels.parallel import run_tasks
 from qubolearn.qubo import Groups, Qubo, SparseQubo
 
-__all__ = ["Units", "as_units", "best_around"]
+__all__ = ["Units", "as_units", "best_around", "lower_bounds"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -78,6 +78,18 @@ def best_around(
 
     run_tasks(work, len(reads), clamp.size * 1e-6)
     return best
+
+
+def lower_bounds(units: Units, clamp: npt.NDArray[np.int8]) -> npt.NDArray[np.float64]:
+    """Energies ``[batch]`` that no allowed state is below: each unit at its best, each negative coupling felt."""
+    first, bits, in_group = units.members
+    chosen = np.where(clamp == 0, np.inf, units.linear)[:, bits]
+    best = np.minimum.reduceat(chosen, first[:-1], axis=1)
+    alone = bits[first[:-1]]  # of a group its first bit, which is not looked at
+    can_be_off = ~in_group & (clamp[:, alone] != 1)
+    bounds: npt.NDArray[np.float64] = np.where(can_be_off, np.minimum(best, 0.0), best).sum(1)
+    bounds += np.minimum(units.quadratic, 0.0).sum(1)
+    return bounds
 
 
 def _graph(A: SparseQubo) -> tuple[Ints, Ints, Ints]:
