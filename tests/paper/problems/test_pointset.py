@@ -14,11 +14,14 @@ import torch
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.baselines import evaluate_baseline
 from qubolearn.paper.baselines.icp import icp
+from qubolearn.paper.datasets.alike import outlines_alike
+from qubolearn.paper.datasets.shapes2d import load_outlines
 from qubolearn.paper.problems import pointset
 from qubolearn.paper.problems.angles import rotation_2d
 from qubolearn.paper.problems.pointset import CloudPairs, PointSet
+from qubolearn.paper.problems.splits import split_by_class
 from qubolearn.problems import Instances, Split
-from qubolearn.problems.data import data_root
+from qubolearn.problems.data import data_root, forget_data
 from qubolearn.randomness import stream
 from qubolearn.solvers import ExhaustiveSearch
 
@@ -35,7 +38,7 @@ def outlines(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     for _ in range(130):
         around = np.arange(rng.integers(20, 31))
         around = around * 2 * np.pi / len(around)
-        radius = 1 + sum(rng.normal(scale=0.3 / k) * np.cos(k * around + rng.uniform(0, 6)) for k in range(1, 5))
+        radius = 1 + sum(rng.normal(scale=0.4 / k) * np.cos(k * around + rng.uniform(0, 6)) for k in range(1, 7))
         shapes.append(np.stack([radius * np.cos(around), -radius * np.sin(around)], 1) + 5)
     shapes += [np.array([(0, 0), (0, 1), (1, 1), (1, 0)], float)] * 3
     np.savez(
@@ -46,11 +49,9 @@ def outlines(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         classes=np.array([f"class {i % 6}" for i in range(130)] + ["unlabelled"] * 3),
     )
     monkeypatch.setenv("QUBOLEARN_DATA", str(folder))
-    for cached in (pointset._shapes, pointset._pool):
-        cached.cache_clear()
+    forget_data()
     yield
-    for cached in (pointset._shapes, pointset._pool):
-        cached.cache_clear()
+    forget_data()
 
 
 def real_points(clouds: CloudPairs, row: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -159,6 +160,39 @@ def test_splits_share_no_shape_and_no_square() -> None:
         seen |= keys
 
 
+def plant(name: str, copied: str) -> None:
+    """Put a copy of one outline in the place of another, turned by 50 degrees, mirrored and half as large."""
+    path = data_root() / "shapes2d" / "shapes2d_outlines.npz"
+    arrays = dict(np.load(path))
+    shapes = np.split(arrays["points"], arrays["offsets"][1:-1])
+    names = arrays["names"].tolist()
+    copy = torch.from_numpy(shapes[names.index(copied)]) * torch.tensor([-0.5, 0.5])
+    shapes[names.index(name)] = (copy.flip(0) @ rotation_2d(torch.tensor(math.radians(50))).mT).numpy()
+    points, offsets = np.concatenate(shapes), np.cumsum([0, *map(len, shapes)])
+    np.savez(path, **{**arrays, "points": points, "offsets": offsets})
+    forget_data()
+
+
+def copies_across(problem: PointSet) -> bool:
+    """Whether any outline of one split is a copy of one of another, by a look at the outlines themselves."""
+    parts, outlines = [], []
+    for part in ("train", "validation", "test"):
+        for points, count in zip(*pointset._shapes(problem, part), strict=True):
+            parts.append(part)
+            outlines.append(points[: int(count)].numpy())
+    first, second = outlines_alike(outlines).nonzero()
+    return any(parts[i] != parts[j] for i, j in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("split", [0, 1, 2, 3])
+def test_a_planted_copy_is_on_both_sides_of_the_old_split_alone(split: int) -> None:
+    """A training outline, turned and mirrored, takes the place of a test outline: one of the two must go."""
+    names, classes = load_outlines().names, load_outlines().classes[:130]
+    blind = split_by_class(classes, {"test": 5, "validation": 100, "train": 12}, "pointset", split)
+    plant(names[blind["test"][0]], names[blind["train"][0]])
+    assert copies_across(PointSet(**SMALL, split=split)) == (split == 0)
+
+
 def test_intervals_are_for_held_out_shapes() -> None:
     problem = PointSet(**SMALL, interval="10-20")
     angles = torch.rad2deg(problem.pairs("test").angle)
@@ -251,7 +285,7 @@ def test_bad_options_are_refused(options: dict) -> None:
 
 
 def test_more_than_there_is_is_refused() -> None:
-    with pytest.raises(QubolearnError, match="but there are only 130"):
+    with pytest.raises(QubolearnError, match="left for validation without copies"):
         PointSet(train_shapes=500).sample(1, stream(0, "a"))
     with pytest.raises(QubolearnError, match="25 points of an outline, but the smallest has 2"):
         PointSet(**SMALL, template_points=25).sample(1, stream(0, "a"))
@@ -271,5 +305,8 @@ def test_real_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUBOLEARN_DATA", str(DATA))
     problem = PointSet(rotations=2)
     assert [len(pointset._shapes(problem, split)[1]) for split in ("train", "validation", "test")] == [500, 100, 50]
+    assert not copies_across(problem)
+    assert not copies_across(replace(problem, split=5))
+    assert copies_across(replace(problem, split=0))  # which is why there are others
     data = problem.sample(64, stream(0, "a"))
     assert torch.isfinite(data.p).all()

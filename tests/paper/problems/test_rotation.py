@@ -14,15 +14,17 @@ from scipy.spatial.transform import Rotation as ScipyRotation
 from torch import nn
 
 from qubolearn.errors import QubolearnError
+from qubolearn.paper.baselines import evaluate_baseline
 from qubolearn.paper.baselines.procrustes import procrustes
+from qubolearn.paper.datasets.alike import clouds_alike
 from qubolearn.paper.problems import rotation
 from qubolearn.paper.problems.angles import geodesic_so3
 from qubolearn.paper.problems.rotation import STAGES, Rotation, advance, cross_covariance, euler_matrix, solve_stages
 from qubolearn.paper.staged import evaluate_stages
 from qubolearn.problems import Instances
-from qubolearn.problems.data import data_root
+from qubolearn.problems.data import data_root, forget_data
 from qubolearn.randomness import stream
-from qubolearn.solvers import make_solver
+from qubolearn.solvers import ExhaustiveSearch, make_solver
 
 SMALL = {"train_shapes": 12, "test_shapes": 5, "draws": 8}
 FORMS = ["cross", "joint"]
@@ -45,11 +47,9 @@ def clouds(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
         class_names=np.array(["a", "b", "c", "d", "e"]),
     )
     monkeypatch.setenv("QUBOLEARN_DATA", str(folder))
-    for cached in (rotation._shapes, rotation._covariances):
-        cached.cache_clear()
+    forget_data()
     yield
-    for cached in (rotation._shapes, rotation._covariances):
-        cached.cache_clear()
+    forget_data()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -190,6 +190,36 @@ def test_splits_share_no_shape() -> None:
         torch.testing.assert_close(split.square().sum(2).mean(1), torch.ones(len(split)))
 
 
+def copies_across(problem: Rotation) -> bool:
+    shapes = [rotation._shapes(problem, part).numpy() for part in ("train", "validation", "test")]
+    side = np.repeat(np.arange(3), [len(part) for part in shapes])
+    return bool((clouds_alike(np.concatenate(shapes)) & (side[:, None] != side)).any())
+
+
+@pytest.mark.parametrize("split", [0, 1, 2])
+def test_a_planted_copy_is_on_both_sides_of_the_old_split_alone(split: int) -> None:
+    """Every training shape gets a copy, turned and mirrored, among ModelNet's own test shapes."""
+    path = data_root() / "modelnet10" / "small.npz"
+    arrays = dict(np.load(path))
+    turn = euler_matrix(torch.tensor([0.5, 1.0, -2.0])).numpy()
+    copied = [i for i in range(100) if i % 10 == 3]
+    arrays["points"][::10] = 3 * (arrays["points"][copied] * np.float32([1, 1, -1])) @ turn.T
+    np.savez(path, **arrays)
+    forget_data()
+    assert copies_across(Rotation(train_shapes=20, test_shapes=5, split=split)) == (split == 0)
+
+
+def test_templates_are_turned_where_pairs_are_random() -> None:
+    """Procrustes finds the turn from one cloud to the other, whatever the pose of the first one."""
+    upright, turned = (Rotation(**SMALL, turned=pose) for pose in (False, True))
+    poses = [problem.clouds(50, stream(0, "x")).template for problem in (upright, turned)]
+    assert not torch.allclose(*poses)
+    data = turned.sample(200, stream(0, "x"), "test")
+    found = evaluate_baseline("procrustes", turned, ExhaustiveSearch(), 200)
+    assert found.metrics["degrees"] < 0.01
+    assert not torch.allclose(data.p, upright.sample(200, stream(0, "x"), "test").p)
+
+
 def test_soft_targets_of_all_angles_are_products() -> None:
     problem = Rotation(angle_bits=2, soft_width=0.7, **SMALL)
     x = problem.sample(4, stream(0, "a")).x_true
@@ -258,7 +288,7 @@ def test_wrong_sizes_are_refused() -> None:
         advance(torch.zeros(2, 8), "alpha", torch.zeros(2))
     with pytest.raises(QubolearnError, match="2 predictors"):
         solve_stages([len, len], torch.zeros(2, 9))
-    with pytest.raises(QubolearnError, match="but there are only 90"):
+    with pytest.raises(QubolearnError, match="10 left for test without copies"):
         Rotation(train_shapes=40).sample(1, stream(0, "a"))
 
 

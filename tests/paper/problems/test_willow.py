@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.baselines.direct import direct
 from qubolearn.paper.datasets.willow import read_willow
+from qubolearn.paper.datasets.willow_sources import read_sources
 from qubolearn.paper.problems.willow import Willow, split_images
 from qubolearn.paper.problems.willow_weights import choose_weights
 from qubolearn.problems import Instances
@@ -20,6 +22,7 @@ from qubolearn.problems.contract import Split
 from qubolearn.problems.data import data_folder
 from qubolearn.problems.encodings import decode_permutation
 
+Image = pytest.importorskip("PIL.Image")
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
@@ -42,6 +45,11 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     names = np.array([entry["image"] for entry in entries])
     layers = {f"relu{i}": np.array(features, dtype="float16") for i in range(1, 6)}
     np.savez(folder / "willow_alexnet_features.npz", images=names, **layers)
+    vgg = {layer: random.normal(size=(20, 10, 512)).astype("float16") for layer in ("relu4_2", "relu5_1")}
+    np.savez(folder / "willow_vgg16_features.npz", images=names, **vgg)
+    for name in names.tolist():
+        noise = Image.fromarray(random.integers(0, 255, (8, 8, 3), np.uint8))
+        noise.resize((64, 64)).save(folder / f"{name}.jpg", quality=95)
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
     return folder
 
@@ -85,7 +93,10 @@ def test_weights_against_loops(small: Path) -> None:
         f, g = features[source][i], features[target][a]
         similarity = (f @ g.T) / np.outer(np.linalg.norm(f, axis=1), np.linalg.norm(g, axis=1))
         x, y = images.keypoints[source][i].double().numpy(), images.keypoints[target][a].double().numpy()
-        assert W[index].numpy() == pytest.approx(naive_weights(similarity, x, y, 0.4, 0.7), abs=1e-5)
+        naive = naive_weights(similarity, x, y, 0.4, 0.7)
+        assert W[index].numpy() == pytest.approx(naive, abs=1e-5)
+        naive[~np.eye(9, dtype=bool)] *= 3  # as in the paper: not divided by k
+        assert replace(problem, per_node=False).weights(pairs)[index].numpy() == pytest.approx(naive, abs=1e-5)
 
 
 @pytest.mark.parametrize("k", [2, 4, 10])
@@ -116,10 +127,27 @@ def test_splits_share_no_image(small: Path) -> None:
     for split in SPLITS:
         pairs = problem.sample_pairs(500, torch.Generator().manual_seed(1), split)
         seen[split] = set(pairs.source.tolist()) | set(pairs.target.tolist())
-        chosen = split_images(problem.images(), split)
+        chosen = split_images(problem.images(), split, 1, range(20))
         assert seen[split] == {index for group in chosen.values() for index in group}
     assert sum(map(len, seen.values())) == len(set.union(*seen.values())) == 20
     assert [len(seen[split]) for split in SPLITS] == [12, 4, 4]
+
+
+@pytest.mark.parametrize("split", [0, 1, 2])
+def test_a_planted_copy_is_on_both_sides_of_the_old_split_alone(small: Path, split: int) -> None:
+    """A mirrored, badly compressed copy of a training picture takes the place of a test picture."""
+    images = read_willow(small)
+    blind = {part: split_images(images, part, split, range(20))["car"] for part in SPLITS}
+    tested, trained = (images.files[blind[part][0]] for part in ("test", "train"))
+    with Image.open(trained) as picture:
+        picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(tested, quality=20)
+    sources = read_sources(images, small)
+    problem, sides = Willow(split=split), {}
+    for part in SPLITS:
+        pairs = problem.sample_pairs(500, torch.Generator().manual_seed(1), part)
+        sides[part] = {sources[image] for image in [*pairs.source.tolist(), *pairs.target.tolist()]}
+    assert bool(sides["train"] & sides["test"]) == (split == 0)
+    assert len(set(sources)) == 19
 
 
 def test_noise_is_for_training_only(small: Path) -> None:

@@ -15,16 +15,22 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from qubolearn.errors import QubolearnError
-from qubolearn.paper.datasets.willow import WillowImages, open_image
+from qubolearn.paper.datasets.willow import VGG_LAYERS, WillowImages, open_image, read_vgg_features
 from qubolearn.randomness import stream
 
-__all__ = ["draw_split", "sources_of", "thumbnails"]
+__all__ = ["draw_split", "read_sources", "sources_of", "thumbnails"]
 
 THUMBNAIL = 32  # pixels a side
 #: The same picture, or its mirror image, where thumbnails correlate by more; different wine bottles reach 0.95.
 SAME_PICTURE = 0.98
 #: One picture cropped or scaled, or one face in one room, where features at the keypoints do; others reach 0.74.
 SAME_FEATURES = 0.8
+
+
+def read_sources(images: WillowImages, folder: Path | str | None = None) -> list[int]:
+    """The sources of the compact form's images, by their pixels and VGG16 features."""
+    features = read_vgg_features(images, folder)
+    return sources_of(images.classes, features[:, :, : features.shape[2] // len(VGG_LAYERS)], thumbnails(images))
 
 
 def thumbnails(images: WillowImages) -> Tensor:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.paper.datasets.shapes2d import load_outlines
+from qubolearn.paper.datasets.alike import outlines_alike
+from qubolearn.paper.datasets.shapes2d import Outlines, load_outlines
 from qubolearn.paper.problems.angles import PAPER_CLOUDS, AngleBins, Encoding, best_clouds, geodesic_so2, rotation_2d
 from qubolearn.paper.problems.moments import aqm_matrix, check_clouds, pair_features, pair_moments
 from qubolearn.paper.problems.splits import split_by_class
 from qubolearn.problems.contract import Instances, Problem, SoftTargets, Split
-from qubolearn.problems.data import cached_data
+from qubolearn.problems.data import cached_data, data_folder
 from qubolearn.randomness import stream
 
 __all__ = ["CloudPairs", "Form", "PointSet"]
@@ -44,8 +47,10 @@ class PointSet(Problem):
 
     p is vec of AQM's 21 x 21 QUBO matrix of the pairs of each template point with its nearest reference points, both
     clouds centred and divided by the template's largest radius. Outlines of training, validation and test are
-    different shapes, drawn evenly over the classes. Each shape is turned by ``rotations`` random angles once; sampling
-    draws from this set, which is built on first use (500,000 pairs: seconds) and kept in memory.
+    different shapes and no near-copies of each other, turned or mirrored (:mod:`qubolearn.paper.datasets.alike`), drawn
+    evenly over the classes. Each shape is turned by ``rotations`` random angles once; sampling draws from this set,
+    which is built on first use (500,000 pairs: seconds) and kept in memory. A turn of both clouds leaves p as it is, so
+    that random pairs of turned shapes are these.
     """
 
     name: ClassVar[str] = "pointset"
@@ -84,6 +89,8 @@ class PointSet(Problem):
     """Shapes to test on."""
     rotations: int = 1000
     """Angles by which each training shape is turned."""
+    split: int = 1
+    """Which random split of the shapes: 1, 2, ...; 0 is that of older results, by number, with copies on both sides."""
 
     def __post_init__(self) -> None:
         _ = self._bins, self._interval()  # raise where bits, range and interval make no sense
@@ -243,15 +250,27 @@ def _pool_size(problem: PointSet, split: Split) -> int:
 def _shapes(problem: PointSet, split: Split) -> tuple[Tensor, Tensor]:
     """Outlines of a split ``[shapes, points, 2]``, filled up with 0, and their sizes ``[shapes]``."""
     outlines = load_outlines()
-    labelled = [i for i, name in enumerate(outlines.classes) if name != "unlabelled"]  # the others: some are squares
+    labelled = _labelled(outlines)
     sizes = {"test": problem.test_shapes, "validation": VALIDATION_SHAPES, "train": problem.train_shapes}
-    chosen = split_by_class([outlines.classes[i] for i in labelled], sizes, "pointset")[split]
+    alike = _alike(data_folder("shapes2d")) if problem.split else None
+    chosen = split_by_class([outlines.classes[i] for i in labelled], sizes, "pointset", problem.split, alike)[split]
     points = [torch.from_numpy(outlines.points[labelled[i]]) for i in chosen]
     counts = torch.tensor([len(outline) for outline in points])
     for wanted in (problem.template_points, problem.reference_points):
         if wanted > int(counts.min()):
             raise QubolearnError(f"{wanted} points of an outline, but the smallest has {int(counts.min())}")
     return torch.nn.utils.rnn.pad_sequence(points, batch_first=True), counts
+
+
+def _labelled(outlines: Outlines) -> list[int]:
+    return [i for i, name in enumerate(outlines.classes) if name != "unlabelled"]  # of the others some are squares
+
+
+@cached_data(2)
+def _alike(folder: Path) -> np.ndarray[Any, Any]:
+    """Which of the labelled outlines are copies of each other."""
+    outlines = load_outlines()
+    return outlines_alike([outlines.points[i] for i in _labelled(outlines)])
 
 
 def _clouds(problem: PointSet, split: Split, start: int) -> CloudPairs:

@@ -11,12 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.paper.datasets.alike import clouds_alike
 from qubolearn.paper.datasets.modelnet import load_modelnet
 from qubolearn.paper.problems.angles import PAPER_CLOUDS, AngleBins, Encoding, best_clouds, geodesic_so2, geodesic_so3
 from qubolearn.paper.problems.moments import check_clouds
@@ -31,7 +34,7 @@ from qubolearn.paper.problems.stages import (
     solve_stages,
 )
 from qubolearn.problems.contract import Instances, Problem, SoftTargets, Split
-from qubolearn.problems.data import cached_data
+from qubolearn.problems.data import cached_data, data_folder
 from qubolearn.randomness import stream
 
 __all__ = [
@@ -65,8 +68,9 @@ class Rotation(Problem):
     """Find the rotation between two matched clouds of ModelNet10, as binned Euler angles.
 
     p is vec of the covariance of reference x and template y, divided by its norm. Shapes of training, validation
-    and test are different ones, drawn evenly over the classes, test shapes from ModelNet's own test set. In stage beta
-    α is 0, and in stage gamma α and β are, as if earlier stages had undone them.
+    and test are different ones and no copies of each other (:mod:`qubolearn.paper.datasets.alike`), drawn evenly over
+    the classes, test shapes from ModelNet's own test set. In stage beta α is 0, and in stage gamma α and β are, as if
+    earlier stages had undone them.
     """
 
     name: ClassVar[str] = "rotation"
@@ -95,12 +99,16 @@ class Rotation(Problem):
     """The share of wrong matches in validation and test: so many points take each other's."""
     train_noise: float = 0.0
     """The same in training, where each instance has a share between 0 and this."""
+    turned: bool = False
+    """Turn the template too, by angles of the same ranges: random pairs of turned shapes (paper), not upright ones."""
     train_shapes: int = 300
     """Shapes to train on."""
     test_shapes: int = 30
     """Shapes to test on."""
     draws: int = 1000
     """Sets of wrong matches that are drawn for each shape, where there is noise. Angles are always new."""
+    split: int = 1
+    """Which random split of the shapes: 1, 2, ...; 0 is that of older results, with copies on both sides."""
 
     def __post_init__(self) -> None:
         if self.stage not in get_args(Stage):
@@ -116,6 +124,8 @@ class Rotation(Problem):
         for name in ("train_shapes", "test_shapes", "draws"):
             if getattr(self, name) < 1:
                 raise QubolearnError(f"{name}={getattr(self, name)}; want at least 1")
+        if self.split < 0:
+            raise QubolearnError(f"split={self.split}; want the number of a split, at least 0")
         if not 0 <= self.soft_width < math.inf:
             raise QubolearnError(f"soft_width={self.soft_width}; want 0 or more bins")
 
@@ -138,7 +148,11 @@ class Rotation(Problem):
         rows = torch.randint(len(cross), (count,), generator=generator, device=device)
         angles = self._angles(count, generator)
         R = euler_matrix(angles)
-        Cxy, Cyy = R @ cross[rows], own[rows * len(own) // len(cross)]
+        C, Cyy = cross[rows], own[rows * len(own) // len(cross)]
+        if self.turned:
+            Q = self._pose(count, generator)
+            C, Cyy = Q @ C @ Q.mT, Q @ Cyy @ Q.mT
+        Cxy = R @ C
         p = self._encode(R @ Cyy @ R.mT, Cxy, Cyy)
         columns = [STAGES.index(stage) for stage in self._stages]
         x_true = [self.bins(STAGES[column]).encode(angles[:, column]) for column in columns]
@@ -149,6 +163,8 @@ class Rotation(Problem):
         points = _shapes(self, split)
         template = points[torch.randint(len(points), (count,), generator=generator)]
         angles = self._angles(count, generator)
+        if self.turned:
+            template = template @ self._pose(count, generator).mT
         reference = _mismatched(template, self._shares(count, split, generator), generator)
         return MatchedClouds(template, reference @ euler_matrix(angles).mT, angles)
 
@@ -226,6 +242,11 @@ class Rotation(Problem):
         unit = torch.rand(count, 3, generator=generator, device=generator.device)
         return (2 * unit - 1) * limits.to(unit.device)
 
+    def _pose(self, count: int, generator: Generator) -> Tensor:
+        """How templates are turned ``[count, 3, 3]``: by all three angles, whatever the stage."""
+        limits = torch.tensor([self.bins(stage).high for stage in STAGES], device=generator.device)
+        return euler_matrix((2 * torch.rand(count, 3, generator=generator, device=generator.device) - 1) * limits)
+
     def _shares(self, count: int, split: Split, generator: Generator) -> Tensor:
         """The share of wrong matches of each instance ``[count]``."""
         if split == "train":
@@ -241,17 +262,30 @@ def _norm(C: Tensor) -> Tensor:
 def _shapes(problem: Rotation, split: Split) -> Tensor:
     """Clouds of a split ``[shapes, points, 3]``, centred and of mean squared radius 1."""
     models = load_modelnet()
-    own: list[int] = [i for i, test in enumerate(models.is_test) if test == (split == "test")]
-    sizes = {"validation": VALIDATION_SHAPES, "train": problem.train_shapes}
-    if split == "test":
-        sizes = {"test": problem.test_shapes}
-    chosen = split_by_class([models.classes[i] for i in own], sizes, "rotation")[split]
-    points = torch.from_numpy(models.points[[own[i] for i in chosen]]).double()
+    number = problem.split
+    pools = {
+        name: (models.is_test == (name == "test")).nonzero()[0].tolist() for name in ("test", "validation", "train")
+    }
+    sizes = {"test": problem.test_shapes, "validation": VALIDATION_SHAPES, "train": problem.train_shapes}
+    if number:
+        alike = _alike(data_folder("modelnet10"))
+        chosen = split_by_class(models.classes, sizes, "rotation", number, alike, pools)[split]
+    else:
+        wanted = {name: size for name, size in sizes.items() if (name == "test") == (split == "test")}
+        pool = pools[split]
+        chosen = [pool[i] for i in split_by_class([models.classes[i] for i in pool], wanted, "rotation")[split]]
+    points = torch.from_numpy(models.points[chosen]).double()
     points = points - points.mean(1, keepdim=True)
     radius = points.square().sum(2).mean(1).sqrt()
     if not bool((radius > 0).all()):
         raise QubolearnError("a shape of ModelNet has all its points in one place; fetch the dataset anew")
     return (points / radius[:, None, None]).float()
+
+
+@cached_data(2)
+def _alike(folder: Path) -> np.ndarray[Any, Any]:
+    """Which meshes are copies of each other."""
+    return clouds_alike(load_modelnet().points)
 
 
 @cached_data(8)

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "choose_weights", "combined_weights", "direction_and_length"]
 
 
-def combined_weights(similarity: Tensor, direction: Tensor, length: Tensor, tau: float, eta: float) -> Tensor:
-    """W = -(τ·diag(similarity) + (1-τ)·(η·direction + (1-η)·length) / k), to be minimised over permutations.
+def combined_weights(
+    similarity: Tensor, direction: Tensor, length: Tensor, tau: float, eta: float, divide: int = 1
+) -> Tensor:
+    """W = -(τ·diag(similarity) + (1-τ)·(η·direction + (1-η)·length) / divide), to be minimised over permutations.
 
     similarity ``[batch, k, k]``, direction and length ``[batch, k², k²]`` -> W ``[batch, k², k²]``. Geometry sums
     over k(k-1) edges where appearance sums over k nodes; dividing it by k keeps τ comparable between different k.
     """
-    k = similarity.shape[1]
     geometry = eta * direction + (1 - eta) * length
-    return -(tau * torch.diag_embed(similarity.flatten(1)) + (1 - tau) * geometry / k)
+    return -(tau * torch.diag_embed(similarity.flatten(1)) + (1 - tau) * geometry / divide)
 
 
 def direction_and_length(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
