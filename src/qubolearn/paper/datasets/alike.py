@@ -57,7 +57,8 @@ def _even(points: Array) -> Array:
     size = np.sqrt((np.abs(z) ** 2).mean())
     if not size > 0:
         raise QubolearnError("all points of an outline are equal; drop that outline")
-    return z / size
+    even: Array = z / size
+    return even
 
 
 def clouds_alike(clouds: Array) -> Array:
