@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import io
 import re
-import subprocess
-import sys
+import runpy
 import tokenize
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,15 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 
 
-def output(name: str) -> str:
+@pytest.fixture
+def output(capsys: pytest.CaptureFixture[str]) -> Callable[[str], str]:
     """What an example prints."""
-    done = subprocess.run([sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+
+    def run(name: str) -> str:
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
 
 
 def metrics(text: str) -> list[dict[str, float]]:
@@ -45,12 +49,12 @@ def lines_of_code(source: str) -> int:
     return len(lines)
 
 
-def test_a_problem_of_your_own_is_short_and_learns() -> None:
+def test_a_problem_of_your_own_is_short_and_learns(output: Callable[[str], str]) -> None:
     assert len((EXAMPLES / "sorting.py").read_text().splitlines()) <= 40
     assert ast.literal_eval(output("sorting.py"))["accuracy"] > 0.95
 
 
-def test_own_parts_are_short_and_learn_and_both_solvers_agree() -> None:
+def test_own_parts_are_short_and_learn_and_both_solvers_agree(output: Callable[[str], str]) -> None:
     assert lines_of_code((EXAMPLES / "own_parts.py").read_text()) <= 25
     text = output("own_parts.py")
     exact, annealed = metrics(text)
@@ -61,7 +65,7 @@ def test_own_parts_are_short_and_learn_and_both_solvers_agree() -> None:
 
 
 @pytest.mark.parametrize(("name", "least"), [("loader.py", 0.75), ("graph_network.py", 0.85)])
-def test_other_examples_learn(name: str, least: float) -> None:
+def test_other_examples_learn(name: str, least: float, output: Callable[[str], str]) -> None:
     (scores,) = metrics(output(name))
     assert scores["accuracy"] > least
 

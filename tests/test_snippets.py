@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -26,10 +25,7 @@ def test_python_blocks_run(name: str, text: str, tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "snippet.py"
     script.write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning:qubolearn", str(script)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    runpy.run_path(str(script), run_name="__main__")
 
 
 @pytest.mark.parametrize(("name", "text"), blocks("bash"), ids=lambda value: value if "-" in value[:40] else "")

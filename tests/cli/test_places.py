@@ -120,10 +120,12 @@ def test_tables_are_filled_where_a_link_leads(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-@pytest.mark.parametrize("words", ["--help", "train --help", "evaluate {run} --instances 4", "plot {run} --json"])
+@pytest.mark.parametrize("words", ["--help", "train --help", "evaluate {run} --instances 4", "tables {page} --json"])
 def test_a_full_disk_behind_stdout_is_one_line(words: str, run: Path) -> None:
+    page = run.parent / "page.md"
+    page.write_text("no table")
     with open("/dev/full", "w") as full:
-        done = command(*words.format(run=run).split(), stdout=full)
+        done = command(*words.format(run=run, page=page).split(), stdout=full)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "qubolearn: error: No space left on device (standard output)"
     assert "Traceback" not in done.stderr
@@ -177,16 +179,17 @@ def test_names_that_look_like_markup_when_stopped(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
-def test_paths_that_are_no_text(run: Path, tmp_path: Path) -> None:
+def test_paths_that_are_no_text(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = os.fsencode(tmp_path) + b"/\xff\xfe"
     os.rename(run, folder)
     name = os.fsdecode(folder)
-    for words in (["evaluate", name, "--instances", "4"], ["plot", name], ["train", *TINY[1:], "--out", name]):
-        done = command(*words, stdout=subprocess.PIPE)
-        assert done.returncode == 0, done.stderr
-    done = command("evaluate", name + "x")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    done = command("plot", name, stdout=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+    for words in (["evaluate", name, "--instances", "4"], ["train", *TINY[1:], "--out", name]):
+        assert main(words) == 0
+    capsys.readouterr()
+    assert main(["evaluate", name + "x"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
     made = command("instances", "randgraph", "--k", "2", "--out", name + "/p.npz", "--json", stdout=subprocess.PIPE)
     assert json.loads(made.stdout)["out"] == name + "/p.npz"
 
