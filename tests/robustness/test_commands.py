@@ -18,7 +18,7 @@ from qubolearn.paper.grid.jobs import Outcome
 
 
 def test_commands_on_damaged_files(tmp_path: Path) -> None:
-    done = commands.fuzz(tmp_path, 120, "short")
+    done = commands.fuzz(tmp_path, 40, "short")
     assert set(done) == {*commands.ON_RUNS, *commands.ON_RESULTS}
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -252,7 +253,7 @@ def test_torch_bounds_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 INTERPRETED = """
 import torch
 from qubolearn.kernels.exhaustive_triton import SearchPlan, SumPlan
-from qubolearn.solvers.exhaustive_triton_check import instances, search_error, sum_error
+from triton_check import instances, search_error, sum_error
 
 plans = [(10, SearchPlan(3, 1, 1), torch.float64), (11, SearchPlan(4, 2, 0), torch.float32)]
 for n, plan, dtype in [*plans, (12, SearchPlan(3, 2, 2), torch.float32)]:
@@ -266,4 +267,5 @@ for n, plan in [(8, SumPlan(1)), (10, SumPlan(2))]:
 def test_triton_kernels_in_the_interpreter() -> None:
     # In a process of its own: Triton decides on import whether to interpret.
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    subprocess.run([sys.executable, "-c", INTERPRETED], env=environment, check=True, timeout=300)
+    tools = Path(__file__).parents[2] / "tools"
+    subprocess.run([sys.executable, "-c", INTERPRETED], env=environment, cwd=tools, check=True, timeout=300)

@@ -6,7 +6,7 @@ registers of one program, and the top bits, its *part*, tell programs apart. Bet
     the search  eliminates 4 inner bits in closed form and walks the others in Gray order, keeping one minimum a lane;
     the sum     does so with 3 and 4 bits, keeping one sum a lane for each bit that may be set.
 
-``python -m qubolearn.kernels.exhaustive_triton`` checks both against plain torch on a GPU, and measures them.
+``tools/triton_check.py`` checks both against plain torch on a GPU, and measures them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check and measure the Triton kernels on a GPU: ``python -m qubolearn.solvers.exhaustive_triton_check``.
+"""Check and measure the Triton kernels on a GPU: ``python tools/triton_check.py``.
 
 One failing configuration is reported and does not stop the others: time on such a machine is scarce.
 """
