@@ -32,7 +32,7 @@ def deviation(bits, energy):
 DENSE = """
 from qubolearn.kernels import dense_annealing_triton as kernel
 
-kernel.READS_PER_PROGRAM = READS
+kernel._layout = lambda n: (32, READS)
 n, coupled = 40, torch.tensor([0, 5, 17, 20, 31, 32, 33, 39])
 S = torch.randn(1, n, n, generator=torch.Generator().manual_seed(0)) / 2
 S = S + S.mT

@@ -1,11 +1,13 @@
-"""Simulated annealing of dense QUBOs of any n on an NVIDIA GPU: 32 bits at a time, one thread a read.
+"""Simulated annealing of dense QUBOs on an NVIDIA GPU: one thread a read, four bits at a time.
 
-A program holds some reads of one QUBO. What all other bits add to the fields of the next 32 is one matrix product of
-the reads with 32 columns of couplings, on the tensor cores. Then these 32 bits are updated one after the other, as in
-:mod:`~qubolearn.kernels.annealing_triton`: fields among them are sums of table lookups. So a sweep visits the bits in
-turn, exactly, and an update costs a share of a matrix product and not a row of couplings from memory.
+The part of a field that comes from four bits has 16 values. A table holds these values for four fields side by side,
+so one load of 16 bytes brings what four bits add to four fields. A read's bits lie in words of 32 or 64 bits; the
+fields of the next four bits are one load for each four bits of their word. Then these four bits are updated one after
+the other, and each flip corrects the fields of those that follow it. So a sweep visits the bits in turn, exactly.
 
-Couplings are two float16, c = high + low / 2048, of 22 digits together; bits are exact in float16, sums are float32.
+Where there are more bits than a word holds, what the other words add to the fields of one is a matrix product of the
+reads with its columns of couplings, on the tensor cores. Couplings are then two float16, c = high + low / 2048, of 22
+digits together; bits are exact in float16, sums are float32.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -17,82 +19,113 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from qubolearn.kernels.annealing_triton import _next, field_tables
 from qubolearn.kernels.gpu_rounds import rounds
 
 __all__ = ["anneal"]
 
-#: Bits of one word; the bits that a step of a matrix product sums over; the most reads of a program.
-BITS, DEPTH, READS_PER_PROGRAM = 32, 64, 64
-CHUNKS = tl.constexpr(8)  # of four bits each
+#: The bits that a step of a matrix product sums over.
+DEPTH = 64
 SHIFT = tl.constexpr(2048.0)
+LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 def anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor) -> Tensor:
     """As :func:`qubolearn.kernels.annealing_torch.anneal`; state int64 ``[batch, reads]`` seeds the reads."""
     batch, n, _ = S.shape
-    reads, blocks, depth = state.shape[1], -(-n // BITS), -(-n // DEPTH) * DEPTH
-    lanes = min(READS_PER_PROGRAM, max(16, triton.next_power_of_2(reads)))  # a matrix product has 16 rows or more
+    width, lanes = _layout(n)
+    reads, blocks, depth = state.shape[1], -(-n // width), -(-n // DEPTH) * DEPTH
     groups = -(-reads // lanes)
-    high, low, tables = _couplings(S, blocks, depth)
+    high, low, own = _couplings(S, width, blocks, depth)
+    tables, near = _tables(own)
     seeds = torch.nn.functional.pad(state, (0, groups * lanes - reads), value=1).reshape(batch * groups, lanes)
-    words = _random_words(seeds, blocks)  # [slots, blocks, lanes]
     X = torch.zeros(batch * groups, lanes, depth, dtype=torch.float16, device=S.device)
-    X[:, :, : blocks * BITS] = _bits(words)
-    fields = torch.empty(batch * groups, BITS, lanes, dtype=torch.float32, device=S.device)
+    X[:, :, :n] = _random_bits(seeds, n)
+    words = _words(X, width, blocks)
+    fields = torch.empty(batch * groups, width, lanes, dtype=torch.float32, device=S.device)
     states = seeds.to(torch.uint32)
-    words = words.to(torch.int32)
     for betas, some in rounds(schedules, sweeps, batch * groups * lanes * depth):
         _anneal[(batch * groups,)](
-            *(high, low, tables, betas, states, X, words, fields, n, blocks, groups, depth, some),
+            *(high, low, tables, near, betas, states, X, words, fields, blocks, groups, depth, some),
             LANES=lanes,
-            WIDTH=BITS,
+            WIDTH=width,
             STEP=DEPTH,
+            ALONE=blocks == 1,
             num_warps=max(1, lanes // 32),
             num_stages=3,
         )
-    return X.reshape(batch, groups * lanes, depth)[:, :reads, :n].to(torch.int8)
+    return _bits(words, width)[:, :, :n].reshape(batch, groups * lanes, n)[:, :reads].to(torch.int8)
 
 
-def _couplings(S: Tensor, blocks: int, depth: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Couplings of each block's bits to all bits outside, high and low ``[batch, blocks, depth, 32]``, and tables."""
+def _layout(n: int) -> tuple[int, int]:
+    """Bits of a word and reads of a program: few reads where all of it is waiting, many where they share couplings."""
+    if n <= 64:
+        return (32 if n <= 32 else 64), 32
+    return 32, (32 if n <= 256 else 64)
+
+
+def _couplings(S: Tensor, width: int, blocks: int, depth: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Couplings of each word's bits to those outside, high and low ``[batch, blocks, depth, width]``, and inside."""
     batch, n, _ = S.shape
-    whole = torch.nn.functional.pad(S, (0, blocks * BITS - n, 0, depth - n)).reshape(batch, depth, blocks, BITS)
+    depth = max(depth, blocks * width)
+    whole = torch.nn.functional.pad(S, (0, blocks * width - n, 0, depth - n)).reshape(batch, depth, blocks, width)
     whole = whole.permute(0, 2, 1, 3).contiguous()
     block = torch.arange(blocks, device=S.device)
-    rows = block[:, None] * BITS + torch.arange(BITS, device=S.device)  # [blocks, 32]
-    own = whole[:, block[:, None], rows]  # [batch, blocks, 32, 32]
+    rows = block[:, None] * width + torch.arange(width, device=S.device)  # [blocks, width]
+    own = whole[:, block[:, None], rows]  # [batch, blocks, width, width]
     whole[:, block[:, None], rows] = 0
     high = whole.to(torch.float16)
-    low = ((whole - high.to(whole.dtype)) * SHIFT.value).to(torch.float16)
-    return high, low, field_tables(own.reshape(batch * blocks, BITS, BITS))
+    return high, ((whole - high.to(whole.dtype)) * SHIFT.value).to(torch.float16), own
 
 
-def _random_words(seeds: Tensor, blocks: int) -> Tensor:
-    """Signed 32-bit words as int64 ``[slots, blocks, lanes]``, from the seeds ``[slots, lanes]`` alone."""
-    z = seeds[:, None] + torch.arange(1, blocks + 1, device=seeds.device)[:, None] * 0x9E3779B9
+def _tables(own: Tensor) -> tuple[Tensor, Tensor]:
+    """What four bits of value v add to four fields, ``[..., fours, fours, 16, 4]``, and couplings inside each four.
+
+    The first table of each four fields has their linear terms, which always count, on the diagonal of ``own``.
+    """
+    fours = own.shape[-1] // 4
+    linear = own.diagonal(dim1=-2, dim2=-1)
+    values = torch.arange(16, device=own.device)
+    bits = ((values[:, None] >> torch.arange(4, device=own.device)) & 1).to(own.dtype)  # [16, 4]
+    parts = (own - torch.diag_embed(linear)).unflatten(-1, (fours, 4)).unflatten(-3, (fours, 4))  # [.., f, 4, f, 4]
+    tables = torch.einsum("...fach,vh->...fcva", parts, bits)
+    tables[..., 0, :, :] += linear.unflatten(-1, (fours, 4))[..., None, :]
+    index = torch.arange(fours, device=own.device)
+    return tables.contiguous(), parts[..., index, :, index, :].movedim(0, -3).contiguous()
+
+
+def _random_bits(seeds: Tensor, n: int) -> Tensor:
+    """Bits ``[slots, lanes, n]``, from the seeds ``[slots, lanes]`` alone."""
+    z = seeds[:, :, None] + torch.arange(1, n + 1, device=seeds.device) * 0x9E3779B9
     for _ in range(2):
         z = ((z ^ (z >> 16)) & 0xFFFFFFFF) * 0x45D9F3B & 0xFFFFFFFF
-    return (z ^ (z >> 16)) - 2**31
+    return (z >> 15) & 1
 
 
-def _bits(words: Tensor) -> Tensor:
-    """Words ``[slots, blocks, lanes]`` -> bits ``[slots, lanes, 32 blocks]``."""
-    bits = (words[..., None] >> torch.arange(BITS, device=words.device)) & 1
-    return bits.transpose(1, 2).flatten(2).to(torch.float16)
+def _words(X: Tensor, width: int, blocks: int) -> Tensor:
+    """Bits ``[slots, lanes, depth]`` -> words ``[slots, blocks, lanes]``, the lowest bit first."""
+    bits = torch.nn.functional.pad(X, (0, max(0, blocks * width - X.shape[2])))[:, :, : blocks * width]
+    powers = torch.ones((), dtype=torch.int64, device=X.device) << torch.arange(width, device=X.device)
+    words = (bits.to(torch.int64).unflatten(2, (blocks, width)) * powers).sum(-1)
+    return words.transpose(1, 2).to(torch.int32 if width == 32 else torch.int64).contiguous()
+
+
+def _bits(words: Tensor, width: int) -> Tensor:
+    """Words ``[slots, blocks, lanes]`` -> bits ``[slots, lanes, blocks * width]``."""
+    bits = (words[..., None] >> torch.arange(width, device=words.device)) & 1
+    return bits.transpose(1, 2).flatten(2)
 
 
 @triton.jit
 def _anneal(
     high,  # [batch, blocks, depth, WIDTH]
     low,
-    tables,  # [batch, blocks, WIDTH, CHUNKS, 16]
+    tables,  # [batch, blocks, FOURS, FOURS, 16, 4]
+    near,  # [batch, blocks, FOURS, 4, 4]
     schedules,  # [batch, 3]: first β, growth, last β
     states,  # [slots, LANES]: generators
-    X,  # [slots, LANES, depth]: bits as float16
-    words,  # [slots, blocks, LANES]: the same bits, 32 a word
-    fields,  # [slots, WIDTH, LANES]: room
-    n,
+    X,  # [slots, LANES, depth]: bits as float16, where there are several words
+    words,  # [slots, blocks, LANES]: the same bits in words
+    fields,  # [slots, FOURS, LANES, 4]: room
     blocks,
     groups,
     depth,
@@ -100,7 +133,9 @@ def _anneal(
     LANES: tl.constexpr,
     WIDTH: tl.constexpr,
     STEP: tl.constexpr,
+    ALONE: tl.constexpr,
 ):
+    FOURS: tl.constexpr = WIDTH // 4
     slot = tl.program_id(0).to(tl.int64)
     instance = slot // groups
     lane, column, step = tl.arange(0, LANES), tl.arange(0, WIDTH), tl.arange(0, STEP)
@@ -110,36 +145,92 @@ def _anneal(
     fields += slot * WIDTH * LANES
     high += instance * blocks * depth * WIDTH
     low += instance * blocks * depth * WIDTH
-    tables += instance * blocks * (WIDTH * CHUNKS * 16)
+    tables += instance * blocks * (FOURS * FOURS * 64)
+    near += instance * blocks * (FOURS * 16)
     beta = tl.load(schedules + 3 * instance)
     growth = tl.load(schedules + 3 * instance + 1)
     last = tl.load(schedules + 3 * instance + 2)
     state = tl.load(states + lane)
-    for _ in range(sweeps):
-        cold = beta.to(tl.float32)
-        for block in range(blocks):
-            upper = tl.zeros([LANES, WIDTH], dtype=tl.float32)
-            lower = tl.zeros([LANES, WIDTH], dtype=tl.float32)
-            for k in range(0, depth, STEP):
-                x = tl.load(X + lane[:, None] * depth + (k + step)[None, :])
-                place = (block * depth + k + step)[:, None] * WIDTH + column[None, :]
-                upper = tl.dot(x, tl.load(high + place), upper)
-                lower = tl.dot(x, tl.load(low + place), lower)
-            tl.store(fields + column[None, :] * LANES + lane[:, None], upper + lower / SHIFT)
-            tl.debug_barrier()
-            word = tl.load(words + block * LANES + lane)
-            for i in range(tl.minimum(WIDTH, n - block * WIDTH)):
-                field = tl.load(fields + i * LANES + lane)
-                table = tables + (block * WIDTH + i) * (CHUNKS * 16)
-                for chunk in tl.static_range(CHUNKS):
-                    field += tl.load(table + chunk * 16 + ((word >> (4 * chunk)) & 15))
-                cost = tl.where(((word >> i) & 1) == 1, -field, field)
-                state = _next(state)
-                threshold = -tl.log((state.to(tl.float32) + 0.5) * (1.0 / 4294967296.0))
-                word ^= (cold * cost < threshold).to(tl.int32) << i
-            tl.store(words + block * LANES + lane, word)
-            bits = ((word[:, None] >> column[None, :]) & 1).to(tl.float16)
-            tl.store(X + lane[:, None] * depth + (block * WIDTH + column)[None, :], bits)
-            tl.debug_barrier()  # the next product reads bits that other threads wrote
-        beta = tl.minimum(beta * growth, last)
+    if ALONE:
+        word = tl.load(words + lane)
+        for _ in range(sweeps):
+            word, state = _updated(word, state, beta, tables, near, fields, lane, LANES, FOURS, True)
+            beta = tl.minimum(beta * growth, last)
+        tl.store(words + lane, word)
+    else:
+        for _ in range(sweeps):
+            for block in range(blocks):
+                upper = tl.zeros([LANES, WIDTH], dtype=tl.float32)
+                lower = tl.zeros([LANES, WIDTH], dtype=tl.float32)
+                for k in range(0, depth, STEP):
+                    x = tl.load(X + lane[:, None] * depth + (k + step)[None, :])
+                    place = (block * depth + k + step)[:, None] * WIDTH + column[None, :]
+                    upper = tl.dot(x, tl.load(high + place), upper)
+                    lower = tl.dot(x, tl.load(low + place), lower)
+                place = (column // 4 * LANES * 4 + column % 4)[None, :] + lane[:, None] * 4
+                tl.store(fields + place, upper + lower / SHIFT)
+                tl.debug_barrier()
+                word = tl.load(words + block * LANES + lane)
+                table = tables + block * (FOURS * FOURS * 64)
+                word, state = _updated(
+                    word, state, beta, table, near + block * (FOURS * 16), fields, lane, LANES, FOURS, False
+                )
+                tl.store(words + block * LANES + lane, word)
+                bits = ((word[:, None] >> column[None, :]) & 1).to(tl.float16)
+                tl.store(X + lane[:, None] * depth + (block * WIDTH + column)[None, :], bits)
+                tl.debug_barrier()  # the next product reads bits that other threads wrote
+            beta = tl.minimum(beta * growth, last)
     tl.store(states + lane, state)
+
+
+@triton.jit
+def _updated(
+    word,
+    state,
+    beta,
+    tables,
+    near,
+    fields,
+    lane,
+    LANES: tl.constexpr,
+    FOURS: tl.constexpr,
+    ALONE: tl.constexpr,
+):
+    """The word and the generators after one update of each bit of the word."""
+    cold = beta.to(tl.float32) * LOG2_E
+    four = tl.arange(0, 4)[None, :]
+    for f in tl.static_range(FOURS):
+        if ALONE:
+            field = tl.zeros([LANES, 4], dtype=tl.float32)
+        else:
+            field = tl.load(fields + (f * LANES + lane)[:, None] * 4 + four)
+        for c in tl.static_range(FOURS):
+            value = ((word >> (4 * c)) & 15).to(tl.int32)
+            field += tl.load(tables + ((f * FOURS + c) * 16 + value)[:, None] * 4 + four)
+        even, odd = tl.split(tl.reshape(field, [LANES, 2, 2]))
+        field0, field2 = tl.split(even)
+        field1, field3 = tl.split(odd)
+        pair = near + f * 16
+        value = ((word >> (4 * f)) & 15).to(tl.int32)
+        state, change0 = _change(state, value & 1, field0, cold)
+        field1 += change0 * tl.load(pair + 1)
+        state, change1 = _change(state, (value >> 1) & 1, field1, cold)
+        field2 += change0 * tl.load(pair + 2) + change1 * tl.load(pair + 6)
+        state, change2 = _change(state, (value >> 2) & 1, field2, cold)
+        field3 += change0 * tl.load(pair + 3) + change1 * tl.load(pair + 7) + change2 * tl.load(pair + 11)
+        state, change3 = _change(state, value >> 3, field3, cold)
+        turned = (change0 != 0).to(tl.int32) | ((change1 != 0).to(tl.int32) << 1)
+        turned |= ((change2 != 0).to(tl.int32) << 2) | ((change3 != 0).to(tl.int32) << 3)
+        word ^= turned.to(word.dtype) << (4 * f)
+    return word, state
+
+
+@triton.jit
+def _change(state, bit, field, cold):
+    """The generators' next states, and by how much the bits change: -1, 0 or 1."""
+    state ^= state << 13  # xorshift32
+    state ^= state >> 17
+    state ^= state << 5
+    sign = (1 - 2 * bit).to(tl.float32)
+    threshold = -tl.log2((state.to(tl.float32) + 0.5) * (1.0 / 4294967296.0))
+    return state, tl.where(cold * sign * field < threshold, sign, 0.0)
