@@ -78,7 +78,7 @@ def _couplings(S: Tensor, width: int, blocks: int, depth: int) -> tuple[Tensor, 
 
 
 def _tables(own: Tensor) -> tuple[Tensor, Tensor]:
-    """What four bits of value v add to four fields, ``[..., fours, fours, 16, 4]``, and couplings inside each four.
+    """What four bits of value v add to four fields, ``[..., fours, fours, 4, 16]``, and couplings inside each four.
 
     The first table of each four fields has their linear terms, which always count, on the diagonal of ``own``.
     """
@@ -87,8 +87,8 @@ def _tables(own: Tensor) -> tuple[Tensor, Tensor]:
     values = torch.arange(16, device=own.device)
     bits = ((values[:, None] >> torch.arange(4, device=own.device)) & 1).to(own.dtype)  # [16, 4]
     parts = (own - torch.diag_embed(linear)).unflatten(-1, (fours, 4)).unflatten(-3, (fours, 4))  # [.., f, 4, f, 4]
-    tables = torch.einsum("...fach,vh->...fcva", parts, bits)
-    tables[..., 0, :, :] += linear.unflatten(-1, (fours, 4))[..., None, :]
+    tables = torch.einsum("...fach,vh->...fcav", parts, bits)
+    tables[..., 0, :, :] += linear.unflatten(-1, (fours, 4))[..., None]
     index = torch.arange(fours, device=own.device)
     return tables.contiguous(), parts[..., index, :, index, :].movedim(0, -3).contiguous()
 
@@ -119,13 +119,13 @@ def _bits(words: Tensor, width: int) -> Tensor:
 def _anneal(
     high,  # [batch, blocks, depth, WIDTH]
     low,
-    tables,  # [batch, blocks, FOURS, FOURS, 16, 4]
+    tables,  # [batch, blocks, FOURS, FOURS, 4, 16]
     near,  # [batch, blocks, FOURS, 4, 4]
     schedules,  # [batch, 3]: first β, growth, last β
     states,  # [slots, LANES]: generators
     X,  # [slots, LANES, depth]: bits as float16, where there are several words
     words,  # [slots, blocks, LANES]: the same bits in words
-    fields,  # [slots, FOURS, LANES, 4]: room
+    fields,  # [slots, WIDTH, LANES]: room
     blocks,
     groups,
     depth,
@@ -167,8 +167,7 @@ def _anneal(
                     place = (block * depth + k + step)[:, None] * WIDTH + column[None, :]
                     upper = tl.dot(x, tl.load(high + place), upper)
                     lower = tl.dot(x, tl.load(low + place), lower)
-                place = (column // 4 * LANES * 4 + column % 4)[None, :] + lane[:, None] * 4
-                tl.store(fields + place, upper + lower / SHIFT)
+                tl.store(fields + column[None, :] * LANES + lane[:, None], upper + lower / SHIFT)
                 tl.debug_barrier()
                 word = tl.load(words + block * LANES + lane)
                 table = tables + block * (FOURS * FOURS * 64)
@@ -198,20 +197,22 @@ def _updated(
 ):
     """The word and the generators after one update of each bit of the word."""
     cold = beta.to(tl.float32) * LOG2_E
-    four = tl.arange(0, 4)[None, :]
-    for f in tl.static_range(FOURS):
-        if ALONE:
-            field = tl.zeros([LANES, 4], dtype=tl.float32)
-        else:
-            field = tl.load(fields + (f * LANES + lane)[:, None] * 4 + four)
-        for c in tl.static_range(FOURS):
-            value = ((word >> (4 * c)) & 15).to(tl.int32)
-            field += tl.load(tables + ((f * FOURS + c) * 16 + value)[:, None] * 4 + four)
-        even, odd = tl.split(tl.reshape(field, [LANES, 2, 2]))
-        field0, field2 = tl.split(even)
-        field1, field3 = tl.split(odd)
-        pair = near + f * 16
+    for f in range(FOURS):
+        table, pair = tables + f * (FOURS * 64), near + f * 16
         value = ((word >> (4 * f)) & 15).to(tl.int32)
+        if ALONE:
+            field0 = tl.zeros([LANES], dtype=tl.float32)
+            field1, field2, field3 = field0, field0, field0
+        else:
+            place = fields + f * 4 * LANES + lane
+            field0, field1 = tl.load(place), tl.load(place + LANES)
+            field2, field3 = tl.load(place + 2 * LANES), tl.load(place + 3 * LANES)
+        for c in tl.static_range(FOURS):
+            at = table + c * 64 + ((word >> (4 * c)) & 15).to(tl.int32)
+            field0 += tl.load(at)
+            field1 += tl.load(at + 16)
+            field2 += tl.load(at + 32)
+            field3 += tl.load(at + 48)
         state, change0 = _change(state, value & 1, field0, cold)
         field1 += change0 * tl.load(pair + 1)
         state, change1 = _change(state, (value >> 1) & 1, field1, cold)
