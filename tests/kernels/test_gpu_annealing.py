@@ -19,38 +19,40 @@ READS, BETA, SCHEDULE = 4096, 1.5, torch.tensor([[1.5, 1.0, 9.0]])
 seeds = generators(np.array([5], np.uint32), READS)
 
 def deviation(bits, energy):
-    "Chi-squared over its degrees of freedom, of bits [reads, k] against exp(-beta energy) of all their states."
+    "Chi-squared over its degrees of freedom, of bits [reads, k] against exp(-beta energy); rare states count as one."
     k = bits.shape[1]
     p = torch.softmax(-BETA * energy.double(), 0)
     codes = (bits.long() << torch.arange(k)).sum(1)
     order = (all_states(k).long() << torch.arange(k)).sum(1)
     seen = torch.bincount(codes, minlength=2**k)[order] / len(bits)
-    return float(((seen - p) ** 2 / p).sum() * len(bits)) / (2**k - 1)
+    rare = p * len(bits) < 2
+    p, seen = (torch.cat([v[~rare], v[rare].sum(0, keepdim=True)]) for v in (p, seen))
+    return float(((seen - p) ** 2 / p.clamp(min=1e-9)).sum() * len(bits)) / (len(p) - 1)
 """
 
-# 8 coupled bits over both words of 40; the others are free.
+# 8 coupled bits, first within one word and then over both words of 40; the others are free.
 DENSE = """
 from qubolearn.kernels import dense_annealing_triton as kernel
 
-kernel._layout = lambda n: (32, READS)
-n, coupled = 40, torch.tensor([0, 5, 17, 20, 31, 32, 33, 39])
-S = torch.randn(1, n, n, generator=torch.Generator().manual_seed(0)) / 2
-S = S + S.mT
-keep = torch.zeros(n, dtype=torch.bool)
-keep[coupled] = True
-S = S * (keep[:, None] & keep)
-reads = kernel.anneal(S, SCHEDULE, 12, seeds)[0]
-x, part = all_states(8), S[0][coupled][:, coupled]
-energy = x @ part.diagonal() + torch.einsum("si,ij,sj->s", x, part.triu(1), x)
-assert deviation(reads[:, coupled], energy) < 1.4
-assert abs(reads[:, ~keep].float().mean() - 0.5) < 0.01
-assert (reads[:, ~keep].float().mean(0) - 0.5).abs().max() < 0.05
+kernel.FEW_READS = READS
+for n, coupled in ((30, [0, 1, 2, 3, 7, 8, 19, 29]), (40, [0, 5, 17, 20, 31, 32, 33, 39])):
+    S = torch.randn(1, n, n, generator=torch.Generator().manual_seed(0)) / 2
+    S = S + S.mT
+    keep = torch.zeros(n, dtype=torch.bool)
+    keep[coupled] = True
+    S = S * (keep[:, None] & keep)
+    reads = kernel.anneal(S, SCHEDULE, 12, seeds)[0]
+    x, part = all_states(8), S[0][coupled][:, coupled]
+    energy = x @ part.diagonal() + torch.einsum("si,ij,sj->s", x, part.triu(1), x)
+    assert deviation(reads[:, coupled], energy) < 1.5
+    assert abs(reads[:, ~keep].float().mean() - 0.5) < 0.01
+    assert (reads[:, ~keep].float().mean(0) - 0.5).abs().max() < 0.05
 """
 
 SPARSE = """
 from qubolearn.kernels import sparse_annealing_triton as kernel
 
-kernel.MANY_READS, kernel.ROWS = READS, 2
+kernel.READS, kernel.ROWS = READS, 2
 n = 8
 edges = np.array([(i, j) for i in range(n) for j in range(i + 1, n) if (7 * i + 3 * j) % 3 == 0]).T
 chosen = kernel.colours(edges, n)
@@ -60,7 +62,7 @@ linear, quadratic = torch.randn(1, n, generator=generator), torch.randn(1, edges
 reads = kernel.anneal(linear, quadratic, edges, SCHEDULE, 16, seeds)[0]
 x = all_states(n)
 energy = x @ linear[0] + (x[:, edges[0]] * x[:, edges[1]]) @ quadratic[0]
-assert deviation(reads, energy) < 1.4
+assert deviation(reads, energy) < 1.5
 """
 
 # Two groups, a free bit and a clamped one; every second replica is hot, so that each swap is between two temperatures.

@@ -16,7 +16,7 @@ from torch import Tensor
 
 __all__ = ["WORD_BITS", "anneal", "anneal_lists", "generators", "takes_lists"]
 
-#: The largest n of the Triton kernel that keeps a read in one 64-bit word; beyond, another one runs.
+#: Up to this n a QUBO on a GPU is annealed as a dense one, whatever its graph.
 WORD_BITS = 62
 #: QUBOs whose bits have at most this share of all others as neighbours are annealed by lists of neighbours.
 LISTED_SHARE = 1 / 8
@@ -30,9 +30,7 @@ def anneal(S: Tensor, schedules: Tensor, sweeps: int, seeds: npt.NDArray[np.uint
     """
     state = generators(seeds, reads).to(S.device)
     kernel: Callable[[Tensor, Tensor, int, Tensor], Tensor] = _anneal
-    if _has_triton(S) and S.shape[-1] <= WORD_BITS:
-        from qubolearn.kernels.annealing_triton import anneal as kernel
-    elif _has_triton(S):
+    if _has_triton(S):
         from qubolearn.kernels.dense_annealing_triton import anneal as kernel
     elif not S.is_cpu:
         slow = f"annealing on {S.device} runs in plain torch, far slower than on a CPU"

@@ -1,13 +1,13 @@
 """Simulated annealing of dense QUBOs on an NVIDIA GPU: one thread a read, four bits at a time.
 
 The part of a field that comes from four bits has 16 values. A table holds these values for four fields side by side,
-so one load of 16 bytes brings what four bits add to four fields. A read's bits lie in words of 32 or 64 bits; the
-fields of the next four bits are one load for each four bits of their word. Then these four bits are updated one after
-the other, and each flip corrects the fields of those that follow it. So a sweep visits the bits in turn, exactly.
+and what the 32 bits of a word add to the fields of four of them is eight lookups for each, which do not wait for one
+another. Then these four bits are updated one after the other, and each flip corrects the fields of those that follow
+it. So a sweep visits the bits in turn, exactly.
 
-Where there are more bits than a word holds, what the other words add to the fields of one is a matrix product of the
-reads with its columns of couplings, on the tensor cores. Couplings are then two float16, c = high + low / 2048, of 22
-digits together; bits are exact in float16, sums are float32.
+Where there are more than 32 bits, what the other words add to the fields of one is a matrix product of the reads with
+its columns of couplings, on the tensor cores. Couplings are then two float16, c = high + low / 2048, of 22 digits
+together; bits are exact in float16, sums are float32.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -23,8 +23,11 @@ from qubolearn.kernels.gpu_rounds import rounds
 
 __all__ = ["anneal"]
 
-#: The bits that a step of a matrix product sums over.
-DEPTH = 64
+#: Bits of one word; the bits that a step of a matrix product sums over.
+BITS, DEPTH = 32, 64
+#: Reads of a program: few where all of it is waiting, many beyond this n, where they share the couplings.
+FEW_READS, MANY_READS, MANY_FROM = 32, 64, 512
+FOURS = tl.constexpr(8)  # of a word
 SHIFT = tl.constexpr(2048.0)
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -32,46 +35,38 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 def anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor) -> Tensor:
     """As :func:`qubolearn.kernels.annealing_torch.anneal`; state int64 ``[batch, reads]`` seeds the reads."""
     batch, n, _ = S.shape
-    width, lanes = _layout(n)
-    reads, blocks, depth = state.shape[1], -(-n // width), -(-n // DEPTH) * DEPTH
+    lanes = MANY_READS if n >= MANY_FROM else FEW_READS
+    reads, blocks, depth = state.shape[1], -(-n // BITS), -(-n // DEPTH) * DEPTH
     groups = -(-reads // lanes)
-    high, low, own = _couplings(S, width, blocks, depth)
+    high, low, own = _couplings(S, blocks, depth)
     tables, near = _tables(own)
     seeds = torch.nn.functional.pad(state, (0, groups * lanes - reads), value=1).reshape(batch * groups, lanes)
     X = torch.zeros(batch * groups, lanes, depth, dtype=torch.float16, device=S.device)
     X[:, :, :n] = _random_bits(seeds, n)
-    words = _words(X, width, blocks)
-    fields = torch.empty(batch * groups, width, lanes, dtype=torch.float32, device=S.device)
+    words = _words(X[:, :, : blocks * BITS])
+    fields = torch.empty(batch * groups, BITS, lanes, dtype=torch.float32, device=S.device)
     states = seeds.to(torch.uint32)
     for betas, some in rounds(schedules, sweeps, batch * groups * lanes * depth):
         _anneal[(batch * groups,)](
             *(high, low, tables, near, betas, states, X, words, fields, blocks, groups, depth, some),
             LANES=lanes,
-            WIDTH=width,
+            WIDTH=BITS,
             STEP=DEPTH,
             ALONE=blocks == 1,
-            num_warps=max(1, lanes // 32),
+            num_warps=lanes // 32,
             num_stages=3,
         )
-    return _bits(words, width)[:, :, :n].reshape(batch, groups * lanes, n)[:, :reads].to(torch.int8)
+    return _bits(words)[:, :, :n].reshape(batch, groups * lanes, n)[:, :reads].to(torch.int8)
 
 
-def _layout(n: int) -> tuple[int, int]:
-    """Bits of a word and reads of a program: few reads where all of it is waiting, many where they share couplings."""
-    if n <= 64:
-        return (32 if n <= 32 else 64), 32
-    return 32, (32 if n <= 256 else 64)
-
-
-def _couplings(S: Tensor, width: int, blocks: int, depth: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Couplings of each word's bits to those outside, high and low ``[batch, blocks, depth, width]``, and inside."""
+def _couplings(S: Tensor, blocks: int, depth: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Couplings of each word's bits to those outside, high and low ``[batch, blocks, depth, 32]``, and inside."""
     batch, n, _ = S.shape
-    depth = max(depth, blocks * width)
-    whole = torch.nn.functional.pad(S, (0, blocks * width - n, 0, depth - n)).reshape(batch, depth, blocks, width)
+    whole = torch.nn.functional.pad(S, (0, blocks * BITS - n, 0, depth - n)).reshape(batch, depth, blocks, BITS)
     whole = whole.permute(0, 2, 1, 3).contiguous()
     block = torch.arange(blocks, device=S.device)
-    rows = block[:, None] * width + torch.arange(width, device=S.device)  # [blocks, width]
-    own = whole[:, block[:, None], rows]  # [batch, blocks, width, width]
+    rows = block[:, None] * BITS + torch.arange(BITS, device=S.device)  # [blocks, 32]
+    own = whole[:, block[:, None], rows]  # [batch, blocks, 32, 32]
     whole[:, block[:, None], rows] = 0
     high = whole.to(torch.float16)
     return high, ((whole - high.to(whole.dtype)) * SHIFT.value).to(torch.float16), own
@@ -101,17 +96,15 @@ def _random_bits(seeds: Tensor, n: int) -> Tensor:
     return (z >> 15) & 1
 
 
-def _words(X: Tensor, width: int, blocks: int) -> Tensor:
-    """Bits ``[slots, lanes, depth]`` -> words ``[slots, blocks, lanes]``, the lowest bit first."""
-    bits = torch.nn.functional.pad(X, (0, max(0, blocks * width - X.shape[2])))[:, :, : blocks * width]
-    powers = torch.ones((), dtype=torch.int64, device=X.device) << torch.arange(width, device=X.device)
-    words = (bits.to(torch.int64).unflatten(2, (blocks, width)) * powers).sum(-1)
-    return words.transpose(1, 2).to(torch.int32 if width == 32 else torch.int64).contiguous()
+def _words(X: Tensor) -> Tensor:
+    """Bits ``[slots, lanes, 32 blocks]`` -> words int32 ``[slots, blocks, lanes]``, the lowest bit first."""
+    powers = 2 ** torch.arange(BITS, device=X.device)
+    return (X.to(torch.int64).unflatten(2, (-1, BITS)) * powers).sum(-1).transpose(1, 2).to(torch.int32).contiguous()
 
 
-def _bits(words: Tensor, width: int) -> Tensor:
-    """Words ``[slots, blocks, lanes]`` -> bits ``[slots, lanes, blocks * width]``."""
-    bits = (words[..., None] >> torch.arange(width, device=words.device)) & 1
+def _bits(words: Tensor) -> Tensor:
+    """Words ``[slots, blocks, lanes]`` -> bits ``[slots, lanes, 32 blocks]``."""
+    bits = (words[..., None] >> torch.arange(BITS, device=words.device)) & 1
     return bits.transpose(1, 2).flatten(2)
 
 
@@ -135,7 +128,6 @@ def _anneal(
     STEP: tl.constexpr,
     ALONE: tl.constexpr,
 ):
-    FOURS: tl.constexpr = WIDTH // 4
     slot = tl.program_id(0).to(tl.int64)
     instance = slot // groups
     lane, column, step = tl.arange(0, LANES), tl.arange(0, WIDTH), tl.arange(0, STEP)
@@ -154,7 +146,7 @@ def _anneal(
     if ALONE:
         word = tl.load(words + lane)
         for _ in range(sweeps):
-            word, state = _updated(word, state, beta, tables, near, fields, lane, LANES, FOURS, True)
+            word, state = _updated(word, state, beta, tables, near, fields, lane, LANES, True)
             beta = tl.minimum(beta * growth, last)
         tl.store(words + lane, word)
     else:
@@ -171,9 +163,8 @@ def _anneal(
                 tl.debug_barrier()
                 word = tl.load(words + block * LANES + lane)
                 table = tables + block * (FOURS * FOURS * 64)
-                word, state = _updated(
-                    word, state, beta, table, near + block * (FOURS * 16), fields, lane, LANES, FOURS, False
-                )
+                pairs = near + block * (FOURS * 16)
+                word, state = _updated(word, state, beta, table, pairs, fields, lane, LANES, False)
                 tl.store(words + block * LANES + lane, word)
                 bits = ((word[:, None] >> column[None, :]) & 1).to(tl.float16)
                 tl.store(X + lane[:, None] * depth + (block * WIDTH + column)[None, :], bits)
@@ -183,23 +174,12 @@ def _anneal(
 
 
 @triton.jit
-def _updated(
-    word,
-    state,
-    beta,
-    tables,
-    near,
-    fields,
-    lane,
-    LANES: tl.constexpr,
-    FOURS: tl.constexpr,
-    ALONE: tl.constexpr,
-):
+def _updated(word, state, beta, tables, near, fields, lane, LANES: tl.constexpr, ALONE: tl.constexpr):
     """The word and the generators after one update of each bit of the word."""
     cold = beta.to(tl.float32) * LOG2_E
     for f in range(FOURS):
         table, pair = tables + f * (FOURS * 64), near + f * 16
-        value = ((word >> (4 * f)) & 15).to(tl.int32)
+        value = (word >> (4 * f)) & 15
         if ALONE:
             field0 = tl.zeros([LANES], dtype=tl.float32)
             field1, field2, field3 = field0, field0, field0
@@ -208,7 +188,7 @@ def _updated(
             field0, field1 = tl.load(place), tl.load(place + LANES)
             field2, field3 = tl.load(place + 2 * LANES), tl.load(place + 3 * LANES)
         for c in tl.static_range(FOURS):
-            at = table + c * 64 + ((word >> (4 * c)) & 15).to(tl.int32)
+            at = table + c * 64 + ((word >> (4 * c)) & 15)
             field0 += tl.load(at)
             field1 += tl.load(at + 16)
             field2 += tl.load(at + 32)
@@ -219,10 +199,10 @@ def _updated(
         field2 += change0 * tl.load(pair + 2) + change1 * tl.load(pair + 6)
         state, change2 = _change(state, (value >> 2) & 1, field2, cold)
         field3 += change0 * tl.load(pair + 3) + change1 * tl.load(pair + 7) + change2 * tl.load(pair + 11)
-        state, change3 = _change(state, value >> 3, field3, cold)
+        state, change3 = _change(state, (value >> 3) & 1, field3, cold)
         turned = (change0 != 0).to(tl.int32) | ((change1 != 0).to(tl.int32) << 1)
         turned |= ((change2 != 0).to(tl.int32) << 2) | ((change3 != 0).to(tl.int32) << 3)
-        word ^= turned.to(word.dtype) << (4 * f)
+        word ^= turned << (4 * f)
     return word, state
 
 

@@ -20,10 +20,8 @@ from qubolearn.kernels.gpu_rounds import rounds
 
 __all__ = ["anneal", "colours"]
 
-#: Bits that a program updates at once; neighbours that are loaded together.
-ROWS, TOGETHER = 64, 4
-#: Reads of a program, where there are few of them and where there are MANY.
-FEW_READS, MANY_READS, MANY = 8, 32, 4096
+#: Bits and reads that a program updates at once; neighbours that are loaded together.
+ROWS, READS, TOGETHER = 128, 8, 4
 
 
 def anneal(
@@ -34,8 +32,7 @@ def anneal(
     ``schedules [batch, 3]`` and ``state [batch, reads]`` as in :mod:`~qubolearn.kernels.annealing_torch`.
     """
     (batch, n), reads, device = linear.shape, state.shape[1], linear.device
-    lanes = MANY_READS if batch * reads >= MANY else FEW_READS
-    groups = -(-reads // lanes)
+    lanes, groups = READS, -(-reads // READS)
     place, size = _places(colours(edges, n))
     neighbours, slots = _neighbours(edges, place, n, size)
     at = torch.from_numpy(place).to(device)
@@ -53,7 +50,7 @@ def anneal(
             ROWS=ROWS,
             LANES=lanes,
             TOGETHER=TOGETHER,
-            num_warps=4 if lanes == MANY_READS else 2,
+            num_warps=4,
         )
         done += some
     bits = X.reshape(batch, groups, size + 1, lanes)[:, :, at]
