@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "training": LEARNING | {"evaluation"},
     "plots": CORE - {"kernels"},
     "testing": CORE - {"kernels"},
+    "estimator": CORE - {"kernels"},
     "benchmarks": CORE | {"paper"},
     "paper": CORE - {"kernels"} | {"plots"},
     "cli": CORE - {"kernels"} | {"plots", "testing", "benchmarks", "paper"},
