@@ -25,7 +25,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
-    raise missing_extra("scikit-learn", "sklearn") from error
+    raise missing_extra("QuboClassifier", "sklearn") from error
 
 __all__ = ["QuboClassifier"]
 
@@ -33,7 +33,7 @@ __all__ = ["QuboClassifier"]
 EXACT_LABELS = 16
 
 
-class QuboClassifier(ClassifierMixin, BaseEstimator):
+class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts labels together: a network maps the features to a QUBO, and the labels are its minimiser.
 
     Each label is a bit. The network's linear terms say how likely a label is by itself, its couplings which labels go
@@ -133,7 +133,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):
             return marginals
         both = np.hstack([1 - marginals, marginals]) if marginals.shape[1] == 1 else marginals
         both = both[:, : len(self.classes_)]
-        return both / both.sum(1, keepdims=True)
+        return np.asarray(both / both.sum(1, keepdims=True), np.float64)
 
     def _qubos(self, X: Any) -> torch.Tensor:
         check_is_fitted(self)

@@ -99,7 +99,7 @@ def _random_bits(seeds: Tensor, n: int) -> Tensor:
 def _words(X: Tensor) -> Tensor:
     """Bits ``[slots, lanes, 32 blocks]`` -> words int32 ``[slots, blocks, lanes]``, the lowest bit first."""
     powers = 2 ** torch.arange(BITS, device=X.device)
-    return (X.to(torch.int64).unflatten(2, (-1, BITS)) * powers).sum(-1).transpose(1, 2).to(torch.int32).contiguous()
+    return (X.to(torch.int64).unflatten(2, (-1, BITS)) * powers).sum(-1).transpose(1, 2).to(torch.int32).contiguous()  # type: ignore[no-any-return]
 
 
 def _bits(words: Tensor) -> Tensor:
