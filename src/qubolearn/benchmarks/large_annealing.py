@@ -34,29 +34,29 @@ class Model(NamedTuple):
     couplings: Any  # [m]
 
 
-def sherrington_kirkpatrick(n: int) -> Model:
+def sherrington_kirkpatrick(n: int, seed: int = SEED) -> Model:
     """All pairs, normal couplings."""
     edges = np.stack(np.triu_indices(n, 1))
-    return Model("dense", n, edges, np.random.default_rng(SEED).standard_normal(edges.shape[1]) / np.sqrt(n))
+    return Model("dense", n, edges, np.random.default_rng(seed).standard_normal(edges.shape[1]) / np.sqrt(n))
 
 
-def regular(n: int) -> Model:
+def regular(n: int, seed: int = SEED) -> Model:
     """Three random neighbours each, couplings of -1 and 1."""
     import networkx
 
-    return _signs("3-regular", n, np.array(networkx.random_regular_graph(3, n, seed=SEED).edges).T)
+    return _signs("3-regular", n, np.array(networkx.random_regular_graph(3, n, seed=seed).edges).T, seed)
 
 
-def pegasus(m: int) -> Model:
+def pegasus(m: int, seed: int = SEED) -> Model:
     """A whole Pegasus chip, couplings of -1 and 1."""
     import networkx
 
     graph = networkx.convert_node_labels_to_integers(chip_graph("pegasus", m, coordinates=False))
-    return _signs("Pegasus", len(graph), np.array(graph.edges).T)
+    return _signs("Pegasus", len(graph), np.array(graph.edges).T, seed)
 
 
-def _signs(family: str, n: int, edges: Any) -> Model:
-    return Model(family, n, edges, np.random.default_rng(SEED).choice([-1.0, 1.0], edges.shape[1]))
+def _signs(family: str, n: int, edges: Any, seed: int) -> Model:
+    return Model(family, n, edges, np.random.default_rng(seed).choice([-1.0, 1.0], edges.shape[1]))
 
 
 def records(quick: bool) -> Iterator[Record]:
@@ -72,15 +72,20 @@ def records(quick: bool) -> Iterator[Record]:
                 yield _record(make(size), 2 if quick else 3 if size in (1024, 2048) else 5)
 
 
-def _record(model: Model, turns: int) -> Record:
+def as_bqm(model: Model) -> Any:
+    """The spin glass as a dimod model."""
     import dimod
+
+    couplings = (*model.edges, model.couplings)
+    return dimod.BinaryQuadraticModel.from_numpy_vectors(np.zeros(model.n), couplings, 0.0, dimod.SPIN)
+
+
+def _record(model: Model, turns: int) -> Record:
     from dwave.samplers import SimulatedAnnealingSampler
 
     from qubolearn.solvers.dimod_sampler import QubolearnSampler
 
-    fields = np.zeros(model.n)
-    couplings = (*model.edges, model.couplings)
-    bqm = dimod.BinaryQuadraticModel.from_numpy_vectors(fields, couplings, 0.0, dimod.SPIN)
+    bqm = as_bqm(model)
     sparse, offset = from_bqms([bqm])
     A: Qubo = sparse.dense() if model.family == "dense" else sparse
     solver, sampler = SimulatedAnnealing(READS, SWEEPS), QubolearnSampler()

@@ -1,0 +1,170 @@
+"""Time to a target energy against n, for ours and the peers: each on one thread, on the same QUBOs, in one run.
+
+An entrant is called at efforts (sweeps) that grow by four, on each instance of a size, until its seconds are spent. At
+each effort the share p of reads at the target says how many reads find it with a probability of 99 %, and the time
+of so many is the time to target; the least over the efforts is recorded. A target is the lowest energy that anybody
+found, a long annealing among them, or 1 % above it.
+
+A process is bound to a core of its own, as many as there are cores; times are CPU seconds.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from qubolearn.benchmarks import Record, threads
+from qubolearn.benchmarks.curve_cases import FAMILIES, cases
+from qubolearn.benchmarks.entrants import ENTRANTS, Energies, installed
+from qubolearn.errors import QubolearnError
+from qubolearn.solvers import SimulatedAnnealing, solve
+
+__all__ = ["records", "time_to_target"]
+
+#: Instances of a size; CPU seconds of an entrant on all of them; how effort grows; the most efforts.
+INSTANCES, SECONDS, GROWTH, EFFORTS = 10, 12.0, 4, 8
+#: How far above the lowest energy a target is, as a share of it; floats of the same state differ by less than the first.
+TARGETS = {"best": 1e-6, "near": 0.01}
+
+
+class Tried(NamedTuple):
+    """All calls of an entrant at one effort."""
+
+    effort: int
+    seconds: float  # of a call, on average
+    energies: list[Energies]  # one array for each call; call k is on instance k mod INSTANCES
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """One record for each family, size and entrant."""
+    present = [name for name, entrant in ENTRANTS.items() if installed(entrant)]
+    for name in ENTRANTS.keys() - present:
+        yield {"solver": name, "missing": f"not installed; pip install {ENTRANTS[name].package}"}
+    cells = [(family, size) for family, kind in FAMILIES.items() for size in (kind.sizes[:1] if quick else kind.sizes)]
+    if quick:
+        with threads(1):
+            for family, size in cells:
+                tried = {name: attempt(family, size, name, 2, 0.2) for name in present}
+                yield from _cell(family, size, tried, lowest(family, size, 2, 0.2))
+        return
+    with _pool() as pool:
+        # the largest first, so that none of them is left for the end
+        waiting: list[tuple[str, int, dict[str, Future[Any]], Future[Any]]] = []
+        for family, size in sorted(cells, key=lambda cell: -FAMILIES[cell[0]].sizes.index(cell[1])):
+            some = {name: pool.submit(attempt, family, size, name, INSTANCES, SECONDS) for name in present}
+            waiting.append((family, size, some, pool.submit(lowest, family, size, INSTANCES, 2 * SECONDS)))
+        order = {cell: place for place, cell in enumerate(cells)}
+        for family, size, some, reference in sorted(waiting, key=lambda cell: order[cell[:2]]):
+            tried = {name: future.result() for name, future in some.items()}
+            yield from _cell(family, size, tried, reference.result())
+
+
+def _cell(family: str, size: int, tried: dict[str, list[Tried]], reference: Energies) -> Iterator[Record]:
+    """The records of all entrants on one size."""
+    lowest_found = reference.copy()
+    for attempts in tried.values():
+        for one in attempts:
+            for call, energies in enumerate(one.energies):
+                k = call % len(lowest_found)
+                lowest_found[k] = min(lowest_found[k], energies.min())
+    case = cases(family, size, 1)[0]
+    about = {"family": family, "n": case.A.shape[2], "couplings": case.bqm.num_interactions}
+    for name, attempts in tried.items():
+        record: Record = {**about, "solver": name, "instances": len(lowest_found)}
+        for target, above in TARGETS.items():
+            best = min((_time(one, lowest_found, above, ENTRANTS[name].split), one.effort) for one in attempts or [NONE])
+            record |= {target: best[0], f"{target}_effort": best[1]} if math.isfinite(best[0]) else {target: None}
+        yield record
+
+
+NONE = Tried(0, math.inf, [])
+
+
+def _time(tried: Tried, lowest_found: Energies, above: float, split: bool) -> float:
+    """The time to target of one effort."""
+    if not tried.energies:
+        return math.inf
+    limit = lowest_found + above * np.abs(lowest_found).clip(1e-9)
+    hits = np.array([energies <= limit[call % len(limit)] for call, energies in enumerate(tried.energies)])
+    if split:
+        return time_to_target(float(hits.mean()), tried.seconds / hits.shape[1])
+    return time_to_target(float(hits.any(1).mean()), tried.seconds)
+
+
+def time_to_target(p: float, seconds: float) -> float:
+    """The time of as many calls as reach the target with 99 %, of which each reaches it with p; at least one call's.
+
+    >>> time_to_target(0.9, 1.0), time_to_target(1.0, 1.0), time_to_target(0.0, 1.0)
+    (2.0, 1.0, inf)
+    """
+    if p <= 0:
+        return math.inf
+    calls = 1.0 if p >= 0.99 else math.log(0.01) / math.log1p(-p)
+    return seconds * round(calls, 9)
+
+
+def attempt(family: str, size: int, name: str, instances: int, budget: float) -> list[Tried]:
+    """Call an entrant at growing efforts on all instances of a size, for about so many seconds."""
+    some, entrant, tried = cases(family, size, instances), ENTRANTS[name], list[Tried]()
+    try:
+        entrant.run(some[0], entrant.first, 0)  # compiles
+    except QubolearnError:  # too many states for exhaustive search
+        return []
+    effort, spent = entrant.first, 0.0
+    for _ in range(EFFORTS if entrant.first else 1):
+        began, energies = time.process_time(), []
+        for seed in range(3):  # more than one call each where that is quick
+            energies += [entrant.run(case, effort, seed * instances + k) for k, case in enumerate(some)]
+            taken = time.process_time() - began
+            if taken > budget / 30:
+                break
+        tried.append(Tried(effort, taken / len(energies), energies))
+        spent += taken
+        if spent + GROWTH * taken * instances / len(energies) > budget:
+            break
+        effort *= GROWTH
+    return tried
+
+
+def lowest(family: str, size: int, instances: int, budget: float) -> Energies:
+    """The energies ``[instances]`` that one long annealing each finds in about so many seconds."""
+    some, sweeps = cases(family, size, instances), 200
+    solve(some[0].A, SimulatedAnnealing(16, 1), 1, groups=some[0].groups)  # compiles
+    began = time.process_time()
+    solve(some[0].A, SimulatedAnnealing(16, sweeps), 1, groups=some[0].groups)
+    seconds = time.process_time() - began
+    solver = SimulatedAnnealing(16, int(min(200_000, max(sweeps, sweeps * budget / instances / seconds))), seed=99)
+    return np.array([solve(case.A, solver, 1, groups=case.groups).energies.item() + case.offset for case in some])
+
+
+def _pool() -> ProcessPoolExecutor:
+    """A process on each core, one of those that share a core."""
+    context = multiprocessing.get_context("spawn")
+    cores = context.Queue()
+    chosen = _cores()
+    for core in chosen:
+        cores.put(core)
+    return ProcessPoolExecutor(len(chosen), context, _bind, (cores,))
+
+
+def _cores() -> list[int]:
+    allowed = sorted(os.sched_getaffinity(0))
+    first = {}
+    for cpu in allowed:
+        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        first.setdefault(path.read_text().strip() if path.is_file() else cpu, cpu)
+    return list(first.values())
+
+
+def _bind(cores: Any) -> None:
+    os.sched_setaffinity(0, {cores.get()})
+    torch.set_num_threads(1)
