@@ -33,7 +33,7 @@ from qubolearn.paper.datasets.willow_archive import unpack_archive
 from qubolearn.problems import problem_names, problem_type
 from qubolearn.problems.files import read_inputs
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.qubo import MAX_FILE_BITS, from_coo, to_bqm, to_coo
+from qubolearn.qubo import sparse_from_coo, to_bqm, to_coo
 from qubolearn.qubo.files import read_bqm
 from qubolearn.training.recipes import recipe_for
 from qubolearn.training.runs import Run
@@ -220,7 +220,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
 
     return {
         "coo": Kind(
-            lambda rng: mutated(coo, rng, TOKENS), lambda data: from_coo(data.decode("utf-8", "replace"), MAX_FILE_BITS)
+            lambda rng: mutated(coo, rng, TOKENS), lambda data: sparse_from_coo(data.decode("utf-8", "replace"))
         ),
         "bqm": Kind(lambda rng: mutated(rng.choice(bqm), rng, TOKENS), read_bqm),
         "off": Kind(lambda rng: mutated(off, rng, TOKENS), sampled),

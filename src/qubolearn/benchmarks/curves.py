@@ -32,7 +32,7 @@ __all__ = ["records", "time_to_target"]
 
 #: Instances of a size; CPU seconds of an entrant on all of them; how effort grows; the most efforts.
 INSTANCES, SECONDS, GROWTH, EFFORTS = 10, 12.0, 4, 8
-#: How far above the lowest energy a target is, as a share of it; floats of the same state differ by less than the first.
+#: How far above the lowest energy a target is, as a share of it; energies of one state differ by less than the first.
 TARGETS = {"best": 1e-6, "near": 0.01}
 
 
@@ -81,18 +81,14 @@ def _cell(family: str, size: int, tried: dict[str, list[Tried]], reference: Ener
     for name, attempts in tried.items():
         record: Record = {**about, "solver": name, "instances": len(lowest_found)}
         for target, above in TARGETS.items():
-            best = min((_time(one, lowest_found, above, ENTRANTS[name].split), one.effort) for one in attempts or [NONE])
-            record |= {target: best[0], f"{target}_effort": best[1]} if math.isfinite(best[0]) else {target: None}
+            times = {one.effort: _time(one, lowest_found, above, ENTRANTS[name].split) for one in attempts}
+            seconds, effort = min(((taken, effort) for effort, taken in times.items()), default=(math.inf, 0))
+            record |= {target: seconds, f"{target}_effort": effort} if math.isfinite(seconds) else {target: None}
         yield record
-
-
-NONE = Tried(0, math.inf, [])
 
 
 def _time(tried: Tried, lowest_found: Energies, above: float, split: bool) -> float:
     """The time to target of one effort."""
-    if not tried.energies:
-        return math.inf
     limit = lowest_found + above * np.abs(lowest_found).clip(1e-9)
     hits = np.array([energies <= limit[call % len(limit)] for call, energies in enumerate(tried.energies)])
     if split:
@@ -158,7 +154,7 @@ def _pool() -> ProcessPoolExecutor:
 
 def _cores() -> list[int]:
     allowed = sorted(os.sched_getaffinity(0))
-    first = {}
+    first: dict[object, int] = {}
     for cpu in allowed:
         path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         first.setdefault(path.read_text().strip() if path.is_file() else cpu, cpu)

@@ -87,7 +87,8 @@ def _bifurcation(case: Case, effort: int, seed: int) -> Energies:
         _, energies = simulated_bifurcation.minimize(
             bits.dense()[0].float(), domain="binary", agents=AGENTS, max_steps=effort, best_only=False, verbose=False
         )
-    return energies.double().numpy() + offset.item()
+    found: Energies = energies.double().numpy() + offset.item()
+    return found
 
 
 ENTRANTS = {

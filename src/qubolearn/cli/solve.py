@@ -1,7 +1,9 @@
-"""Solve instances from a file with a trained run: writes QUBOs, bits and decoded answers.
+"""Solve a QUBO from a file, or instances with a trained run; writes bits, energies and, of a run, decoded answers.
 
-The file written is an .npz with A [count, n, n], states [count, n], energies [count] and answers, in the order of
-the instances.
+A QUBO is COO text or a BQM file of dimod's, as qubolearn export writes them, of up to a million bits; it is never made
+a dense matrix for a solver that takes sparse ones (annealing, tempering, auto). The file written is an .npz with states
+[1, n] and energies [1]; of a run with A [count, n, n], states [count, n], energies [count] and answers, in the order of
+the instances. States hold all bits, clamped ones too, and energies are those of the whole QUBO.
 """
 
 from __future__ import annotations
@@ -10,56 +12,119 @@ import argparse
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from qubolearn.cli.constraints import add_constraints, clamp_from, groups_from
 from qubolearn.cli.options import add_problem_of_run, add_solver, open_run
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_atomic, write_output
-from qubolearn.solvers import auto_solver, make_solver, solve
+from qubolearn.solvers import make_solver
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from qubolearn.problems import Problem
+    from qubolearn.qubo import Clamp, Qubo
+    from qubolearn.solvers import Solution
 
 EPILOG = """examples:
+  qubolearn solve chip.coo --clamp 3=1,7=0
+  qubolearn solve colouring.bqm --groups 4 --solver tempering:sweeps=2000,seed=0 --out colours.npz
   qubolearn instances randgraph --k 4 --count 10 --out four.npz
   qubolearn solve runs/k4 four.npz --solver annealing:seed=0 --out solved.npz"""
 
+#: Bits that are shown of a state.
+SHOWN = 64
+
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    parser.add_argument("run", metavar="DIR", help="run folder of a training")
-    parser.add_argument("instances", metavar="INSTANCES.npz", help="file with p [count, m]")
+    parser.add_argument("source", metavar="QUBO|DIR", help="file of a QUBO, or run folder of a training")
+    parser.add_argument("instances", nargs="?", metavar="INSTANCES.npz", help="of a run: file with p [count, m]")
     add_solver(parser)
+    add_constraints(parser)
     add_problem_of_run(parser)
-    parser.add_argument("--out", metavar="FILE.npz", help="where to write [INSTANCES.solved.npz]")
-    parser.add_argument("--project", action="store_true", help="project the bits to valid answers before decoding")
+    parser.add_argument("--out", metavar="FILE.npz", help="where to write [QUBO.solved.npz or INSTANCES.solved.npz]")
+    parser.add_argument("--project", action="store_true", help="project a run's bits to valid answers before decoding")
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
-    import torch
-
-    from qubolearn.problems.files import read_inputs, write_arrays
-
-    here = open_run(args.run, args)
-    source = Path(args.instances)
+    source = Path(args.instances or args.source)
     target = Path(args.out) if args.out else source.with_suffix(".solved.npz")
     if target.resolve() == source.resolve():
-        raise QubolearnError(f"--out {target} is the instances themselves; choose another file")
-    p = read_inputs(source, here.problem)
-    solver = make_solver(args.solver)
-    if args.solver == "auto":
-        solver = here.problem.default_solver() or auto_solver(here.problem.bits, groups=here.problem.groups)
+        raise QubolearnError(f"--out {target} is the file to be solved; choose another")
     began = time.perf_counter()
-    with torch.no_grad(), output.progress(f"{len(p)} instances, {args.solver}", 1):
+    (_solve_run if args.instances else _solve_file)(args, source, target, output, began)
+
+
+def _solve_file(args: argparse.Namespace, source: Path, target: Path, output: Output, began: float) -> None:
+    from qubolearn.qubo.files import read_qubo
+
+    if source.is_dir():
+        raise QubolearnError(f"{source} is a folder; want a QUBO file, or a run and INSTANCES.npz")
+    for option in ("project", "problem"):
+        if getattr(args, option):
+            raise QubolearnError(f"--{option} belongs to a run with INSTANCES.npz, and {source} is taken as a QUBO")
+    A, offset = read_qubo(source)
+    solution = _solved(A, args, output, f"n={A.n}", None, None)
+    states, energies = solution.states[:, 0], solution.energies[:, 0] + offset
+    _write(args, target, states=states, energies=energies)
+    found = "".join(str(int(bit)) for bit in states[0, :SHOWN]) + ("…" if A.n > SHOWN else "")
+    title = f"{source}: {A.n} bits, {A.edges.shape[1]} couplings"
+    output.table(title, ["bits", "ones", "energy"], [(found, int(states.sum()), f"{energies.item():.6g}")])
+    output.say(f"bits and energy in {target}")
+    _result(args, output, solution, 1, target, began, energy=energies.item())
+
+
+def _solve_run(args: argparse.Namespace, source: Path, target: Path, output: Output, began: float) -> None:
+    import torch
+
+    from qubolearn.problems.files import read_inputs
+
+    here = open_run(args.source, args)
+    p = read_inputs(source, here.problem)
+    with torch.no_grad():
         A = here.network()(p)
-        solution = solve(A, solver, 1, clamp=here.problem.clamp(p), groups=here.problem.groups)
+    solution = _solved(A, args, output, f"{len(p)} instances", here.problem, here.problem.clamp(p))
     states = solution.states[:, 0]
     answers = here.problem.decode(here.problem.project(states, p) if args.project else states)
-    found = {"A": A, "states": states.to(torch.uint8), "energies": solution.energies[:, 0], "answers": answers}
-    write_arrays(target, write_output if args.out else write_atomic, **found)
-    seconds = time.perf_counter() - began
-    shown = 5
+    _write(args, target, A=A, states=states, energies=solution.energies[:, 0], answers=answers)
     rows = [
         (i, "".join(str(int(bit)) for bit in states[i]), f"{solution.energies[i, 0]:.4f}", answers[i].tolist())
-        for i in range(min(shown, len(p)))
+        for i in range(min(5, len(p)))
     ]
     output.table(f"{here.problem}, first {len(rows)} of {len(p)}", ["instance", "bits", "energy", "answer"], rows)
     output.say(f"QUBOs, bits and answers in {target}")
-    source_of_truth = str(solution.info.get("source", "unknown"))
-    output.result(count=len(p), solver=args.solver, source=source_of_truth, seconds=seconds, out=str(target))
+    _result(args, output, solution, len(p), target, began)
+
+
+def _solved(
+    A: Qubo, args: argparse.Namespace, output: Output, what: str, problem: Problem | None, clamp: Clamp | None
+) -> Solution:
+    """The lowest states; --clamp and --groups go before what the problem says, --solver before its own solver."""
+    from qubolearn.solvers import solve
+
+    clamp = clamp if args.clamp is None else clamp_from(args.clamp)
+    groups = groups_from(args.groups, A.shape[2])
+    if problem and groups is None:
+        groups = problem.groups
+    own = problem.default_solver() if problem and args.solver == "auto" else None
+    with output.progress(f"{what}, {args.solver}", 1):
+        return solve(A, own or make_solver(args.solver), 1, clamp=clamp, groups=groups)
+
+
+def _write(args: argparse.Namespace, target: Path, **found: Tensor) -> None:
+    import torch
+
+    from qubolearn.problems.files import write_arrays
+
+    found["states"] = found["states"].to(torch.uint8)
+    write_arrays(target, write_output if args.out else write_atomic, **found)
+
+
+def _result(
+    args: argparse.Namespace, output: Output, solution: Solution, count: int, target: Path, began: float, **more: float
+) -> None:
+    source = str(solution.info.get("source", "unknown"))
+    seconds = time.perf_counter() - began
+    output.result(count=count, solver=args.solver, source=source, seconds=seconds, out=str(target), **more)

@@ -13,7 +13,16 @@ from typing import Any
 from qubolearn.errors import QubolearnError
 from qubolearn.files.atomic import write_atomic
 
-__all__ = ["CHECKSUM", "MAX_JSON", "read_json", "read_records", "read_text", "write_json", "write_records"]
+__all__ = [
+    "CHECKSUM",
+    "MAX_JSON",
+    "read_bytes",
+    "read_json",
+    "read_records",
+    "read_text",
+    "write_json",
+    "write_records",
+]
 
 MAX_JSON = 2**24  # bytes
 
@@ -73,6 +82,11 @@ def read_records(path: Path, limit: int) -> list[dict[str, Any]]:
 
 def read_text(path: Path, limit: int = MAX_JSON) -> str:
     """A text of at most ``limit`` bytes."""
+    return read_bytes(path, limit).decode("utf-8", errors="replace")
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """A file of at most ``limit`` bytes."""
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)
@@ -80,7 +94,7 @@ def read_text(path: Path, limit: int = MAX_JSON) -> str:
         raise QubolearnError(f"cannot read {path}: {error.strerror}") from error
     if len(data) > limit:
         raise QubolearnError(f"{path} has more than {limit} bytes; is it the right file?")
-    return data.decode("utf-8", errors="replace")
+    return data
 
 
 def _json_digest(value: Mapping[str, Any]) -> str:

@@ -15,7 +15,6 @@ from qubolearn.qubo.checks import not_capturing
 from qubolearn.qubo.clamps import FREE, Clamp, Reduced, as_clamp, forced, reduced
 from qubolearn.qubo.groups import Groups, penalised_bqm, penalty_weights, to_cqm, to_dqm, with_penalties
 from qubolearn.qubo.interchange import (
-    MAX_FILE_BITS,
     check_offset,
     from_bqm,
     from_bqms,
@@ -29,7 +28,6 @@ from qubolearn.qubo.sparse import Qubo, SparseQubo, as_dense
 
 __all__ = [
     "FREE",
-    "MAX_FILE_BITS",
     "Clamp",
     "Groups",
     "Ising",

@@ -1,4 +1,4 @@
-"""dimod's BQM files, which ``qubolearn export --format bqm`` writes, read back without trusting them.
+"""Files of one QUBO, COO text and dimod's BQM files, which ``qubolearn export`` writes, read without trusting them.
 
 ``dimod.BinaryQuadraticModel.from_file`` believes the counts and indices that a file names. Here they are checked
 against the bytes that are there, before anything of their size is made.
@@ -11,33 +11,50 @@ where the header says so the labels, which are left unread.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo.algebra import check_qubo, from_ising, upper_triangular
-from qubolearn.qubo.interchange import MAX_FILE_BITS, check_offset
+from qubolearn.files import read_bytes
+from qubolearn.qubo.interchange import MAX_SPARSE_FILE_BITS, as_bits, sparse_from_coo
+from qubolearn.qubo.sparse import SparseQubo
 
-__all__ = ["read_bqm"]
+__all__ = ["read_bqm", "read_qubo"]
 
 MAGIC = b"DIMODBQM"
 PREFIX = len(MAGIC) + 6
 VERSIONS = (1, 2)
 BIASES = ("float32", "float64")
 INDICES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+#: The most bytes of a file.
+MAX_BYTES = 2**29
 
 
-def read_bqm(data: bytes) -> tuple[Tensor, float]:
-    """A ``[n, n]`` (upper triangular, float64) and offset of a BQM file's content; rows follow its variables.
+def read_qubo(path: Path) -> tuple[SparseQubo, float]:
+    """The QUBO of a file as a sparse batch of one in float64, and the offset of its energies.
+
+    Args:
+        path: COO text, or a BQM file of dimod's, of up to a million bits and 512 MiB; which of them, its content says.
+    """
+    data = read_bytes(path, MAX_BYTES)
+    try:
+        if data.startswith(MAGIC):
+            return read_bqm(data)
+        return sparse_from_coo(data.decode("utf-8", "replace")), 0.0
+    except QubolearnError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def read_bqm(data: bytes) -> tuple[SparseQubo, float]:
+    """The QUBO of a BQM file's content as a sparse batch of one in float64, and its offset; bits follow its variables.
 
     >>> import dimod
     >>> with dimod.BinaryQuadraticModel({"a": 1.0}, {("a", "b"): -3.0}, 0.5, "BINARY").to_file() as file:
     ...     A, offset = read_bqm(file.read())
-    >>> A.tolist(), offset
-    ([[1.0, -3.0], [0.0, 0.0]], 0.5)
+    >>> A.dense().tolist(), offset
+    ([[[1.0, -3.0], [0.0, 0.0]]], 0.5)
     """
     header, body = _header(data)
     n, pairs, bias = header["n"], header["pairs"], np.dtype(header["dtype"])
@@ -54,24 +71,15 @@ def read_bqm(data: bytes) -> tuple[Tensor, float]:
     columns = entries["column"].astype(np.int64)
     if bounds[0] != 0 or (np.diff(bounds) < 0).any() or not ((columns >= 0) & (columns < n)).all():
         raise QubolearnError(f"BQM file of n={n}: its couplers are out of order or name a variable that is not there")
-    A = np.zeros((n, n))
     # every coupler stands in both rows; only one of the two is read
     line = np.repeat(np.arange(n), np.diff(bounds))
     above = line < columns
-    A[line[above], columns[above]] = entries["bias"][above]
+    keys, quadratic = line[above] * n + columns[above], entries["bias"][above].astype(np.float64)
+    if np.unique(keys).size < keys.size:
+        raise QubolearnError(f"BQM file of n={n}: a coupler stands twice in a row; write it again with dimod")
     linear = rows["bias"].astype(np.float64)
-    return _qubo(torch.from_numpy(A), torch.from_numpy(linear), offset, header["vartype"])
-
-
-def _qubo(quadratic: Tensor, linear: Tensor, offset: float, vartype: str) -> tuple[Tensor, float]:
-    """Biases over bits or spins -> A and offset."""
-    A = quadratic + torch.diag(linear)
-    if vartype == "SPIN":
-        qubo, added = from_ising(quadratic[None], linear[None])
-        A, offset = upper_triangular(qubo[0]), offset + added.item()
-    check_qubo(A[None], "the BQM file")
-    check_offset(offset)
-    return A, offset
+    A, offsets = as_bits(keys, linear[None], quadratic[None], np.array([offset]), [header["vartype"] == "SPIN"])
+    return A, offsets.item()
 
 
 def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:
@@ -89,9 +97,11 @@ def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:
         types = {name: str(header[name]) for name in ("dtype", "itype", "ntype", "vartype")}
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise QubolearnError(f"BQM file with a header that is not dimod's ({type(error).__name__})") from error
-    if type(n) is not int or type(pairs) is not int or not 1 <= n <= MAX_FILE_BITS or not 0 <= pairs <= n * n:
+    if type(n) is not int or type(pairs) is not int or not 1 <= n <= MAX_SPARSE_FILE_BITS or not 0 <= pairs <= n * n:
         shape = str(header["shape"])[:40]
-        raise QubolearnError(f"BQM file of shape {shape}; want 1 to {MAX_FILE_BITS} variables and their couplers")
+        raise QubolearnError(
+            f"BQM file of shape {shape}; want 1 to {MAX_SPARSE_FILE_BITS} variables and their couplers"
+        )
     known = {"dtype": BIASES, "itype": INDICES, "ntype": INDICES, "vartype": ("BINARY", "SPIN")}
     for name, options in known.items():
         if types[name] not in options:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import dimod
 
 __all__ = [
-    "MAX_FILE_BITS",
     "MAX_SPARSE_FILE_BITS",
+    "as_bits",
     "check_offset",
     "from_bqm",
     "from_bqms",
@@ -33,9 +33,7 @@ __all__ = [
     "to_coo",
 ]
 
-#: The largest n of a file or a dimod model that becomes a dense [n, n]: a stranger's file must not choose its size.
-MAX_FILE_BITS = 4096
-#: The largest n of one that becomes a sparse QUBO, for the same reason.
+#: The largest n of a file or a dimod model: a stranger's file must not choose its size.
 MAX_SPARSE_FILE_BITS = 2**20
 
 #: How a comment says the type of the variables, as dimod reads it: ``# vartype=SPIN`` or ``# vartype: SPIN``.
@@ -139,7 +137,7 @@ def from_bqms(bqms: Sequence[dimod.BinaryQuadraticModel]) -> tuple[SparseQubo, T
     for row, (biases, _, couplings, constant) in enumerate(models):
         linear[row], offset[row] = biases, constant
         quadratic[row, places[row]] = couplings
-    return _as_bits(edges, linear, quadratic, offset, [bqm.vartype.name == "SPIN" for bqm in bqms])
+    return as_bits(edges, linear, quadratic, offset, [bqm.vartype.name == "SPIN" for bqm in bqms])
 
 
 def _vectors(bqm: dimod.BinaryQuadraticModel, first: dimod.BinaryQuadraticModel) -> tuple[Any, Any, Any, float]:
@@ -159,7 +157,7 @@ def _vectors(bqm: dimod.BinaryQuadraticModel, first: dimod.BinaryQuadraticModel)
     return linear, np.minimum(u, v) * n + np.maximum(u, v), couplings, float(offset)
 
 
-def _as_bits(keys: Any, linear: Any, quadratic: Any, offset: Any, spins: list[bool]) -> tuple[SparseQubo, Tensor]:
+def as_bits(keys: Any, linear: Any, quadratic: Any, offset: Any, spins: list[bool]) -> tuple[SparseQubo, Tensor]:
     """Biases over bits, or over spins where ``spins`` says so, as one batch and its offsets."""
     n = linear.shape[1]
     edges = torch.from_numpy(np.stack([keys // n, keys % n]))
@@ -203,8 +201,10 @@ def to_coo(A: Qubo) -> str:
     bits = torch.arange(sparse.n)
     i, j = torch.cat([torch.stack([bits, bits]), sparse.edges], 1)
     values = torch.cat([sparse.linear[0], sparse.quadratic[0]])
-    order = [int(k) for k in (i * sparse.n + j).argsort() if values[k] != 0]
-    lines = [f"{i[k]} {j[k]} {values[k].item()!r}" for k in order]
+    order = (i * sparse.n + j).argsort()
+    order = order[values[order] != 0]
+    entries = zip(i[order].tolist(), j[order].tolist(), values[order].tolist(), strict=True)
+    lines = [f"{row} {column} {value!r}" for row, column, value in entries]
     return "\n".join(["# vartype=BINARY", f"# n={sparse.n}", *lines]) + "\n"
 
 
