@@ -135,6 +135,13 @@ def anneal_large(quick: bool) -> Iterator[Record]:
     yield from records(quick)
 
 
+def curves(quick: bool) -> Iterator[Record]:
+    """Time to a target energy against n: ours and the peers on four families of QUBOs, one thread each."""
+    from qubolearn.benchmarks.curves import records
+
+    yield from records(quick)
+
+
 def anneal_on_gpu(quick: bool) -> Iterator[Record]:
     """Simulated annealing of 100 dense or Pegasus QUBOs on a GPU beside all cores of the CPU, updates per second."""
     from qubolearn.benchmarks.gpu import annealing

@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from qubolearn.solvers import SimulatedAnnealing, solve
 __all__ = ["records", "time_to_target"]
 
 #: Instances of a size; CPU seconds of an entrant on all of them; how effort grows; the most efforts.
-INSTANCES, SECONDS, GROWTH, EFFORTS = 10, 12.0, 4, 8
+INSTANCES, SECONDS, GROWTH, EFFORTS = 10, 8.0, 4, 7
 #: How far above the lowest energy a target is, as a share of it; energies of one state differ by less than the first.
 TARGETS = {"best": 1e-6, "near": 0.01}
 
@@ -56,7 +57,8 @@ def records(quick: bool) -> Iterator[Record]:
                 tried = {name: attempt(family, size, name, 2, 0.2) for name in present}
                 yield from _cell(family, size, tried, lowest(family, size, 2, 0.2))
         return
-    with _pool() as pool:
+    pool = _pool()
+    try:
         # the largest first, so that none of them is left for the end
         waiting: list[tuple[str, int, dict[str, Future[Any]], Future[Any]]] = []
         for family, size in sorted(cells, key=lambda cell: -FAMILIES[cell[0]].sizes.index(cell[1])):
@@ -66,6 +68,8 @@ def records(quick: bool) -> Iterator[Record]:
         for family, size, some, reference in sorted(waiting, key=lambda cell: order[cell[:2]]):
             tried = {name: future.result() for name, future in some.items()}
             yield from _cell(family, size, tried, reference.result())
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _cell(family: str, size: int, tried: dict[str, list[Tried]], reference: Energies) -> Iterator[Record]:
@@ -80,6 +84,8 @@ def _cell(family: str, size: int, tried: dict[str, list[Tried]], reference: Ener
     about = {"family": family, "n": case.A.shape[2], "couplings": case.bqm.num_interactions}
     for name, attempts in tried.items():
         record: Record = {**about, "solver": name, "instances": len(lowest_found)}
+        if ENTRANTS[name].package != "qubolearn":
+            record["version"] = version(ENTRANTS[name].package)
         for target, above in TARGETS.items():
             times = {one.effort: _time(one, lowest_found, above, ENTRANTS[name].split) for one in attempts}
             seconds, effort = min(((taken, effort) for effort, taken in times.items()), default=(math.inf, 0))
@@ -118,10 +124,12 @@ def attempt(family: str, size: int, name: str, instances: int, budget: float) ->
     effort, spent = entrant.first, 0.0
     for _ in range(EFFORTS if entrant.first else 1):
         began, energies = time.process_time(), []
-        for seed in range(3):  # more than one call each where that is quick
-            energies += [entrant.run(case, effort, seed * instances + k) for k, case in enumerate(some)]
+        for call in range(3 * instances):  # more than one call each where that is quick
+            energies.append(entrant.run(some[call % instances], effort, call))
             taken = time.process_time() - began
-            if taken > budget / 30:
+            if taken > 2 * budget:
+                return tried  # too slow at this size, even with the least effort
+            if call % instances == instances - 1 and taken > budget / 30:
                 break
         tried.append(Tried(effort, taken / len(energies), energies))
         spent += taken

@@ -11,6 +11,9 @@ train-gpu: a step on one, kernel by kernel and as a CUDA graph, and on the CPU; 
 sums over one-hot groups; couplings: quant, diag, pure and a classical rival on max-cut, knapsack and Sudoku, three
 seeds, minutes on two cores.
 
+curves: time to a target energy against n, one thread each, minutes on 16 cores: ours, the samplers of dwave-samplers,
+OpenJij and simulated-bifurcation; --figure draws what was written.
+
 willow10: all ten keypoints of Willow images, with couplings and without, over ten splits (needs the dataset willow).
 """
 
@@ -23,7 +26,7 @@ from typing import Any
 
 from qubolearn.cli.output import Output
 from qubolearn.cli.train import pick_device
-from qubolearn.errors import unknown_name
+from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import make_folder, write_json
 from qubolearn.provenance import provenance
 
@@ -42,6 +45,7 @@ BENCHMARKS = {
     "anneal": "anneal",
     "anneal-large": "anneal_large",
     "anneal-gpu": "anneal_on_gpu",
+    "curves": "curves",
     "quantum": "quantum",
     "train": "training",
     "fit": "fit_by_hand",
@@ -56,11 +60,17 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("what", metavar="WHAT", help=", ".join(BENCHMARKS))
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--out", metavar="DIR", help="also write DIR/WHAT.json, with versions and machine")
+    parser.add_argument(
+        "--figure", metavar="FILE.svg", help="of curves: measure nothing, draw DIR/curves.json [results/benchmarks]"
+    )
 
 
 def run(args: argparse.Namespace, output: Output) -> None:
     if args.what not in BENCHMARKS:
         raise unknown_name("benchmark", args.what, BENCHMARKS)
+    if args.figure:
+        _draw(args, output)
+        return
     from qubolearn import benchmarks
     from qubolearn.benchmarks.rows import rows_of
 
@@ -71,7 +81,8 @@ def run(args: argparse.Namespace, output: Output) -> None:
         for record in getattr(benchmarks, BENCHMARKS[args.what])(args.quick):
             records.append(record)
             bar.update(
-                bar.task_ids[0], note=", ".join(f"{name}={record[name]}" for name in ("n", "problem") if name in record)
+                bar.task_ids[0],
+                note=", ".join(f"{name}={record[name]}" for name in ("family", "n", "problem") if name in record),
             )
     names = benchmarks.columns(records)
     rows = [[_number(record.get(name, "")) for name in names] for record in records]
@@ -85,6 +96,19 @@ def run(args: argparse.Namespace, output: Output) -> None:
         write_json(folder / f"{args.what}.json", result)
         output.say(f"written: {folder / args.what}.json")
     output.result(**result)
+
+
+def _draw(args: argparse.Namespace, output: Output) -> None:
+    """The figure of curves, from the file that a run wrote."""
+    from qubolearn import plots
+    from qubolearn.paper.report.curves import curves_figure
+
+    path = Path(args.figure)
+    if args.what != "curves" or path.suffix not in (".svg", ".png"):
+        raise QubolearnError(f"--figure {path} of {args.what}; only curves are drawn, into a file .svg or .png")
+    plots.save(curves_figure(Path(args.out or "results/benchmarks")), path)
+    output.say(str(path))
+    output.result(files=[str(path)])
 
 
 def _number(value: Any) -> str:

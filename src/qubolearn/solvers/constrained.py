@@ -49,6 +49,13 @@ class HoldsBits(Protocol):
 
 
 @runtime_checkable
+class Chooses(Protocol):
+    """A solver that takes another one, which depends on the clamps and groups."""
+
+    def choose(self, n: int, clamp: Tensor, groups: Groups) -> Solver: ...
+
+
+@runtime_checkable
 class KnowsGroups(Protocol):
     """A solver that moves within consecutive groups."""
 
@@ -69,6 +76,8 @@ def solve_constrained(
         return Solution(empty.to(A.dtype)[:, :, None].expand(0, count, n), empty)
     if count == 1 and not len(groups):
         held = with_persistent_bits(A, held)
+    if isinstance(solver, Chooses):
+        solver = solver.choose(n, held, groups)
     if isinstance(solver, HoldsBits):
         found = solver.search_held(A, count, held, groups)
         return best_distinct(A, found.states, count, found.info, found.distinct)

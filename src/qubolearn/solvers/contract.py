@@ -129,7 +129,7 @@ class QuboSolver(ABC):
             return Solution(found.states.to(A.dtype), found.energies, found.info)
         return best_distinct(A, found.states, count, found.info, found.distinct)
 
-    def with_seed(self, seed: int) -> Self:
+    def with_seed(self, seed: int | None) -> Self:
         """The same solver with this seed, where it is a dataclass with a field ``seed``; otherwise itself.
 
         >>> from qubolearn.solvers.annealing import SimulatedAnnealing

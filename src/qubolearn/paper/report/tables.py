@@ -13,6 +13,7 @@ from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
 from qubolearn.paper.grid.jobs import Outcome, Store
 from qubolearn.paper.grid.views import View, markdown_table
 from qubolearn.paper.report.couplings_pay import chip_table, pay_table
+from qubolearn.paper.report.curves import choices_table, curves_table
 from qubolearn.paper.report.markdown import PAPER_TABLES
 from qubolearn.paper.report.soak import classic_table, protections_table, soak_table
 from qubolearn.paper.report.willow10 import published_table, willow10_table
@@ -151,6 +152,9 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
             "difference_in_errors": "mean energy, ours less neal's, in standard errors",
         },
     ),
+    "curves-best": curves_table("best"),
+    "curves-near": curves_table("near"),
+    "auto-choices": choices_table,
     "benchmark-anneal-gpu": benchmark_table(
         "anneal-gpu",
         {
