@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from qubolearn.benchmarks import anneal_large, couplings, fit_by_hand, large_annealing
+from qubolearn import ExhaustiveSearch, energies, solve
+from qubolearn.benchmarks import (
+    anneal_large,
+    couplings,
+    curve_cases,
+    curves,
+    fit_by_hand,
+    large_annealing,
+    time_curves,
+)
+from qubolearn.benchmarks.entrants import ENTRANTS
 
 
 def test_large_annealing_records_every_family(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +43,30 @@ def test_fit_is_measured_on_both_engines() -> None:
     records = list(fit_by_hand(quick=True))
     assert len(records) == 2
     assert all(record["steps"] == 10 and record["fit_over_by_hand"] > 0 for record in records)
+
+
+def test_curves_know_the_lowest_energies_in_every_form() -> None:
+    for family, kind in curve_cases.FAMILIES.items():
+        case = kind.make(6 if family == "colouring, one-hot" else kind.sizes[0], 1)
+        bits = torch.randint(0, 2, (case.A.shape[2],), generator=torch.Generator().manual_seed(0))
+        if case.groups:  # an allowed state: elsewhere the model has penalties
+            bits = torch.eye(4, dtype=torch.int64)[torch.arange(6) % 4].flatten()
+        ours = energies(case.A.to(torch.float64), bits[None, None]).item() + case.offset
+        values = bits.tolist() if case.bqm.vartype.name == "BINARY" else (2 * bits - 1).tolist()
+        assert case.bqm.energy(dict(enumerate(values))) == pytest.approx(ours, abs=1e-4)
+        if case.groups:  # every graph can be coloured
+            lowest = solve(case.A, ExhaustiveSearch(), 1, groups=case.groups).energies.item()
+            assert lowest == 0
+            assert case.offset == -case.A.edges.shape[1] / 4
+
+
+def test_curves_have_a_record_for_each_size_and_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("exhaustive", "annealing", "neal")
+    monkeypatch.setattr(curves, "ENTRANTS", {name: ENTRANTS[name] for name in names})
+    found = list(time_curves(quick=True))
+    assert [record["solver"] for record in found] == [*names] * len(curve_cases.FAMILIES)
+    for record in found:
+        if record["solver"] == "exhaustive" and record["n"] == 40:
+            assert record["best"] is None  # too many states
+        else:
+            assert 0 < record["near"] <= record["best"] < 60

@@ -135,7 +135,7 @@ def anneal_large(quick: bool) -> Iterator[Record]:
     yield from records(quick)
 
 
-def curves(quick: bool) -> Iterator[Record]:
+def time_curves(quick: bool) -> Iterator[Record]:
     """Time to a target energy against n: ours and the peers on four families of QUBOs, one thread each."""
     from qubolearn.benchmarks.curves import records
 

@@ -45,7 +45,7 @@ BENCHMARKS = {
     "anneal": "anneal",
     "anneal-large": "anneal_large",
     "anneal-gpu": "anneal_on_gpu",
-    "curves": "curves",
+    "curves": "time_curves",
     "quantum": "quantum",
     "train": "training",
     "fit": "fit_by_hand",

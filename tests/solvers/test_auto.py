@@ -1,0 +1,58 @@
+"""Which solver ``auto`` takes, and that clamps and groups reach it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from qubolearn import AutoSolver, ExhaustiveSearch, Groups, SimulatedAnnealing, SparseQubo, auto_solver, solve
+from qubolearn.solvers.auto import CHOICES
+from qubolearn.solvers.tempering import ParallelTempering
+
+
+def test_every_size_has_a_choice_and_sizes_rise() -> None:
+    for grouped in (False, True):
+        limits = [choice.bits for choice in CHOICES if choice.groups == grouped]
+        assert limits == sorted(limits)
+        assert limits[-1] == math.inf
+
+
+def test_the_number_of_allowed_states_decides() -> None:
+    assert isinstance(auto_solver(24), ExhaustiveSearch)
+    assert isinstance(auto_solver(25), SimulatedAnnealing)
+    assert isinstance(auto_solver(28, groups=Groups.consecutive(7, 4)), ExhaustiveSearch)  # 2**14 states
+    assert isinstance(auto_solver(32, groups=Groups.consecutive(8, 4)), ParallelTempering)
+    assert auto_solver(2000, seed=7).seed == 7  # type: ignore[attr-defined]
+
+
+def test_the_instance_with_the_most_free_bits_decides() -> None:
+    clamp = torch.zeros(2, 100, dtype=torch.int8)
+    clamp[:, :20] = -1
+    assert isinstance(auto_solver(100, clamp=clamp), ExhaustiveSearch)
+    clamp[1, :40] = -1
+    assert isinstance(auto_solver(100, clamp=clamp), SimulatedAnnealing)
+
+
+def test_clamps_of_a_large_qubo_leave_one_that_is_searched() -> None:
+    generator = torch.Generator().manual_seed(0)
+    A = torch.randn(3, 60, 60, generator=generator)
+    clamp = torch.randint(0, 2, (3, 60), generator=generator).to(torch.int8)
+    clamp[:, 10:22] = -1
+    found = solve(A, AutoSolver(), 2, clamp=clamp)
+    assert found.info["source"] == "exhaustive"
+    want = solve(A, ExhaustiveSearch(), 2, clamp=clamp)
+    torch.testing.assert_close(found.energies, want.energies)
+
+
+def test_groups_are_never_broken_and_the_lowest_state_is_found() -> None:
+    # a ring of 24 nodes in 4 colours: neighbours may not have the same, and node 0 has colour 1
+    i = torch.arange(24)
+    ends = torch.stack([torch.minimum(i, (i + 1) % 24), torch.maximum(i, (i + 1) % 24)])
+    edges = (4 * ends[:, :, None] + torch.arange(4)).reshape(2, -1)
+    A = SparseQubo(torch.zeros(1, 96), edges, torch.ones(1, edges.shape[1]))
+    groups = Groups.consecutive(24, 4)
+    found = solve(A, AutoSolver(), 1, groups=groups, clamp={1: 1})
+    assert found.energies.item() == 0
+    assert bool(groups.allowed(found.states).all())
+    assert found.states[0, 0, 1] == 1
