@@ -67,6 +67,7 @@ _HOMES = {
     "energies": "qubolearn.qubo",
     "evaluate": "qubolearn.evaluation",
     "fit": "qubolearn.training.fit",
+    "fit_many": "qubolearn.training.many",
     "from_bqm": "qubolearn.qubo",
     "from_ising": "qubolearn.qubo",
     "harden": "qubolearn.networks",
@@ -156,6 +157,7 @@ if TYPE_CHECKING:
     from qubolearn.training.callbacks import TensorBoard as TensorBoard
     from qubolearn.training.fit import Training as Training
     from qubolearn.training.fit import fit as fit
+    from qubolearn.training.many import fit_many as fit_many
     from qubolearn.training.optimizers import Adam as Adam
     from qubolearn.training.optimizers import Cosine as Cosine
     from qubolearn.training.recipes import Recipe as Recipe

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.training import fit
+from qubolearn.training import session
 from qubolearn.training.recipes import recipe_for
 from qubolearn.training.runs import Run
 from qubolearn.training.train import train
@@ -67,7 +67,7 @@ class Nursery:
 
 def main() -> None:
     torch.set_num_threads(1)
-    fit.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+    session.SECONDS_BETWEEN_CHECKPOINTS = 0.0
     train(PROBLEM, replace(CONFIG, epochs=1))  # what is compiled or built on first use
     for line in sys.stdin:
         child = os.fork()

@@ -23,7 +23,7 @@ from nursery import CONFIG, PROBLEM, Nursery
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
 from qubolearn.files import is_temporary, read_json, write_atomic
-from qubolearn.training import fit as training
+from qubolearn.training import session as training
 from qubolearn.training.fast.adam import FlatAdam
 from qubolearn.training.runs import LEFT_BEHIND, Run
 from qubolearn.training.train import train

@@ -341,6 +341,13 @@ def fit_by_hand(quick: bool) -> Iterator[Record]:
     return own_loop(quick)
 
 
+def many(quick: bool) -> Iterator[Record]:
+    """See :mod:`qubolearn.benchmarks.many_runs`."""
+    from qubolearn.benchmarks.many_runs import many_runs
+
+    return many_runs(quick)
+
+
 def willow_matching(quick: bool) -> Iterator[Record]:
     """All ten keypoints of Willow images, with couplings and without, over ten splits of the images."""
     from qubolearn.benchmarks.willow import records

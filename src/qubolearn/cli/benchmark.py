@@ -4,7 +4,8 @@ exact: exhaustive search and partition function against dimod.ExactSolver; exact
 neal, and OpenJij and simulated-bifurcation where installed (pip install 'qubolearn[peers]'); anneal-large: dense and
 sparse QUBOs of 64 to 5,640 bits against neal; anneal-gpu: 100 QUBOs on an NVIDIA GPU beside all cores of the CPU;
 quantum: simulated quantum annealing; train: one epoch of the paper's protocol against the same loop with neal per
-instance; fit: a user's own network through fit against a loop written by hand; protocol: a whole training of point
+instance; fit: a user's own network through fit against a loop written by hand; many: trainings of both cloud problems
+taken together by fit_many, beside one (needs shapes2d and modelnet); protocol: a whole training of point
 sets under the paper's protocol, minutes on two cores (needs the dataset shapes2d); protocol-gpu: on an NVIDIA GPU;
 train-gpu: a step on one, kernel by kernel and as a CUDA graph, and on the CPU; sudoku-rules: tempering of puzzles with
 17 and 24 hints (needs the dataset sudoku); sudoku-gpu: 9,000 puzzles on an NVIDIA GPU; exact-groups: exact search and
@@ -49,6 +50,7 @@ BENCHMARKS = {
     "quantum": "quantum",
     "train": "training",
     "fit": "fit_by_hand",
+    "many": "many",
     "train-gpu": "training_on_gpu",
     "protocol": "protocol",
     "protocol-gpu": "protocol_on_gpu",

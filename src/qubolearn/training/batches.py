@@ -66,8 +66,12 @@ class Drawn:
         return self._order[1]
 
     def batch(self, step: int) -> Instances:
-        epoch, index = divmod(step, self.steps_per_epoch)
-        rows = slice(index * self.batch_size, (index + 1) * self.batch_size)
+        return self.span(step, step + 1)
+
+    def span(self, first: int, end: int) -> Instances:
+        """The instances of the steps ``first`` to ``end - 1`` of one epoch, one after the other."""
+        epoch, index = divmod(first, self.steps_per_epoch)
+        rows = slice(index * self.batch_size, (index + end - first) * self.batch_size)
         return self.epoch(epoch).rows(rows if self.fresh else self.order(epoch)[rows])
 
     def seed_of(self, step: int) -> int | None:

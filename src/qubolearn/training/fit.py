@@ -2,67 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from qubolearn.errors import QubolearnError
-from qubolearn.evaluation import score_network
-from qubolearn.files import lock_folder
-from qubolearn.losses import Likelihood, Loss, as_loss
-from qubolearn.problems.arrays import Arrays, whole_of
-from qubolearn.problems.contract import Instances, Problem
-from qubolearn.randomness import stream
-from qubolearn.solvers import ExhaustiveSearch, Solver
-from qubolearn.training.batches import batches_of
-from qubolearn.training.callbacks import Callback, call
+from qubolearn.losses import Loss
+from qubolearn.solvers import Solver
+from qubolearn.training.callbacks import Callback
 from qubolearn.training.distributed import ALONE, Peers
 from qubolearn.training.fast import make_steps
-from qubolearn.training.fast.adam import FlatAdam
-from qubolearn.training.faults import keep_fault
 from qubolearn.training.folder import Folder
-from qubolearn.training.optimizers import Adam, TorchOptimizer, Update
-from qubolearn.training.steps import Task, check_network
-from qubolearn.training.threads import current_device, one_thread
+from qubolearn.training.optimizers import Adam
+from qubolearn.training.session import Session, Training, spans, surroundings
 
-__all__ = ["Training", "fit"]
-
-SECONDS_BETWEEN_CHECKPOINTS = 20.0
-
-
-@dataclass
-class Training:
-    """A training as callbacks see it, and what ``fit`` returns.
-
-    ``network`` is being trained, ``step`` of ``steps`` steps are done in ``seconds`` seconds, and ``loss`` is that of
-    the last one. ``scores`` are those of the validation instances, where they were scored after this step, and
-    ``history`` lists one record for each scoring. ``stopping`` says whether somebody called :meth:`stop`.
-
-    >>> training = Training(nn.Linear(2, 2), steps=100)
-    >>> training.stop()
-    >>> training.stopping
-    2
-    """
-
-    network: nn.Module
-    steps: int
-    step: int = 0
-    loss: float = float("nan")
-    scores: dict[str, Any] | None = None
-    history: list[dict[str, Any]] = field(default_factory=list)
-    seconds: float = 0.0
-    stopping: int = 0  # 1: until the same call continues it, 2: for good
-
-    def stop(self, for_good: bool = True) -> None:
-        """End the training after this step, for good or until the same call continues it from its folder."""
-        self.stopping = max(self.stopping, 2 if for_good else 1)
+__all__ = ["Training", "fit", "take_steps"]
 
 
 def fit(
@@ -129,135 +85,39 @@ def fit(
     >>> evaluate(network, (p, p > 0)).metrics["accuracy"] > 0.9
     True
     """
-    _check(network, epochs, batch_size, seed, solver)
-    here = Folder.create(folder) if isinstance(folder, (str, Path)) else folder
-    lock = lock_folder(here.folder) if here and peers.rank == 0 else nullcontext()
-    with lock, torch.random.fork_rng(devices=[]), one_thread(device), current_device(device):
-        network.to(device).train()
-        problem, batches = batches_of(
+    with (
+        surroundings(device),
+        Session(
+            network,
             data,
+            loss,
+            epochs=epochs,
+            optimizer=optimizer,
+            schedule=schedule,
+            solver=solver,
+            callbacks=callbacks,
             batch_size=batch_size,
             instances=instances,
             fresh=fresh,
+            validation=validation,
+            score_after=score_after,
+            standardise=standardise,
+            steps_per_epoch=steps_per_epoch,
             seed=seed,
             device=device,
-            steps_per_epoch=steps_per_epoch,
-        )
-        training = Training(network, epochs * batches.steps_per_epoch)
-        update = _update(network, optimizer, schedule, training.steps)
-        hooks = [lambda each=each: call(each, "on_gradient", training) for each in callbacks if _changes(each)]
-        task = Task(
-            network,
-            update,
-            batches,
-            as_loss(loss or Likelihood()).begin(),
-            solver or ExhaustiveSearch(),
-            seed,
-            problem,
-            here,
-            peers,
-            hooks,
-        )
-        with keep_fault(task, 0, batches.first):
-            if standardise and getattr(network, "standardise", None) is not None:
-                network.standardise.fit(batches.first().p)  # type: ignore[operator, union-attr]
-            held_out = _held_out(validation, problem, seed, device)
-        check_network(network, batches.first())
-        training.step = here.restore(network, update, training.steps) if here else 0
-        writer = here if peers.rank == 0 else None
-        for each in callbacks:
-            call(each, "on_start", training)
-        if writer and training.step == 0 and held_out:
-            with keep_fault(task, 0, batches.first):
-                writer.log(step=0, **score_network(network, problem, held_out))
-
-        try:
-            steps = make_steps(task)
-            watched = _watched(score_after, batches.steps_per_epoch, training.steps)
-            began = saved = time.perf_counter()
-            for first, end in spans(training.step, watched, lambda: steps.max_unsynced_steps):
-                training.loss, training.scores = steps.advance(first, end), None
-                training.step, training.seconds = end, time.perf_counter() - began
-                if end in watched and peers.rank == 0:
-                    with keep_fault(task, end - 1, lambda end=end: batches.batch(end - 1)):  # type: ignore[misc]
-                        training.scores = score_network(network, problem, held_out) if held_out else {}
-                    record = {"step": end, "loss": training.loss, "seconds": training.seconds, **training.scores}
-                    training.history.append(record)
-                    if writer:
-                        writer.log(**record)
-                for each in callbacks:
-                    call(each, "on_step", training)
-                training.stopping = peers.largest(training.stopping)
-                if writer and (training.stopping or time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS):
-                    writer.checkpoint(network, update, end)
-                    saved = time.perf_counter()
-                if training.stopping:
-                    break
-            if writer and training.stopping != 1:
-                writer.finish(network, update, training.step)
-        finally:
-            network.eval()
-            for each in callbacks:
-                call(each, "on_end", training)
-        return training
+            folder=folder,
+            peers=peers,
+        ) as session,
+    ):
+        take_steps(session)
+    return session.training
 
 
-def spans(start: int, watched: Sequence[int], longest: Callable[[], int]) -> Iterator[tuple[int, int]]:
-    """All steps from ``start`` on in spans of at most ``longest``, none across a step that is watched.
-
-    >>> list(spans(1, [3, 8], lambda: 4))
-    [(1, 3), (3, 7), (7, 8)]
-    """
-    while start < watched[-1]:
-        end = min(start + longest(), watched[bisect_right(watched, start)])
-        yield start, end
-        start = end
-
-
-def _watched(asked: Sequence[int] | None, steps_per_epoch: int, steps: int) -> list[int]:
-    """The steps after which validation instances are scored, in order; the last one of all is among them."""
-    chosen = range(steps_per_epoch, steps, steps_per_epoch) if asked is None else asked
-    return [*sorted({step for step in chosen if 0 < step < steps}), steps]
-
-
-def _check(network: object, epochs: int, batch_size: int, seed: int, solver: object) -> None:
-    if not isinstance(network, nn.Module):
-        raise QubolearnError(f"network is a {type(network).__name__}; want a torch.nn.Module such as QuboNetwork")
-    if isinstance(solver, str):
-        raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
-    if solver is not None and not callable(solver):
-        raise QubolearnError(f"solver={solver!r} cannot be called; want a solver such as ExhaustiveSearch()")
-    for name, value in (("epochs", epochs), ("batch_size", batch_size)):
-        if not isinstance(value, int) or value < 1:
-            raise QubolearnError(f"{name}={value}; want a whole number of at least 1")
-    if not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise QubolearnError(f"seed={seed}; want a whole number from 0 to 2**63 - 1")
-    if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise QubolearnError(f"{type(network).__name__} has no parameter to train")
-
-
-def _update(network: nn.Module, optimizer: Any, schedule: Any, steps: int) -> Update:
-    if isinstance(optimizer, torch.optim.Optimizer):
-        return TorchOptimizer(network, optimizer, schedule)
-    if optimizer is not None and not isinstance(optimizer, Adam):
-        raise QubolearnError(f"optimizer={optimizer!r}; want qubolearn.Adam(...) or an optimizer of torch.optim")
-    if schedule is not None:
-        raise QubolearnError("schedule= is for optimizers of torch's; write Adam(1e-3, schedule=Cosine())")
-    return FlatAdam(network, optimizer, steps)
-
-
-def _changes(callback: Callback) -> bool:
-    """Whether a callback looks at gradients, for which every step must be taken by itself."""
-    return getattr(type(callback), "on_gradient", Callback.on_gradient) is not Callback.on_gradient
-
-
-def _held_out(validation: Any, problem: Problem | None, seed: int, device: torch.device | str) -> list[Instances]:
-    """The validation instances, in pieces."""
-    if validation is None or (isinstance(validation, int) and (validation < 1 or problem is None)):
-        return []
-    if isinstance(problem, Arrays) and isinstance(validation, int):
-        return [problem.whole("validation").to(device)] if problem.size("validation") else []
-    if isinstance(validation, int):
-        assert problem is not None
-        return [problem.sample(validation, stream(seed, "validation", device=device), "validation")]
-    return [piece.to(device) for piece in whole_of(validation)]
+def take_steps(session: Session) -> None:
+    """All steps of a session, by the fastest engine that can take them."""
+    training, steps = session.training, make_steps(session.task)
+    for first, end in spans(training.step, session.watched, lambda: steps.max_unsynced_steps):
+        session.after(end, steps.advance(first, end))
+        if training.stopping:
+            break
+    session.finish()

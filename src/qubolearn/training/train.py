@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,11 +18,12 @@ from qubolearn.training.callbacks import Callback
 from qubolearn.training.distributed import ALONE, Peers
 from qubolearn.training.fast.adam import FlatAdam
 from qubolearn.training.fit import Training, fit
+from qubolearn.training.many import fit_many
 from qubolearn.training.recipes import Recipe
 from qubolearn.training.runs import Run
 from qubolearn.training.steps import Task
 
-__all__ = ["evaluation_steps", "task_of", "train"]
+__all__ = ["evaluation_steps", "task_of", "train", "train_many"]
 
 EVALUATIONS = 20  # times that validation instances are scored, more densely early on, where most changes
 
@@ -68,27 +70,54 @@ def train(
     >>> list(network(torch.zeros(3, 16)).shape)
     [3, 2, 2]
     """
-    network = new_network(problem, recipe)
-    fit(
-        network,
-        problem,
-        make_loss(recipe),
-        epochs=recipe.epochs,
-        optimizer=make_optimizer(recipe),
-        solver=make_solver(recipe.solver),
-        callbacks=[*callbacks, *([_Stop(stop)] if stop else [])],
-        batch_size=recipe.batch_size,
-        instances=recipe.instances,
-        fresh=recipe.fresh,
-        validation=recipe.validation,
-        score_after=evaluation_steps(recipe),
-        standardise=recipe.standardise,
-        seed=recipe.seed,
-        device=device,
-        folder=run,
-        peers=peers,
-    )
-    return network
+    arguments = _arguments(problem, recipe, run, callbacks, stop)
+    return fit(**arguments, device=device, peers=peers).network  # type: ignore[return-value]
+
+
+def train_many(
+    trainings: Sequence[tuple[Problem, Recipe]],
+    runs: Sequence[Run | None] | None = None,
+    device: torch.device | str = "cpu",
+    stop: Callable[[], bool] | None = None,
+) -> list[Training]:
+    """:func:`train` for many problems and recipes: those whose networks have one shape train together on a GPU.
+
+    Args:
+        trainings: what :func:`qubolearn.preset` returns, for each training.
+        runs: where each of them is kept, or None where it is not.
+        device: cpu or cuda.
+        stop: as for :func:`train`; it ends all of them.
+
+    Returns:
+        One :class:`Training` for each, as :func:`qubolearn.fit_many` returns them: with its network, and its error
+        where it met NaN.
+    """
+    places = runs or [None] * len(trainings)
+    arguments = [_arguments(*each, run, (), stop) for each, run in zip(trainings, places, strict=True)]
+    return fit_many(arguments, device=device)
+
+
+def _arguments(
+    problem: Problem, recipe: Recipe, run: Run | None, callbacks: Sequence[Callback], stop: Callable[[], bool] | None
+) -> dict[str, Any]:
+    """The arguments of ``fit`` that a recipe stands for."""
+    return {
+        "network": new_network(problem, recipe),
+        "data": problem,
+        "loss": make_loss(recipe),
+        "epochs": recipe.epochs,
+        "optimizer": make_optimizer(recipe),
+        "solver": make_solver(recipe.solver),
+        "callbacks": [*callbacks, *([_Stop(stop)] if stop else [])],
+        "batch_size": recipe.batch_size,
+        "instances": recipe.instances,
+        "fresh": recipe.fresh,
+        "validation": recipe.validation,
+        "score_after": evaluation_steps(recipe),
+        "standardise": recipe.standardise,
+        "seed": recipe.seed,
+        "folder": run,
+    }
 
 
 def evaluation_steps(recipe: Recipe) -> list[int]:

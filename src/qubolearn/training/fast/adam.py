@@ -7,14 +7,14 @@ for torch's compiler to be imported.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from qubolearn.training.optimizers import Adam, flat_gradient
 
-__all__ = ["FlatAdam", "flat_values", "rates"]
+__all__ = ["FlatAdam", "flat_values", "move", "rates"]
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 
@@ -25,14 +25,28 @@ def rates(number: int, rate: float) -> tuple[float, float]:
     return rate / (1 - BETAS[0] ** number) * unbiased, EPSILON * unbiased
 
 
+def move(
+    values: Tensor, slope: Tensor, first: Tensor, second: Tensor, step_size: Tensor | float, epsilon: Tensor | float
+) -> None:
+    """Adam's step on any device and for any shape, in place: values, gradient, and both moments."""
+    first.lerp_(slope, 1 - BETAS[0])
+    second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
+    values.sub_((first / (second.sqrt() + epsilon)).mul_(step_size))
+
+
 def flat_values(network: nn.Module) -> Tensor:
     """All trainable parameters as one vector ``[size]``, of which they become views."""
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     values = torch.cat([parameter.detach().flatten() for parameter in parameters])
+    _point(parameters, values)
+    return values
+
+
+def _point(parameters: Sequence[nn.Parameter], values: Tensor) -> None:
+    """Make parameters views of a vector that holds their values."""
     pieces = torch.split(values, [parameter.numel() for parameter in parameters])
     for parameter, piece in zip(parameters, pieces, strict=True):
         parameter.data = piece.view_as(parameter)
-    return values
 
 
 class FlatAdam:
@@ -43,9 +57,17 @@ class FlatAdam:
 
     def __init__(self, network: nn.Module, choice: Adam | None = None, steps: int = 1) -> None:
         self.choice, self.steps = choice or Adam(), steps
-        self.gradient = flat_gradient([parameter for parameter in network.parameters() if parameter.requires_grad])
+        self._parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
+        self.gradient = flat_gradient(self._parameters)
         self.values = flat_values(network)
         self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
+
+    def lie_in(self, values: Tensor, first: Tensor, second: Tensor) -> None:
+        """Move parameters and moments to other places in memory, ``[size]`` each."""
+        for place, tensor in zip((values, first, second), (self.values, self.first, self.second), strict=True):
+            place.copy_(tensor)
+        self.values, self.first, self.second = values, first, second
+        _point(self._parameters, values)
 
     def rates_of(self, number: int) -> tuple[float, float]:
         """Size and epsilon of the step of this number, from 1 on."""
@@ -65,10 +87,7 @@ class FlatAdam:
 
     def move(self, step_size: Tensor | float, epsilon: Tensor | float) -> None:
         """One step on any device, in which nothing needs the host where both are tensors."""
-        slope = self.gradient[1:]
-        self.first.lerp_(slope, 1 - BETAS[0])
-        self.second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
-        self.values.sub_((self.first / (self.second.sqrt() + epsilon)).mul_(step_size))
+        move(self.values, self.gradient[1:], self.first, self.second, step_size, epsilon)
 
     def state(self) -> tuple[dict[str, Tensor], str]:
         """What a checkpoint keeps beside the network."""

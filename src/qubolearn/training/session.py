@@ -1,0 +1,274 @@
+"""One training from its arguments to its end: all but its steps, which an engine takes.
+
+``fit`` runs one session, ``fit_many`` several of one shape side by side.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from qubolearn.errors import NonFiniteError, QubolearnError
+from qubolearn.evaluation import score_network
+from qubolearn.files import lock_folder
+from qubolearn.losses import Likelihood, Loss, as_loss
+from qubolearn.problems.arrays import Arrays, whole_of
+from qubolearn.problems.contract import Instances, Problem
+from qubolearn.randomness import stream
+from qubolearn.solvers import ExhaustiveSearch, Solver
+from qubolearn.training.batches import batches_of
+from qubolearn.training.callbacks import Callback, call
+from qubolearn.training.distributed import ALONE, Peers
+from qubolearn.training.fast.adam import FlatAdam
+from qubolearn.training.faults import keep_fault
+from qubolearn.training.folder import Folder
+from qubolearn.training.optimizers import Adam, TorchOptimizer, Update
+from qubolearn.training.steps import Task, check_network
+from qubolearn.training.threads import current_device, one_thread
+
+__all__ = ["Session", "Training", "spans", "surroundings"]
+
+SECONDS_BETWEEN_CHECKPOINTS = 20.0
+
+
+@dataclass
+class Training:
+    """A training as callbacks see it, and what ``fit`` returns.
+
+    ``network`` is being trained, ``step`` of ``steps`` steps are done in ``seconds`` seconds, and ``loss`` is that of
+    the last one. ``scores`` are those of the validation instances, where they were scored after this step, and
+    ``history`` lists one record for each scoring. ``stopping`` says whether somebody called :meth:`stop`.
+
+    >>> training = Training(nn.Linear(2, 2), steps=100)
+    >>> training.stop()
+    >>> training.stopping
+    2
+    """
+
+    network: nn.Module
+    steps: int
+    step: int = 0
+    loss: float = float("nan")
+    scores: dict[str, Any] | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+    stopping: int = 0  # 1: until the same call continues it, 2: for good
+    error: NonFiniteError | None = None  # of :func:`qubolearn.fit_many`: what ended this training, and only this one
+
+    def stop(self, for_good: bool = True) -> None:
+        """End the training after this step, for good or until the same call continues it from its folder."""
+        self.stopping = max(self.stopping, 2 if for_good else 1)
+
+
+@contextmanager
+def surroundings(device: torch.device | str) -> Iterator[None]:
+    """What steps want of the process: threads, the GPU, and random numbers of their own."""
+    with torch.random.fork_rng(devices=[]), one_thread(device), current_device(device):
+        yield
+
+
+class Session:
+    """A training that is going on, used as a context: it is made ready on entering, and ended on leaving.
+
+    The arguments are those of :func:`qubolearn.fit`. Between, an engine takes the steps of ``task`` and calls
+    :meth:`after`; none may cross a step of ``watched``.
+    """
+
+    task: Task
+    training: Training
+
+    def __init__(
+        self,
+        network: nn.Module,
+        data: Any,
+        loss: Loss | Callable[..., torch.Tensor] | None = None,
+        *,
+        epochs: int = 30,
+        optimizer: Adam | torch.optim.Optimizer | None = None,
+        schedule: Any = None,
+        solver: Solver | None = None,
+        callbacks: Sequence[Callback] = (),
+        batch_size: int = 128,
+        instances: int | None = None,
+        fresh: bool = False,
+        validation: Any = 1000,
+        score_after: Sequence[int] | None = None,
+        standardise: bool = True,
+        steps_per_epoch: int | None = None,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        folder: Folder | Path | str | None = None,
+        peers: Peers = ALONE,
+        find_batches: Callable[..., Any] = batches_of,
+    ) -> None:
+        _check(network, epochs, batch_size, seed, solver)
+        self.callbacks, self._validation, self._standardise = callbacks, validation, standardise
+        self._folder = Folder.create(folder) if isinstance(folder, (str, Path)) else folder
+        self._open, self._closed = ExitStack(), False
+        with ExitStack() as opened:
+            if self._folder and peers.rank == 0:
+                opened.enter_context(lock_folder(self._folder.folder))
+            network.to(device).train()
+            problem, batches = find_batches(
+                data,
+                batch_size=batch_size,
+                instances=instances,
+                fresh=fresh,
+                seed=seed,
+                device=device,
+                steps_per_epoch=steps_per_epoch,
+            )
+            self.training = training = Training(network, epochs * batches.steps_per_epoch)
+            update = _update(network, optimizer, schedule, training.steps)
+            hooks = [lambda each=each: call(each, "on_gradient", training) for each in callbacks if _changes(each)]
+            self.task = Task(
+                network,
+                update,
+                batches,
+                as_loss(loss or Likelihood()).begin(),
+                solver or ExhaustiveSearch(),
+                seed,
+                problem,
+                self._folder,
+                peers,
+                hooks,
+            )
+            self.watched = _watched(score_after, batches.steps_per_epoch, training.steps)
+            self._prepare(device)
+            self._open = opened.pop_all()
+
+    def _prepare(self, device: torch.device | str) -> None:
+        task, training = self.task, self.training
+        network, batches = task.network, task.batches
+        with keep_fault(task, 0, batches.first):
+            if self._standardise and getattr(network, "standardise", None) is not None:
+                network.standardise.fit(batches.first().p)  # type: ignore[operator, union-attr]
+            self._held_out = _held_out(self._validation, task.problem, task.seed, device)
+        check_network(network, batches.first())
+        training.step = self._folder.restore(network, task.optimizer, training.steps) if self._folder else 0
+        self._writer = self._folder if task.peers.rank == 0 else None
+        for each in self.callbacks:
+            call(each, "on_start", training)
+        if self._writer and training.step == 0 and self._held_out:
+            with keep_fault(task, 0, batches.first):
+                self._writer.log(step=0, **score_network(network, task.problem, self._held_out))
+        self._began = self._saved = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the training, once: callbacks are told, the network is in evaluation mode, the folder is free."""
+        if self._closed:
+            return
+        self._closed = True
+        with self._open:
+            self.training.network.eval()
+            for each in self.callbacks:
+                call(each, "on_end", self.training)
+
+    def after(self, end: int, loss: float) -> None:
+        """Score, report and save what is due after the first ``end`` steps, the last of which had this loss."""
+        task, training, writer = self.task, self.training, self._writer
+        training.loss, training.scores = loss, None
+        training.step, training.seconds = end, time.perf_counter() - self._began
+        if end in self.watched and task.peers.rank == 0:
+            with keep_fault(task, end - 1, lambda: task.batches.batch(end - 1)):
+                training.scores = score_network(task.network, task.problem, self._held_out) if self._held_out else {}
+            record = {"step": end, "loss": loss, "seconds": training.seconds, **training.scores}
+            training.history.append(record)
+            if writer:
+                writer.log(**record)
+        for each in self.callbacks:
+            call(each, "on_step", training)
+        training.stopping = task.peers.largest(training.stopping)
+        if writer and (training.stopping or time.perf_counter() - self._saved > SECONDS_BETWEEN_CHECKPOINTS):
+            writer.checkpoint(task.network, task.optimizer, end)
+            self._saved = time.perf_counter()
+
+    @property
+    def next_watched(self) -> int:
+        """The next step of ``watched``."""
+        return self.watched[bisect_right(self.watched, self.training.step)]
+
+    @property
+    def ended(self) -> bool:
+        """Whether all steps are done, or somebody called ``stop``."""
+        return bool(self.training.stopping) or self.training.step >= self.training.steps
+
+    def finish(self) -> None:
+        """Keep the trained model, unless the training is to be continued."""
+        if self._writer and self.training.stopping != 1:
+            self._writer.finish(self.task.network, self.task.optimizer, self.training.step)
+
+
+def spans(start: int, watched: Sequence[int], longest: Callable[[], int]) -> Iterator[tuple[int, int]]:
+    """All steps from ``start`` on in spans of at most ``longest``, none across a step that is watched.
+
+    >>> list(spans(1, [3, 8], lambda: 4))
+    [(1, 3), (3, 7), (7, 8)]
+    """
+    while start < watched[-1]:
+        end = min(start + longest(), watched[bisect_right(watched, start)])
+        yield start, end
+        start = end
+
+
+def _watched(asked: Sequence[int] | None, steps_per_epoch: int, steps: int) -> list[int]:
+    """The steps after which validation instances are scored, in order; the last one of all is among them."""
+    chosen = range(steps_per_epoch, steps, steps_per_epoch) if asked is None else asked
+    return [*sorted({step for step in chosen if 0 < step < steps}), steps]
+
+
+def _check(network: object, epochs: int, batch_size: int, seed: int, solver: object) -> None:
+    if not isinstance(network, nn.Module):
+        raise QubolearnError(f"network is a {type(network).__name__}; want a torch.nn.Module such as QuboNetwork")
+    if isinstance(solver, str):
+        raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
+    if solver is not None and not callable(solver):
+        raise QubolearnError(f"solver={solver!r} cannot be called; want a solver such as ExhaustiveSearch()")
+    for name, value in (("epochs", epochs), ("batch_size", batch_size)):
+        if not isinstance(value, int) or value < 1:
+            raise QubolearnError(f"{name}={value}; want a whole number of at least 1")
+    if not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise QubolearnError(f"seed={seed}; want a whole number from 0 to 2**63 - 1")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise QubolearnError(f"{type(network).__name__} has no parameter to train")
+
+
+def _update(network: nn.Module, optimizer: Any, schedule: Any, steps: int) -> Update:
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return TorchOptimizer(network, optimizer, schedule)
+    if optimizer is not None and not isinstance(optimizer, Adam):
+        raise QubolearnError(f"optimizer={optimizer!r}; want qubolearn.Adam(...) or an optimizer of torch.optim")
+    if schedule is not None:
+        raise QubolearnError("schedule= is for optimizers of torch's; write Adam(1e-3, schedule=Cosine())")
+    return FlatAdam(network, optimizer, steps)
+
+
+def _changes(callback: Callback) -> bool:
+    """Whether a callback looks at gradients, for which every step must be taken by itself."""
+    return getattr(type(callback), "on_gradient", Callback.on_gradient) is not Callback.on_gradient
+
+
+def _held_out(validation: Any, problem: Problem | None, seed: int, device: torch.device | str) -> list[Instances]:
+    """The validation instances, in pieces."""
+    if validation is None or (isinstance(validation, int) and (validation < 1 or problem is None)):
+        return []
+    if isinstance(problem, Arrays) and isinstance(validation, int):
+        return [problem.whole("validation").to(device)] if problem.size("validation") else []
+    if isinstance(validation, int):
+        assert problem is not None
+        return [problem.sample(validation, stream(seed, "validation", device=device), "validation")]
+    return [piece.to(device) for piece in whole_of(validation)]
