@@ -13,6 +13,7 @@ from qubolearn.benchmarks import (
     curves,
     fit_by_hand,
     large_annealing,
+    many,
     time_curves,
 )
 from qubolearn.benchmarks.entrants import ENTRANTS
@@ -70,3 +71,10 @@ def test_curves_have_a_record_for_each_size_and_solver(monkeypatch: pytest.Monke
             assert record["best"] is None  # too many states
         else:
             assert 0 < record["near"] <= record["best"] < 60
+
+
+def test_many_runs_are_measured_beside_one_and_are_the_same() -> None:
+    one, several = many(quick=True)
+    assert (one["runs"], several["runs"]) == (1, 3)
+    assert several["us"] > 0
+    assert several["difference"] < 0.02 * several["moved"]

@@ -69,7 +69,6 @@ STACKS: dict[str, list[tuple[Problem, Recipe]]] = {
     "diag": [(GRAPHS, replace(GAP, method="diag", topology="diagonal", seed=s)) for s in (0, 1)],
     "soft": [(Soft(k=4), replace(PLAIN, loss="soft-nll", seed=s, fresh=bool(s))) for s in (0, 1)],
     "matching": [(GRAPHS, replace(PLAIN, network="matching", seed=s)) for s in (0, 1)],
-    "chips": [(GRAPHS, replace(PLAIN, topology="chimera", seed=s)) for s in (0, 1)],
 }
 
 
@@ -137,15 +136,14 @@ def test_shapes_that_differ_are_stacks_of_their_own(stacks: list[int]) -> None:
         torch.testing.assert_close(weights(training.network), weights(train(problem, recipe)), rtol=1e-3, atol=2e-4)
 
 
-@pytest.mark.parametrize("graph", [False, True])  # in a graph nobody can look at numbers
-@pytest.mark.parametrize("epoch", [0, 2])
+@pytest.mark.parametrize(("epoch", "graph"), [(0, True), (2, False)])  # in a graph nobody can look at numbers
 def test_a_run_that_meets_nan_does_not_touch_the_others(
     epoch: int, graph: bool, stacks: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if graph:
         hide_numbers(monkeypatch)
     problem = Poisoned(k=4, epoch=epoch)
-    recipes = [replace(PLAIN, fresh=True, epochs=9, standardise=False, seed=seed) for seed in range(3)]
+    recipes = [replace(PLAIN, fresh=True, epochs=4, standardise=False, seed=seed) for seed in range(3)]
     runs = [Run.create(tmp_path / str(recipe.seed), problem, recipe) for recipe in recipes]
     good, bad, other = train_many([(problem, recipe) for recipe in recipes], runs)
     assert stacks == [3]
@@ -187,11 +185,11 @@ def hide_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_runs_in_folders_go_on_from_where_each_was_stopped(stacks: list[int], tmp_path: Path) -> None:
-    recipes = [replace(PLAIN, seed=seed, epochs=6) for seed in range(3)]
+    recipes = [replace(PLAIN, seed=seed, epochs=4) for seed in range(3)]
     runs = [Run.create(tmp_path / str(recipe.seed), GRAPHS, recipe) for recipe in recipes]
     train(GRAPHS, recipes[1], runs[1], stop=lambda: True)  # one of them is a step ahead
     asked = iter(range(100))
-    stopped = train_many([(GRAPHS, recipe) for recipe in recipes], runs, stop=lambda: next(asked) > 8)
+    stopped = train_many([(GRAPHS, recipe) for recipe in recipes], runs, stop=lambda: next(asked) > 6)
     assert all(0 < training.step < training.steps for training in stopped)
     train_many([(GRAPHS, recipe) for recipe in recipes], runs)
     for run, recipe in zip(runs, recipes, strict=True):
