@@ -58,9 +58,7 @@ def fit_many(runs: Iterable[Mapping[str, Any]], **shared: Any) -> list[Training]
     if len(devices) > 1:
         raise QubolearnError(f"runs on the devices {', '.join(sorted(devices))}; want one device for all of them")
     if twice := len(wanted) - len({id(run.get("network")) for run in wanted}):
-        raise QubolearnError(
-            f"{twice} of {len(wanted)} runs train a network that another one trains; give each its own"
-        )
+        raise QubolearnError(f"{twice} of {len(wanted)} runs train another run's network; give each its own")
     device = devices.pop() if devices else "cpu"
     trainings: dict[int, Training] = {}
     with surroundings(device):
