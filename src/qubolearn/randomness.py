@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from qubolearn.errors import QubolearnError
@@ -10,7 +13,10 @@ from qubolearn.errors import QubolearnError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["derive_seed", "stream"]
+__all__ = ["derive_seed", "drawn_from", "kept_global_state", "stream"]
+
+#: torch's global generator is the whole process's, and trainings may run in several threads.
+_global = RLock()
 
 
 #: Names that results were made with before a name alone and the same name with a 0 behind it were told apart. Alone
@@ -50,3 +56,30 @@ def stream(seed: int, *path: int | str, device: torch.device | str = "cpu") -> t
     import torch
 
     return torch.Generator(device=device).manual_seed(derive_seed(seed, *path))
+
+
+@contextmanager
+def drawn_from(seed: int) -> Iterator[None]:
+    """Let torch's global generator start at a seed, for code that takes no generator, and put its state back.
+
+    Other threads that do the same wait meanwhile.
+    """
+    import torch
+
+    with _global, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def kept_global_state() -> Iterator[None]:
+    """Put the state of torch's global generator back at the end, but not while another thread draws from a seed."""
+    import torch
+
+    with _global:
+        state = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        with _global:
+            torch.set_rng_state(state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -288,3 +289,12 @@ def test_a_graph_finds_the_batches_of_its_window(stacks: list[int], monkeypatch:
     assert_as_alone("seeds")
     assert captured.WARM_UP + 1 == 4
     assert stacks == [3]
+
+
+def test_stacks_in_several_threads_do_not_disturb_each_other(stacks: list[int]) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(train_many, [STACKS[name] for name in ("seeds", "diag", "pure")]))
+    for name, together in zip(("seeds", "diag", "pure"), found, strict=True):
+        for (problem, recipe), training in zip(STACKS[name], together, strict=True):
+            torch.testing.assert_close(weights(training.network), weights(train(problem, recipe)), rtol=1e-3, atol=2e-4)
+    assert sorted(stacks) == [2, 2, 3]

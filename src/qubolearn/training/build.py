@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import torch
 from torch import nn
 
 from qubolearn.chips.topologies import topology
@@ -24,7 +23,7 @@ from qubolearn.losses import (
 )
 from qubolearn.networks import MLP, MatchingBody, PairwiseBody, QuboNetwork
 from qubolearn.problems import Problem
-from qubolearn.randomness import derive_seed
+from qubolearn.randomness import derive_seed, drawn_from
 from qubolearn.training.optimizers import Adam, Cosine
 from qubolearn.training.recipes import Recipe
 
@@ -53,8 +52,7 @@ def make_loss(recipe: Recipe) -> Loss:
 def new_network(problem: Problem, recipe: Recipe) -> QuboNetwork:
     """The untrained network of a recipe, its weights drawn from the seed and from nothing else."""
     pattern = topology(recipe.topology, problem.bits)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(recipe.seed, "weights"))
+    with drawn_from(derive_seed(recipe.seed, "weights")):
         body: nn.Module
         if recipe.network == "matching":
             body = MatchingBody(problem, pattern, recipe.hidden)

@@ -17,6 +17,7 @@ from qubolearn.training.fast.stacked import StackedSteps, can_stack, shape_of
 from qubolearn.training.fit import take_steps
 from qubolearn.training.session import Session, Training, surroundings
 from qubolearn.training.steps import Task
+from qubolearn.training.threads import own_stream
 
 __all__ = ["fit_many"]
 
@@ -63,7 +64,7 @@ def fit_many(runs: Iterable[Mapping[str, Any]], **shared: Any) -> list[Training]
     trainings: dict[int, Training] = {}
     with surroundings(device):
         for group in _grouped(range(len(wanted)), lambda run: _seen_from_outside(wanted[run], run)):
-            trainings |= zip(group, _fit_group([wanted[run] for run in group]), strict=True)
+            trainings |= zip(group, _fit_group([wanted[run] for run in group], device), strict=True)
     return [trainings[run] for run in range(len(wanted))]
 
 
@@ -73,18 +74,19 @@ def _seen_from_outside(run: Mapping[str, Any], number: int) -> Hashable:
     return (repr(run.get("network")), run.get("batch_size")) if on_gpu else number
 
 
-def _fit_group(runs: Sequence[Mapping[str, Any]]) -> list[Training]:
+def _fit_group(runs: Sequence[Mapping[str, Any]], device: str) -> list[Training]:
     """Runs whose data are in memory at the same time."""
     with ExitStack() as opened:
         find = _shared_batches()
         sessions = [opened.enter_context(Session(**run, find_batches=find)) for run in runs]
         for group in _grouped(sessions, lambda each: shape_of(each.task) if can_stack(each.task) else id(each)):
-            steps = _stack([session.task for session in group]) if len(group) > 1 else None
-            if steps is not None:
-                _run_stack(group, steps)
-            else:
-                for session in group:
-                    _run_alone(session)
+            with own_stream(device):
+                steps = _stack([session.task for session in group]) if len(group) > 1 else None
+                if steps is not None:
+                    _run_stack(group, steps)
+                else:
+                    for session in group:
+                        _run_alone(session)
         return [session.training for session in sessions]
 
 

@@ -22,7 +22,7 @@ from qubolearn.files import lock_folder
 from qubolearn.losses import Likelihood, Loss, as_loss
 from qubolearn.problems.arrays import Arrays, whole_of
 from qubolearn.problems.contract import Instances, Problem
-from qubolearn.randomness import stream
+from qubolearn.randomness import kept_global_state, stream
 from qubolearn.solvers import ExhaustiveSearch, Solver
 from qubolearn.training.batches import batches_of
 from qubolearn.training.callbacks import Callback, call
@@ -71,7 +71,7 @@ class Training:
 @contextmanager
 def surroundings(device: torch.device | str) -> Iterator[None]:
     """What steps want of the process: threads, the GPU, and random numbers of their own."""
-    with torch.random.fork_rng(devices=[]), one_thread(device), current_device(device):
+    with kept_global_state(), one_thread(device), current_device(device):
         yield
 
 

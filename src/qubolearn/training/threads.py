@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from qubolearn.kernels.parallel import kernel_threads
 
-__all__ = ["current_device", "one_thread"]
+__all__ = ["current_device", "one_thread", "own_stream"]
 
 _first = Lock()  # held by the training that began while no other ran
 _threads = 1  # that it found
@@ -57,6 +57,21 @@ def _found_threads(first: bool) -> int:
 def current_device(device: torch.device | str) -> AbstractContextManager[Any]:
     """Make the GPU of a training the current one: streams, events and graphs belong to it, whatever the tensors say."""
     return torch.cuda.device(device) if torch.device(device).type == "cuda" else nullcontext()
+
+
+@contextmanager
+def own_stream(device: torch.device | str) -> Iterator[None]:
+    """Let kernels run beside those of other threads; on one stream they would wait for each other."""
+    if torch.device(device).type != "cuda":
+        yield
+        return
+    outside, own = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    own.wait_stream(outside)
+    try:
+        with torch.cuda.stream(own):
+            yield
+    finally:
+        outside.wait_stream(own)
 
 
 def _one_blas_thread() -> AbstractContextManager[Any]:

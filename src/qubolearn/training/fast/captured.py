@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from threading import Lock
 
 import numpy as np
 import torch
@@ -33,6 +34,8 @@ WARM_UP = 3
 SECONDS, MOST = 0.5, 100
 #: Soft targets of an epoch that are kept on the GPU.
 MOST_BYTES = 2**31
+#: torch captures on one stream of its own, so threads do it one after the other.
+_capturing = Lock()
 #: How far the loss of a graph may be from that of the same step taken one by one, where the network is a user's own.
 TOLERANCE = 1e-2
 
@@ -195,6 +198,6 @@ def captured(work: Callable[[], None]) -> Callable[[], None]:
             work()
     torch.cuda.current_stream().wait_stream(beside)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with _capturing, torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may allocate meanwhile
         work()
     return graph.replay
