@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo import FREE, Groups, SparseQubo, all_states, energies
+from qubolearn.qubo import FREE, Groups, Qubo, SparseQubo, all_states, decoupled, energies, reduced
 from qubolearn.solvers import ExhaustiveSearch, QuboSolver, log_partition, make_solver, pair_marginals, solve
+from qubolearn.solvers.annealing import SimulatedAnnealing, default_beta_range
 from qubolearn.solvers.contract import Found
 
 
@@ -161,3 +165,53 @@ def test_many_bits_of_which_few_are_free() -> None:
         x = clamp[row].double().expand(1024, 300).clone()
         x[:, first : first + 10] = all_states(10, dtype=torch.float64)
         torch.testing.assert_close(found.energies[row, 0], energies(A[row][None], x[None]).min())
+
+
+def test_a_sparse_batch_with_many_patterns_of_clamps_is_solved_as_one() -> None:
+    i = torch.arange(11)
+    edges = torch.cat([torch.stack([i, i + 1]), torch.stack([i[:8], i[:8] + 4])], 1)
+    couplings = torch.randint(-2, 3, (20, 19), generator=generator(3)).float()
+    A = SparseQubo(torch.randn(20, 12, generator=generator(4)), edges, couplings)
+    clamp = torch.full((20, 12), -1)
+    clamp[torch.arange(20), torch.arange(20) % 12] = torch.randint(0, 2, (20,), generator=generator(5))
+    calls = []
+
+    @dataclass(frozen=True)
+    class Counted(SimulatedAnnealing):
+        def search(self, A: Qubo, count: int) -> Found:
+            calls.append(A.shape)
+            return super().search(A, count)
+
+    found = solve(A, Counted(reads=50, sweeps=200, seed=0), 2, clamp=clamp)
+    assert calls == [torch.Size((20, 12, 12))]
+    want = solve(A, ExhaustiveSearch(), 2, clamp=clamp)
+    torch.testing.assert_close(found.energies, want.energies)
+    assert bool(((clamp[:, None] == -1) | (found.states == clamp[:, None])).all())
+    # reads are those of the free part, too: the same temperatures
+    whole = default_beta_range(decoupled(A, clamp.to(torch.int8)))
+    for part in reduced(A, clamp.to(torch.int8), Groups(())):
+        torch.testing.assert_close(default_beta_range(part.A), whole[part.rows], rtol=2e-3, atol=0)
+
+
+def test_mistakes_are_one_line_before_anything_large_is_made() -> None:
+    A = torch.zeros(2, 6, 6)
+    chip = SparseQubo(torch.zeros(10, 5640), torch.zeros(2, 0, dtype=torch.int64), torch.zeros(10, 0))
+    tempering = make_solver("tempering:reads=1000000000")
+    for mistake, message in (
+        (lambda: solve(A, ExhaustiveSearch(), groups=[[0, 1]]), r"groups must be Groups, got list; write Groups"),
+        (lambda: log_partition(A, groups=[[0, 1]]), "groups must be Groups, got list"),
+        (lambda: solve(A, "annealing"), r"is a name; pass a solver, e.g. make_solver\('annealing'\)"),
+        (lambda: solve(A, "annealing", clamp={0: 1}), "is a name"),
+        (
+            lambda: SimulatedAnnealing(reads=10**9)(chip),
+            r"1000000000 reads of 10 QUBOs of n=5640 bits need 5.25e\+04 GiB",
+        ),
+        (lambda: SimulatedAnnealing(reads=10**9).sample(chip), "ask for fewer"),
+        (lambda: tempering.sample(chip, 1.0), "1000000000 reads of 10 QUBOs"),
+        (lambda: make_solver("tempering:replicas=1600000000")(chip), "1600000000 replicas of n=5640 bits need"),
+        (lambda: log_partition(chip), r"n=5640 bits is a sum over 2\*\*5640 states"),
+        (lambda: pair_marginals(chip), r"n=5640 bits is a sum over"),
+    ):
+        with pytest.raises(QubolearnError, match=message):
+            mistake()
+    assert solve(A, ExhaustiveSearch(), clamp={np.int64(2): np.uint8(1)}).states[:, :, 2].all()

@@ -142,6 +142,13 @@ def time_curves(quick: bool) -> Iterator[Record]:
     yield from records(quick)
 
 
+def instruction_sets(quick: bool) -> Iterator[Record]:
+    """Our kernels compiled for this CPU and for one with AVX2 only, in processes of one thread."""
+    from qubolearn.benchmarks.avx2 import records
+
+    yield from records(quick)
+
+
 def anneal_on_gpu(quick: bool) -> Iterator[Record]:
     """Simulated annealing of 100 dense or Pegasus QUBOs on a GPU beside all cores of the CPU, updates per second."""
     from qubolearn.benchmarks.gpu import annealing

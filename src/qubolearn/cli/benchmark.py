@@ -13,7 +13,7 @@ sums over one-hot groups; couplings: quant, diag, pure and a classical rival on 
 seeds, minutes on two cores.
 
 curves: time to a target energy against n, one thread each, minutes on 16 cores: ours, the samplers of dwave-samplers,
-OpenJij and simulated-bifurcation; --figure draws what was written.
+OpenJij and simulated-bifurcation; --figure draws what was written. avx2: our kernels compiled without AVX-512.
 
 willow10: all ten keypoints of Willow images, with couplings and without, over ten splits (needs the dataset willow).
 """
@@ -47,6 +47,7 @@ BENCHMARKS = {
     "anneal-large": "anneal_large",
     "anneal-gpu": "anneal_on_gpu",
     "curves": "time_curves",
+    "avx2": "instruction_sets",
     "quantum": "quantum",
     "train": "training",
     "fit": "fit_by_hand",

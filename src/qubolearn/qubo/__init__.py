@@ -12,8 +12,8 @@ from qubolearn.qubo.algebra import (
     upper_triangular,
 )
 from qubolearn.qubo.checks import not_capturing
-from qubolearn.qubo.clamps import FREE, Clamp, Reduced, as_clamp, forced, reduced
-from qubolearn.qubo.groups import Groups, penalised_bqm, penalty_weights, to_cqm, to_dqm, with_penalties
+from qubolearn.qubo.clamps import FREE, Clamp, Reduced, as_clamp, decoupled, forced, reduced
+from qubolearn.qubo.groups import Groups, as_groups, penalised_bqm, penalty_weights, to_cqm, to_dqm, with_penalties
 from qubolearn.qubo.interchange import (
     check_offset,
     from_bqm,
@@ -37,8 +37,10 @@ __all__ = [
     "all_states",
     "as_clamp",
     "as_dense",
+    "as_groups",
     "check_offset",
     "check_qubo",
+    "decoupled",
     "energies",
     "flip_costs",
     "forced",

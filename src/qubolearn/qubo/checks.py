@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError
 
-__all__ = ["check_dense", "check_finite", "check_plain", "not_capturing"]
+__all__ = ["check_dense", "check_finite", "check_memory", "check_plain", "not_capturing"]
 
 
 def check_dense(A: Tensor, what: str = "A") -> None:
@@ -45,6 +46,14 @@ def check_finite(what: str, tensor: Tensor) -> None:
     if not_capturing(tensor) and not math.isfinite(_sum(tensor.detach())) and not bool(torch.isfinite(tensor).all()):
         place = (~torch.isfinite(tensor)).nonzero()[0].tolist()
         raise NonFiniteError(f"{what} must be finite, but {what}{place} is {tensor[tuple(place)].item()}")
+
+
+def check_memory(needed: float, what: str, remedy: str) -> None:
+    """Raise where so many bytes are more than half of what the machine has."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory / 2:
+        has = f"this machine has {memory / 2**30:.3g}"
+        raise QubolearnError(f"{what} need {needed / 2**30:.3g} GiB, and {has}; {remedy}")
 
 
 def not_capturing(A: Tensor) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,10 +20,13 @@ from qubolearn.qubo.algebra import energies
 from qubolearn.qubo.groups import Groups
 from qubolearn.qubo.sparse import Qubo, SparseQubo
 
-__all__ = ["FREE", "Clamp", "Reduced", "as_clamp", "forced", "reduced"]
+__all__ = ["FREE", "Clamp", "Reduced", "as_clamp", "decoupled", "forced", "reduced"]
 
 #: The entry of a bit that is not clamped.
 FREE = -1
+
+#: What flipping a clamped bit costs, over the most that flipping a free one can; a little more than 1 for no ties.
+HOLD = 1.001
 
 Clamp: TypeAlias = Tensor | Mapping[int, int]
 
@@ -36,7 +40,7 @@ def as_clamp(clamp: Clamp | None, batch: int, n: int) -> Tensor:
     if clamp is None or isinstance(clamp, Mapping):
         row = torch.full((n,), FREE, dtype=torch.int8)
         for bit, value in (clamp or {}).items():
-            if not (isinstance(bit, int) and 0 <= bit < n):
+            if not (isinstance(bit, (int, np.integer)) and 0 <= bit < n):
                 raise QubolearnError(f"clamp of bit {bit!r}, but the QUBO has bits 0 to {n - 1}")
             if value not in (0, 1):
                 raise QubolearnError(f"clamp of bit {bit} to {value!r}; want 0 or 1, or leave the bit out")
@@ -113,6 +117,24 @@ def reduced(A: Qubo, clamp: Tensor, groups: Groups) -> list[Reduced]:
         order, shapes = _in_groups(free, number, len(groups))
     kinds, kind = torch.unique(shapes, dim=0, return_inverse=True)
     return [_part(A, clamp, order, number, (kind == k).nonzero()[:, 0]) for k in range(len(kinds))]
+
+
+def decoupled(A: SparseQubo, clamp: Tensor) -> SparseQubo:
+    """QUBOs of all n bits in which clamped ones have no couplings left, so that a batch stays one on its graph.
+
+    What clamped bits add to free ones becomes part of their linear terms, as in :func:`reduced`. A clamped bit gets a
+    linear term that costs a little more to flip against than any flip of a free bit can: lowest states have it right,
+    and the temperatures that annealing takes from the largest and the smallest terms stay those of the free part.
+    """
+    known, fixed = clamp.clamp_min(0).to(A.device, A.dtype), (clamp != FREE).to(A.device)
+    i, j = A.edges
+    quadratic = A.quadratic.masked_fill(fixed[:, i] | fixed[:, j], 0.0)
+    linear = A.linear.index_add(1, i, A.quadratic * known[:, j]).index_add(1, j, A.quadratic * known[:, i])
+    none = torch.zeros_like(linear)
+    around, sizes = (none.index_add(1, i, q).index_add(1, j, q) for q in (quadratic, quadratic.abs()))
+    costs = ((linear + around / 2).abs() + sizes / 2).masked_fill(fixed, 0.0).amax(1, keepdim=True)
+    hold = torch.where(costs > 0, HOLD * costs, 1.0)
+    return A.with_values(torch.where(fixed, hold * (1 - 2 * known), linear), quadratic)
 
 
 def _in_groups(free: Tensor, number: Tensor, groups: int) -> tuple[Tensor, Tensor]:

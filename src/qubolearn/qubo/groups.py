@@ -18,7 +18,7 @@ from qubolearn.qubo.sparse import Qubo, SparseQubo
 if TYPE_CHECKING:
     import dimod
 
-__all__ = ["Groups", "penalised_bqm", "penalty_weights", "to_cqm", "to_dqm", "with_penalties"]
+__all__ = ["Groups", "as_groups", "penalised_bqm", "penalty_weights", "to_cqm", "to_dqm", "with_penalties"]
 
 #: By how much a penalty weight exceeds the least upper bound, as a share of it, and at least of the largest |A_ij|.
 MARGIN, LEAST_MARGIN = 0.01, 1e-3
@@ -89,6 +89,15 @@ class Groups:
         self.check(x.shape[-1])
         ones = [x[..., list(group)].sum(-1) == 1 for group in self.members]
         return torch.stack(ones, -1).all(-1) if ones else torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
+
+
+def as_groups(groups: Groups | None) -> Groups:
+    """The groups, none where there are none; lists are refused, since their bits were not checked."""
+    if groups is None:
+        return Groups(())
+    if not isinstance(groups, Groups):
+        raise QubolearnError(f"groups must be Groups, got {type(groups).__name__}; write Groups([[0, 1, 2], [4, 5]])")
+    return groups
 
 
 def with_penalties(A: Qubo, groups: Groups) -> tuple[Qubo, Tensor]:

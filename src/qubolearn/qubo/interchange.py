@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.qubo.algebra import check_qubo, from_ising
+from qubolearn.qubo.checks import check_memory
 from qubolearn.qubo.sparse import Qubo, SparseQubo, on_checked_graph
 
 if TYPE_CHECKING:
@@ -98,12 +98,7 @@ def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
 
 def _dense(A: SparseQubo) -> Tensor:
     """The one QUBO of a sparse batch as ``[n, n]``, where that takes no more than half of the machine's memory."""
-    needed, memory = 8 * A.n**2, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > memory / 2:
-        raise QubolearnError(
-            f"n={A.n} bits as a dense matrix need {needed / 2**30:.3g} GiB, and this machine has "
-            f"{memory / 2**30:.3g}; keep the QUBO sparse: from_bqms, sparse_from_coo"
-        )
+    check_memory(8 * A.n**2, f"n={A.n} bits as a dense matrix", "keep the QUBO sparse: from_bqms, sparse_from_coo")
     return A.dense()[0]
 
 

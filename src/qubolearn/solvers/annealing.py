@@ -13,6 +13,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, check_qubo, energies
+from qubolearn.qubo.checks import check_memory
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
@@ -77,6 +78,7 @@ class SimulatedAnnealing(QuboSolver):
         if initial is not None and (tuple(initial.shape) != shape or not bool(((initial == 0) | (initial == 1)).all())):
             raise QubolearnError(f"initial states {list(initial.shape)}; want 0 and 1 of shape {list(shape)}")
         A = A.detach()
+        self._check_memory(A, 1 + A.dtype.itemsize)
         if A.is_cpu:
             return self._read(_on_cpu(A), A.shape[2], beta, initial).to(A.dtype)
         if initial is not None:
@@ -85,6 +87,7 @@ class SimulatedAnnealing(QuboSolver):
 
     def search(self, A: Qubo, count: int) -> Found:
         """The ``count`` lowest states of the reads, their descents and their neighbours."""
+        self._check_memory(A, 1)
         harvest_on_cpu = A.is_cpu or A.shape[2] > TORCH_HARVEST_BITS
         if harvest_on_cpu:
             qubos = _on_cpu(A.to("cpu"))
@@ -97,6 +100,10 @@ class SimulatedAnnealing(QuboSolver):
             found, share = _harvest_in_torch(A, self._read_in_torch(A), count)
         info = {"source": "simulated", "reads": self.reads, "sweeps": self.sweeps, "success_probability": share}
         return Found(found, info, distinct=harvest_on_cpu)
+
+    def _check_memory(self, A: Qubo, bytes_a_bit: int) -> None:
+        what = f"{self.reads} reads of {len(A)} QUBOs of n={A.shape[2]} bits"
+        check_memory(len(A) * self.reads * A.shape[2] * bytes_a_bit, what, "ask for fewer, or solve fewer at once")
 
     def _read(self, qubos: Dense | Sparse, n: int, beta: float | None = None, initial: Tensor | None = None) -> Tensor:
         """The final states of all reads: int8 ``[batch, reads, n]``."""

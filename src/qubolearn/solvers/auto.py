@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from qubolearn.qubo import FREE, Groups, as_clamp
+from qubolearn.qubo import FREE, Groups, as_clamp, as_groups
 from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.exhaustive import ExhaustiveSearch
@@ -55,7 +55,7 @@ def auto_solver(n: int, seed: int | None = 0, groups: Groups | None = None, clam
     >>> auto_solver(40, groups=Groups.consecutive(10, 4))
     ParallelTempering(replicas=16, sweeps=2000, target=None, betas=None, reads=100, seed=0)
     """
-    groups = groups or Groups(())
+    groups = as_groups(groups)
     free = as_clamp(clamp, 1 if clamp is None else len(clamp), n) == FREE
     bits = free[:, groups.of_bits(n) < 0].sum(1).double()
     for group in groups.members:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels.parallel import run_tasks, stop_flag
-from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, check_qubo, forced
+from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, as_groups, check_qubo, forced
 from qubolearn.randomness import derive_seed, stream
 from qubolearn.solvers.seeds import instance_seeds
 from qubolearn.solvers.units import as_units
@@ -112,7 +112,7 @@ def move_chains(
     """
     from qubolearn.kernels.tempering_numba import move
 
-    groups = groups or Groups(())
+    groups = as_groups(groups)
     held = forced(as_clamp(clamp, *A.shape[:2]), groups).numpy()
     units, stop = as_units(A.detach(), groups), stop_flag()
     chains, colds = states.numpy(), np.multiply.outer(units.scale, np.asarray(betas, np.float64))

@@ -179,6 +179,8 @@ def solve(
     >>> solve(A, ExhaustiveSearch(), count=2, groups=Groups([[0, 1]])).energies.tolist()
     [[1.0, 1.0]]
     """
+    if isinstance(solver, str):
+        raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
     if clamp is None and groups is None:
         return solver(A, count)
     from qubolearn.solvers.constrained import solve_constrained

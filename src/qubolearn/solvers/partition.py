@@ -11,7 +11,19 @@ from torch import Tensor
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, exhaustive_triton
 from qubolearn.kernels.exhaustive_torch import log_partition_and_marginals as log_partition_over
-from qubolearn.qubo import Clamp, Groups, Qubo, Reduced, as_clamp, as_dense, check_qubo, forced, not_capturing, reduced
+from qubolearn.qubo import (
+    Clamp,
+    Groups,
+    Qubo,
+    Reduced,
+    as_clamp,
+    as_dense,
+    as_groups,
+    check_qubo,
+    forced,
+    not_capturing,
+    reduced,
+)
 from qubolearn.solvers.eager import eager
 from qubolearn.solvers.exhaustive import GROUPS_BITS, allowed_states
 
@@ -51,6 +63,8 @@ def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gro
     >>> round(log_partition(A, clamp={0: 1}, groups=Groups([[1, 2]])).exp().item(), 3)
     2.0
     """
+    if clamp is None and groups is None:
+        _check_bits(A.shape[2])  # before a sparse A becomes a dense one
     result: Tensor = _LogPartition.apply(as_dense(A), beta, clamp, groups)[0]  # type: ignore[no-untyped-call]
     return result
 
@@ -71,6 +85,8 @@ def pair_marginals(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gr
     tensor([[[0.5000, 0.2500],
              [0.2500, 0.5000]]])
     """
+    if clamp is None and groups is None:
+        _check_bits(A.shape[2])
     return log_partition_and_marginals(as_dense(A).detach(), beta, clamp, groups)[1]
 
 
@@ -141,7 +157,7 @@ def log_partition_and_marginals(
     if clamp is None and groups is None:
         value, marginals = _sums(A, beta)
     else:
-        value, marginals = _constrained_sums(A, beta, as_clamp(clamp, *A.shape[:2]), groups or Groups(()))
+        value, marginals = _constrained_sums(A, beta, as_clamp(clamp, *A.shape[:2]), as_groups(groups))
     value = value.to(A.dtype)
     if not_capturing(A) and not bool(value.isfinite().all()):
         largest = float(A.abs().amax())
@@ -180,13 +196,16 @@ def _whole(part: Reduced, inner: Tensor) -> Tensor:
 
 def _sums(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     """Sums over all states."""
-    n = A.shape[2]
+    _check_bits(A.shape[2])
+    return _on_device(A if A.dtype == torch.float64 else A.to(torch.float32), beta)
+
+
+def _check_bits(n: int) -> None:
     if n > MAX_BITS:
         raise QubolearnError(
             f"the partition function of n={n} bits is a sum over 2**{n} states (limit 2**{MAX_BITS}); "
             "learn with PseudoLikelihood (loss pseudo), or sum over blocks of bits by clamp= and groups="
         )
-    return _on_device(A if A.dtype == torch.float64 else A.to(torch.float32), beta)
 
 
 def _on_device(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels.parallel import progress, run_tasks, stop_flag
-from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, check_qubo, forced
+from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, as_groups, check_qubo, forced
+from qubolearn.qubo.checks import check_memory
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.seeds import instance_seeds
 from qubolearn.solvers.units import Units, as_units, best_around, lower_bounds
@@ -98,6 +99,7 @@ class ParallelTempering(QuboSolver):
 
     def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> Found:
         """The same among the states that clamp ``[batch, n]`` and groups allow; clamp as ``forced`` returns it."""
+        self._check_memory(A, 0)
         units = as_units(A, groups)
         if self.target == "bound":
             targets = lower_bounds(units, clamp.numpy())
@@ -177,10 +179,11 @@ class ParallelTempering(QuboSolver):
             raise QubolearnError("beta=None, and betas are not given; say at which temperature reads are wanted")
         if beta is not None and not 0 < beta < math.inf:
             raise QubolearnError(f"beta={beta} must be finite and above 0")
-        groups, (batch, n, _) = groups or Groups(()), A.shape
+        groups, (batch, n, _) = as_groups(groups), A.shape
         held = forced(as_clamp(clamp, batch, n), groups).numpy()
         if batch == 0:
             return torch.zeros(0, self.reads, n, dtype=A.dtype, device=A.device)
+        self._check_memory(A, self.reads)
         units, seeds = as_units(A.detach(), groups), instance_seeds(self.seed, batch)
         ladders = self._ladders(units) if beta is None else np.zeros((batch, self.replicas))
         colds = ladders[:, -1] if beta is None else beta * units.scale
@@ -194,6 +197,12 @@ class ParallelTempering(QuboSolver):
 
         self._share(work, units, burn + thin * self.reads)
         return torch.from_numpy(reads).to(A.device, A.dtype)
+
+    def _check_memory(self, A: Qubo, reads: int) -> None:
+        batch, n, _ = A.shape
+        check_memory(8 * self.replicas * n, f"{self.replicas} replicas of n={n} bits", "take fewer replicas")
+        needed = batch * reads * n * (1 + A.dtype.itemsize)
+        check_memory(needed, f"{reads} reads of {batch} QUBOs of n={n} bits", "ask for fewer, or for fewer QUBOs")
 
     def _ladders(self, units: Units) -> npt.NDArray[np.float64]:
         """β of the replicas of each QUBO in the units of the kernel, 0 where it is to choose them."""
