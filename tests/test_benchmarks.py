@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from qubolearn import ExhaustiveSearch, energies, solve
+from qubolearn import ExhaustiveSearch, SparseQubo, energies, solve
 from qubolearn.benchmarks import (
     anneal_large,
     couplings,
@@ -14,9 +14,12 @@ from qubolearn.benchmarks import (
     fit_by_hand,
     large_annealing,
     many,
+    many_bits,
     time_curves,
 )
 from qubolearn.benchmarks.entrants import ENTRANTS
+from qubolearn.benchmarks.rows import rows_of
+from qubolearn.randomness import stream
 
 
 def test_large_annealing_records_every_family(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,10 +37,32 @@ def test_large_annealing_records_every_family(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_couplings_are_recorded_beside_their_rivals() -> None:
-    maxcut, knapsack, sudoku = couplings(quick=True)
+    total, records = couplings(quick=True)
+    maxcut, knapsack, sudoku = found = list(records)
+    assert total == 3
     assert {"quant", "diag", "pure"} <= maxcut.keys() & knapsack.keys()
     assert 90 < knapsack["rival"] <= 100  # greedy
     assert sudoku["rules"] == sudoku["of"] == 224
+    assert [line["rival_name"] for line in rows_of("couplings", found) or ()] == [
+        "greedy and local search",
+        "greedy by density",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["bits", "groups"])
+def test_planted_labels_are_the_lowest_states(kind: many_bits.Kind) -> None:
+    problem = many_bits.Planted(16, kind, seed=1)
+    test = problem.sample(20, stream(0, "test"))
+    linear, couplings = problem.planted()
+    A = SparseQubo(linear + test.p, problem.edges, couplings.expand(20, -1))
+    assert torch.equal(solve(A, ExhaustiveSearch(), 1, groups=problem.groups).states[:, 0], test.x_true)
+
+
+@pytest.mark.parametrize("kind", ["bits", "groups"])
+def test_every_loss_for_many_bits_trains(kind: many_bits.Kind) -> None:
+    for loss in many_bits.losses_for(many_bits.Planted(16, kind)):
+        found = many_bits.trained(many_bits.Task(kind, 16, loss, 0, quick=True))
+        assert found["bits_right"] > 60
 
 
 def test_fit_is_measured_on_both_engines() -> None:

@@ -13,12 +13,14 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import (
+    SparseQubo,
     all_states,
     check_qubo,
     energies,
     from_bqm,
     from_coo,
     from_ising,
+    reflected,
     symmetric,
     to_bqm,
     to_coo,
@@ -49,6 +51,17 @@ def test_energies_equal_the_double_sum_and_dimod(seed: int, n: int) -> None:
     for r in range(2**n):
         assert found[0, r].item() == pytest.approx(naive_energy(A[0], states[0, r]), abs=1e-9)
         assert found[1, r].item() == pytest.approx(bqm.energy(states[1, r].int().tolist()), abs=1e-9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(SEEDS, SIZES)
+def test_a_reflected_qubo_has_the_energies_of_changed_states(seed: int, n: int) -> None:
+    A, states = random_qubos(seed, n), all_states(n, dtype=torch.float64).expand(3, -1, -1)
+    x = states[0, torch.tensor([0, 2**n - 1, seed % 2**n])]
+    want = energies(A, (states - x[:, None]).abs())
+    for form in (A, SparseQubo.from_dense(A)):
+        found = energies(reflected(form, x), states)
+        torch.testing.assert_close(found - found[:, :1], want - want[:, :1])
 
 
 @settings(max_examples=25, deadline=None)

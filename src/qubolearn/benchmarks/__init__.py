@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from qubolearn.benchmarks.processes import Planned
 from qubolearn.problems import make_problem
 from qubolearn.problems.data import data_folder, load_npz
 from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
@@ -334,7 +335,7 @@ def exact_with_groups(quick: bool) -> Iterator[Record]:
         yield {**record, "ns_per_state": 1e3 * record["us"] / 5**count}
 
 
-def couplings(quick: bool) -> Iterator[Record]:
+def couplings(quick: bool) -> Planned:
     """See :mod:`qubolearn.benchmarks.coupling_gains`."""
     from qubolearn.benchmarks.coupling_gains import coupling_gains
 
@@ -360,6 +361,13 @@ def willow_matching(quick: bool) -> Iterator[Record]:
     from qubolearn.benchmarks.willow import records
 
     yield from records(quick)
+
+
+def losses_for_many_bits(quick: bool) -> Planned:
+    """See :mod:`qubolearn.benchmarks.many_bits`."""
+    from qubolearn.benchmarks.many_bits import many_bits
+
+    return many_bits(quick)
 
 
 def columns(records: Sequence[Record]) -> list[str]:

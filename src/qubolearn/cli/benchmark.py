@@ -10,7 +10,8 @@ sets under the paper's protocol, minutes on two cores (needs the dataset shapes2
 train-gpu: a step on one, kernel by kernel and as a CUDA graph, and on the CPU; sudoku-rules: tempering of puzzles with
 17 and 24 hints (needs the dataset sudoku); sudoku-gpu: 9,000 puzzles on an NVIDIA GPU; exact-groups: exact search and
 sums over one-hot groups; couplings: quant, diag, pure and a classical rival on max-cut, knapsack and Sudoku, three
-seeds, minutes on two cores.
+seeds, minutes on two cores; losses: losses for many bits against n, minutes on all
+cores (--figure draws it).
 
 curves: time to a target energy against n, one thread each, minutes on 16 cores: ours, the samplers of dwave-samplers,
 OpenJij and simulated-bifurcation; --figure draws what was written. avx2: our kernels compiled without AVX-512.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,7 @@ BENCHMARKS = {
     "exact-groups": "exact_with_groups",
     "sudoku-rules": "sudoku_rules",
     "couplings": "couplings",
+    "losses": "losses_for_many_bits",
     "sudoku-gpu": "sudoku_on_gpu",
     "anneal": "anneal",
     "anneal-large": "anneal_large",
@@ -57,6 +60,8 @@ BENCHMARKS = {
     "protocol-gpu": "protocol_on_gpu",
     "willow10": "willow_matching",
 }
+#: benchmark -> module and function below qubolearn.paper.report that draw its file
+FIGURES = {"curves": "curves:curves_figure", "losses": "many_bits:losses_figure"}
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
@@ -64,7 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--out", metavar="DIR", help="also write DIR/WHAT.json, with versions and machine")
     parser.add_argument(
-        "--figure", metavar="FILE.svg", help="of curves: measure nothing, draw DIR/curves.json [results/benchmarks]"
+        "--figure",
+        metavar="FILE.svg",
+        help=f"of {' and '.join(FIGURES)}: measure nothing, draw DIR/WHAT.json [results/benchmarks]",
     )
 
 
@@ -75,18 +82,19 @@ def run(args: argparse.Namespace, output: Output) -> None:
         _draw(args, output)
         return
     from qubolearn import benchmarks
+    from qubolearn.benchmarks.processes import Planned
     from qubolearn.benchmarks.rows import rows_of
 
     if args.what.endswith("-gpu"):
         pick_device("cuda")
     records = []
-    with output.progress(f"benchmark {args.what}", 1) as bar:
-        for record in getattr(benchmarks, BENCHMARKS[args.what])(args.quick):
+    found = getattr(benchmarks, BENCHMARKS[args.what])(args.quick)
+    total, found = found if isinstance(found, Planned) else (None, found)
+    with output.progress(f"benchmark {args.what}", total or 1) as bar:
+        for record in found:
             records.append(record)
-            bar.update(
-                bar.task_ids[0],
-                note=", ".join(f"{name}={record[name]}" for name in ("family", "n", "problem") if name in record),
-            )
+            note = ", ".join(f"{name}={record[name]}" for name in ("family", "n", "problem", "loss") if name in record)
+            bar.update(bar.task_ids[0], note=note, advance=1 if total else 0)
     names = benchmarks.columns(records)
     rows = [[_number(record.get(name, "")) for name in names] for record in records]
     output.table(f"benchmark {args.what}", names, rows)
@@ -102,14 +110,16 @@ def run(args: argparse.Namespace, output: Output) -> None:
 
 
 def _draw(args: argparse.Namespace, output: Output) -> None:
-    """The figure of curves, from the file that a run wrote."""
+    """A figure from the file that a run wrote."""
     from qubolearn import plots
-    from qubolearn.paper.report.curves import curves_figure
 
     path = Path(args.figure)
-    if args.what != "curves" or path.suffix not in (".svg", ".png"):
-        raise QubolearnError(f"--figure {path} of {args.what}; only curves are drawn, into a file .svg or .png")
-    plots.save(curves_figure(Path(args.out or "results/benchmarks")), path)
+    if args.what not in FIGURES or path.suffix not in (".svg", ".png"):
+        drawn = " and ".join(FIGURES)
+        raise QubolearnError(f"--figure {path} of {args.what}; {drawn} are drawn, into a file .svg or .png")
+    module, _, function = FIGURES[args.what].partition(":")
+    draw = getattr(import_module(f"qubolearn.paper.report.{module}"), function)
+    plots.save(draw(Path(args.out or "results/benchmarks")), path)
     output.say(str(path))
     output.result(files=[str(path)])
 

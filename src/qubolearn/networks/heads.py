@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from qubolearn.chips.topologies import Topology
 from qubolearn.errors import NonFiniteError, QubolearnError, unknown_name
 from qubolearn.networks import Method
-from qubolearn.qubo import Qubo, SparseQubo
+from qubolearn.qubo import Qubo, SparseQubo, reflected
 
 __all__ = ["Couplings", "QuboNetwork", "Standardise"]
 
@@ -56,6 +56,9 @@ class QuboNetwork(nn.Module):
     coupler, in the order of ``topology.entries``. It may return ``(outputs, features)`` instead, with a list of hidden
     features that :class:`qubolearn.SparseFeatures` uses. p is whatever the body takes: a tensor ``[batch, m]``, or a
     structure of tensors.
+
+    A body with a method ``reference(p)``, bits ``[batch, n]``, is understood to speak of changes to these: its numbers
+    are those of the QUBO of (x XOR reference), which :func:`qubolearn.qubo.reflected` turns into A.
 
     quant and diag end in sin, so that entries stay in [-1, 1], the range of an annealer's couplers. *pure* regresses
     scores of the bits without a last activation; as a QUBO that is A = -diag(scores), whose minimiser is scores > 0, so
@@ -124,7 +127,8 @@ class QuboNetwork(nn.Module):
                 f"the body {type(self.body).__name__} returned {shape}; want [batch, {self.size}]: {self.n} bits and "
                 f"{self.size - self.n} couplers (topology.size)"
             )
-        return Couplings(self.assemble(self.entries(outputs)), features)
+        A, reference = self.assemble(self.entries(outputs)), getattr(self.body, "reference", None)
+        return Couplings(A if reference is None else reflected(A, reference(p)), features)
 
     def entries(self, outputs: Tensor) -> Tensor:
         """The last activation: what the body says ``[batch, entries]`` -> the entries of A that exist."""

@@ -23,7 +23,8 @@ class PairwiseBody(nn.Module):
 
     Args:
         problem: one with a method ``features(p)``: node features ``[batch, n, a]`` of about unit size, and features
-            ``[batch, pairs, b]`` of pairs (0, 1), (0, 2) ... or None.
+            ``[batch, pairs, b]`` of pairs (0, 1), (0, 2) ... or None. It may have a method ``reference(p)``, bits
+            ``[batch, n]`` to which A then says the changes.
         topology: which entries exist.
         hidden: the width of the small networks.
 
@@ -47,6 +48,7 @@ class PairwiseBody(nn.Module):
         if features is None:
             raise QubolearnError(f"network 'pairwise' needs features(p), which {problem} lacks; use --network mlp")
         self.features = features
+        self.reference = getattr(problem, "reference", None)
         nodes, pairs = features(torch.zeros(1, problem.input_size))
         own, shared = nodes.shape[-1], 0 if pairs is None else pairs.shape[-1]
         self.message = nn.Sequential(nn.Linear(own, hidden), nn.ReLU(), nn.Linear(hidden, hidden))

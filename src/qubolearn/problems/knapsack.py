@@ -108,25 +108,31 @@ class Knapsack(Problem):
             packed = torch.cat([packed[:, :item], (packed[:, item] | put)[:, None], packed[:, item + 1 :]], 1)
         return torch.zeros_like(x).scatter(1, order, packed.to(x.dtype))
 
-    def features(self, p: Tensor) -> tuple[Tensor, None]:
-        """What the network ``pairwise`` sees of each item ``[batch, items, 6]``: value, weight, density, capacity,
-        and how full the knapsack is with all items of a higher density, without and with this one."""
+    def reference(self, p: Tensor) -> Tensor:
+        """Where the network ``pairwise`` starts from: it says which items to put in or take out of greedy's packing."""
+        return greedy_by_density(self, p)
+
+    def features(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """What the network ``pairwise`` sees of items ``[batch, items, 9]`` and of pairs ``[batch, pairs, 3]``.
+
+        With s = 1 for items that greedy leaves out and -1 for the others, r the room that it leaves, and λ the density
+        at which it first lacks room: sw, w², swr, s, s(v - λw), |v - λw|, r, r - sw and v of an item, and the products
+        of sw and of s and |sum of sw - r| of a pair, weights and values in hundreds.
+        """
         import torch
 
-        values, weights, capacity = self._parts(p)
-        density = values / weights.clamp_min(1.0)
-        denser = (density[:, None, :] > density[:, :, None]).to(p.dtype)  # [batch, item, other]
-        before = (denser @ weights[:, :, None])[..., 0]
-        room = capacity.clamp_min(1.0)
-        columns = [
-            values / LARGEST,
-            weights / LARGEST,
-            density.clamp_min(1e-3).log(),
-            (capacity / weights.sum(1, keepdim=True).clamp_min(1.0)).expand_as(values),
-            (before - room) / LARGEST,
-            (before + weights - room) / LARGEST,
-        ]
-        return torch.stack(columns, -1), None
+        values, weights, capacity = (part / LARGEST for part in self._parts(p))
+        density = values / weights.clamp_min(1 / LARGEST)
+        before = ((density[:, None, :] > density[:, :, None]).to(p.dtype) @ weights[:, :, None])[..., 0]
+        critical = (density * ((before <= capacity) & (before + weights > capacity))).amax(1, keepdim=True)
+        packed = self.reference(p)
+        sign, room = 1 - 2 * packed, capacity - (weights * packed).sum(1, keepdim=True)
+        change, gain = sign * weights, values - critical * weights
+        nodes = [change, weights**2, change * room, sign, sign * gain, gain.abs(), room, room - change, values]
+        i, j = torch.triu_indices(self.items, self.items, 1, device=p.device)
+        both = change[:, i] + change[:, j]
+        pairs = [change[:, i] * change[:, j], sign[:, i] * sign[:, j], (both - room).abs()]
+        return torch.stack([part.expand_as(values) for part in nodes], -1), torch.stack(pairs, -1)
 
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -155,6 +161,7 @@ _PRESETS: Mapping[str, Mapping[str, Any]] = {
         "weight_mlp": 0.0,
         "learning_rate": 5e-3,
         "epochs": 40,
+        "beta": 200.0,
     },
     "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False},
 }

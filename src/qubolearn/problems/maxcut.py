@@ -176,7 +176,7 @@ _BEST: Mapping[str, Any] = {
     "epochs": 10,
     "beta": 12.0,
 }
-_LARGE: Mapping[str, Any] = {"fresh": False, "beta": 60.0}
+_LARGE: Mapping[str, Any] = {"fresh": False, "beta": 60.0, "hidden": 32, "epochs": 15}
 _PRESETS: Mapping[str, Mapping[str, Any]] = {
     "best": _BEST,
     "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False},

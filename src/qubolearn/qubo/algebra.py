@@ -23,6 +23,7 @@ __all__ = [
     "energies",
     "flip_costs",
     "from_ising",
+    "reflected",
     "symmetric",
     "to_ising",
     "upper_triangular",
@@ -91,6 +92,22 @@ def _rows(A: Qubo, x: Tensor) -> Tensor:
     if x.shape[0] != batch or x.shape[-1] != n:
         raise QubolearnError(f"states {list(x.shape)} do not fit QUBOs {list(A.shape)}: want [{batch}, ..., {n}]")
     return x.to(A.dtype).reshape(batch, math.prod(x.shape[1:-1]), n)
+
+
+def reflected(A: Qubo, x: Tensor) -> Qubo:
+    """The QUBO of E(x XOR z) as a function of z, up to a constant: A ``[batch, n, n]`` or sparse, x ``[batch, n]``.
+
+    >>> B = reflected(torch.tensor([[[1.0, -3.0], [0.0, 5.0]]]), torch.tensor([[1.0, 0.0]]))
+    >>> energies(B, torch.tensor([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])).tolist()  # E(10), E(00), E(11), less E(10)
+    [[0.0, -1.0, 2.0]]
+    """
+    sign = 1 - 2 * x
+    if isinstance(A, SparseQubo):
+        (i, j), q = A.edges, A.quadratic
+        fields = A.linear.index_add(1, i, q * x[:, j]).index_add(1, j, q * x[:, i])
+        return A.with_values(sign * fields, q * sign[:, i] * sign[:, j])
+    fields = (x[:, None] @ (A + A.mT))[:, 0]
+    return A * sign[:, :, None] * sign[:, None] + torch.diag_embed(sign * fields)
 
 
 def symmetric(A: Tensor) -> Tensor:

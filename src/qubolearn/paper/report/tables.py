@@ -14,6 +14,7 @@ from qubolearn.paper.grid.jobs import Outcome, Store
 from qubolearn.paper.grid.views import View, markdown_table
 from qubolearn.paper.report.couplings_pay import chip_table, pay_table
 from qubolearn.paper.report.curves import choices_table, curves_table
+from qubolearn.paper.report.many_bits import losses_table
 from qubolearn.paper.report.markdown import PAPER_TABLES
 from qubolearn.paper.report.soak import classic_table, protections_table, soak_table
 from qubolearn.paper.report.willow10 import published_table, willow10_table
@@ -88,6 +89,7 @@ _FOUND = {"x_star_found": "x* found", "x_plus_found": "x⁺ found"}
 TABLES: Mapping[str, Callable[[Path], str]] = {
     "couplings-pay": pay_table,
     "couplings-chip": chip_table,
+    "losses": losses_table,
     "willow10": willow10_table,
     "willow10-published": published_table,
     "soak": soak_table,
