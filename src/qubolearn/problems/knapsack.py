@@ -161,7 +161,7 @@ _PRESETS: Mapping[str, Mapping[str, Any]] = {
         "weight_mlp": 0.0,
         "learning_rate": 5e-3,
         "epochs": 40,
-        "beta": 200.0,
+        "beta": 600.0,
     },
     "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False},
 }
