@@ -39,6 +39,12 @@ def test_finds_what_exhaustive_search_finds():
     assert (found.energies[:, 1] <= best.energies[:, 1] + 1e-9).double().mean() >= 0.9
 
 
+def test_the_second_best_state_may_be_two_flips_away():
+    A = torch.tensor([[[2.0, -9.0], [0.0, 2.0]]])  # 11 before 00 before 01 and 10, and a slow anneal reads 11 alone
+    found = QuantumAnnealing(anneal_time=200.0, seed=0)(A, 2)
+    assert found.states.tolist() == [[[1.0, 1.0], [0.0, 0.0]]]
+
+
 def test_energies_are_those_of_the_true_problem():
     A = dense(4, 5)
     found = QuantumAnnealing(seed=0, h_error=0.3, J_error=0.3)(A, 3)

@@ -15,8 +15,9 @@ from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Programmed, s
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.kernels.progress import Bar
 from qubolearn.qubo import Qubo, as_dense, check_qubo, energies, from_ising, to_ising
-from qubolearn.solvers.contract import Found, QuboSolver, no_temperature, with_neighbours
+from qubolearn.solvers.contract import Found, QuboSolver, no_temperature
 from qubolearn.solvers.schedules import SCHEDULES, pulses, steps_for
+from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
 from qubolearn.solvers.state_vector import all_energies, final_probabilities
 
@@ -57,7 +58,7 @@ class QuantumAnnealing(QuboSolver):
         h_error, J_error: standard deviations of the control errors, in units of the programmed h and J.
         programmings: how often the errors are drawn per call; the reads are shared out evenly.
         auto_scale: fill the ranges of h and J; otherwise A is programmed as it is.
-        complete: take the neighbours of x* as candidates too, since reads alone rarely hold x⁺.
+        complete: take the neighbours of x* and descents from them as candidates too: reads alone rarely hold x⁺.
         seed: fixes errors and reads.
         tolerance: how far probabilities may be off because time steps are finite.
         steps: the number of time steps, in place of the tolerance.
@@ -108,7 +109,8 @@ class QuantumAnnealing(QuboSolver):
         states = measured.states
         if self.complete:
             best = energies(A.to(torch.float64), states).argmin(1)
-            states = with_neighbours(states, states[torch.arange(len(A), device=A.device), best])
+            lowest = states[torch.arange(len(A), device=A.device), best]
+            states = with_second_best(A, torch.cat([lowest[:, None], states], 1), count)
         info = {
             "source": "simulated",
             "success_probability": measured.success,

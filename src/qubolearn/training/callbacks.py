@@ -75,6 +75,9 @@ class _Watching(Callback):
         self._sign = 1.0 if (_more_is_better(metric) if higher_is_better is None else higher_is_better) else -1.0
         self.best = -math.inf
 
+    def on_start(self, training: Training) -> None:
+        self.best = -math.inf  # of this training: the same object may have followed another
+
     def improved(self, training: Training) -> bool:
         """Whether the metric is better than ever before; it must be among the scores."""
         record = training.history[-1]
@@ -111,7 +114,8 @@ class EarlyStopping(_Watching):
         self.patience, self._bad = patience, 0
 
     def on_start(self, training: Training) -> None:
-        self.best, self._bad = -math.inf, 0
+        super().on_start(training)
+        self._bad = 0
 
     def on_step(self, training: Training) -> None:
         if training.scores is None:
