@@ -198,6 +198,19 @@ def test_every_process_keeps_its_own_share_of_a_fault(tmp_path: Path) -> None:
         torch.testing.assert_close(fault.batch.p, whole.p[rank::2], equal_nan=True, rtol=0, atol=0)
 
 
+def test_where_one_process_fails_all_end_with_its_error(tmp_path: Path) -> None:
+    """The others wait for its part of the gradient, and would do so for half an hour."""
+    words = [sys.executable, together.__file__, tmp_path, "3", "alone"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    said = [(tmp_path / str(rank)).read_text().splitlines() for rank in range(3)]
+    assert said[0][:-1] == said[1][:-1] == said[2][:-1]
+    assert [each[-1] for each in said] == ["ZeroDivisionError", "PeerError", "PeerError"]
+    assert "at step 5" in said[0][0]
+    for line, moment in zip(said[0][1:-1], ("on_start", "on_step", "on_end"), strict=True):
+        assert f"Breaks.{moment} failed" in line
+
+
 def test_weights_that_are_not_finite_never_replace_a_good_checkpoint(tmp_path: Path) -> None:
     run = Run.create(tmp_path, PROBLEM, PLAIN)
     network = new_network(PROBLEM, PLAIN)

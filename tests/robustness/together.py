@@ -3,6 +3,7 @@
 ``python together.py FOLDER SIZE`` trains in FOLDER/whole and FOLDER/again, and in FOLDER/stopped with a stop after
 every second step, and compares the gradients of a step with those of torch's own DistributedDataParallel.
 ``python together.py FOLDER SIZE poisoned`` trains in FOLDER/run on data of which one number is none.
+``python together.py FOLDER SIZE alone`` lets one process fail in ways that the others do not see, one after another.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from nursery import CONFIG, PROBLEM
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from qubolearn.errors import NonFiniteError
+from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.losses import Batch
 from qubolearn.networks import QuboNetwork
 from qubolearn.problems.contract import Instances, Split
@@ -27,8 +28,10 @@ from qubolearn.problems.randgraph import RandGraph
 from qubolearn.randomness import derive_seed, stream
 from qubolearn.solvers import make_solver
 from qubolearn.training.build import make_loss, new_network
+from qubolearn.training.callbacks import Callback
 from qubolearn.training.distributed import Peers, add_up
 from qubolearn.training.fast.adam import FlatAdam
+from qubolearn.training.fit import Training
 from qubolearn.training.runs import Run
 from qubolearn.training.train import train
 
@@ -107,6 +110,37 @@ def work_poisoned(folder: Path, peers: Peers) -> None:
     raise AssertionError("the fault was not seen")
 
 
+class Breaks(Callback):
+    """Fails in one process and at one moment."""
+
+    def __init__(self, moment: str) -> None:
+        setattr(self, moment, self.fail)
+
+    def fail(self, training: Training) -> None:
+        raise ZeroDivisionError("one process fails")
+
+
+def work_alone(folder: Path, peers: Peers) -> None:
+    """FOLDER/RANK holds a line for each failure: what this process raised."""
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=peers.rank, world_size=peers.size)
+    said = []
+    for problem, moment in ((Poisoned(k=3), ""), (PROBLEM, "on_start"), (PROBLEM, "on_step"), (PROBLEM, "on_end")):
+        callbacks = [Breaks(moment)] if moment and peers.rank == peers.size - 1 else []
+        try:
+            train(problem, TOGETHER, callbacks=callbacks, peers=peers)  # exhaustive search refuses an A that is NaN
+        except QubolearnError as error:
+            said.append(f"{error}\n")
+        dist.destroy_process_group()
+        again = f"file://{folder}/meet-{len(said)}"
+        dist.init_process_group("gloo", init_method=again, rank=peers.rank, world_size=peers.size)
+    try:
+        peers.first(lambda: 1 // peers.rank)
+    except (ZeroDivisionError, QubolearnError) as error:
+        said.append(f"{type(error).__name__}\n")
+    (folder / str(peers.rank)).write_text("".join(said))
+    os._exit(0)
+
+
 def main(folder: Path, size: int, work: Callable[[Path, Peers], None]) -> int:
     torch.set_num_threads(1)
     train(PROBLEM, replace(DRAWING, epochs=1))  # what is compiled on first use is compiled once
@@ -122,4 +156,5 @@ def main(folder: Path, size: int, work: Callable[[Path, Peers], None]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), work_poisoned if "poisoned" in sys.argv else work))
+    kinds = {"poisoned": work_poisoned, "alone": work_alone}
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), kinds[sys.argv[3]] if len(sys.argv) > 3 else work))

@@ -103,6 +103,26 @@ def test_the_best_weights_are_kept_and_put_back(tmp_path: Path) -> None:
     assert evaluate(training.network, DATA).metrics["accuracy"] == pytest.approx(best)
 
 
+def test_the_best_value_is_that_of_one_training_stopped_or_not(tmp_path: Path) -> None:
+    callback = Checkpoint(tmp_path / "best.safetensors", "loss")
+    callback.on_start(started := training_with(loss=1.0))
+    callback.on_step(started)
+    callback.on_start(second := training_with(loss=3.0))  # another training, whose losses are higher
+    callback.on_step(second)
+    assert callback.best == -3.0
+    second.step = 5  # the same one goes on, in another process
+    again = Checkpoint(tmp_path / "best.safetensors", "loss")
+    again.on_start(second)
+    assert again.best == -3.0
+    untouched = Checkpoint(tmp_path / "best.safetensors", "loss", restore=True)
+    untouched.on_start(third := training_with(loss=1.0))
+    before = {name: tensor.clone() for name, tensor in third.network.state_dict().items()}
+    for tensor in third.network.parameters():
+        tensor.data.add_(1.0)
+    untouched.on_end(third)  # it was never scored, so there is nothing to put back
+    assert not any(torch.equal(before[name], tensor) for name, tensor in third.network.state_dict().items())
+
+
 def test_logs_hold_a_line_for_each_scoring(tmp_path: Path) -> None:
     training = run(Log(tmp_path / "log.csv"), Log(tmp_path / "log.jsonl"))
     with (tmp_path / "log.csv").open() as file:

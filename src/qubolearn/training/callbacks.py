@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from qubolearn.errors import NonFiniteError, QubolearnError, missing_extra, unknown_name
-from qubolearn.files import write_atomic, write_tensors
+from qubolearn.files import read_tensors, write_atomic, write_tensors
 
 if TYPE_CHECKING:
     from qubolearn.training.fit import Training
@@ -146,16 +146,23 @@ class Checkpoint(_Watching):
         super().__init__(metric, higher_is_better)
         self.path, self.restore = Path(path), restore
 
+    def on_start(self, training: Training) -> None:
+        super().on_start(training)
+        if training.step > 0 and self.path.is_file():  # a training goes on whose best value so far is in the file
+            _, notes = read_tensors(self.path, training.network.state_dict())
+            if notes.get("metric") == self.metric:
+                self.best = float(notes["best"])
+
     def on_step(self, training: Training) -> None:
         if training.scores is not None and self.improved(training):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_tensors(self.path, training.network.state_dict(), step=training.step)
+            notes = {"step": str(training.step), "metric": self.metric, "best": str(self.best)}
+            write_tensors(self.path, training.network.state_dict(), **notes)
 
     def on_end(self, training: Training) -> None:
-        if self.restore and self.path.is_file():
-            from safetensors.torch import load_file
-
-            training.network.load_state_dict(load_file(self.path))
+        if self.restore and self.best > -math.inf:
+            weights, _ = read_tensors(self.path, training.network.state_dict())
+            training.network.load_state_dict(weights)
 
 
 class Log(Callback):

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from datetime import timedelta
+from itertools import count
+from typing import Any, Literal, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -25,9 +28,50 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.contract import Instances
 
-__all__ = ["ALONE", "Peers", "add_up", "process_group"]
+__all__ = ["ALONE", "PeerError", "Peers", "add_up", "process_group"]
 
 T = TypeVar("T")
+
+#: Seconds between two looks for a failure of another process, and for which a failing one waits to be heard.
+LOOK, HEARING = 0.2, 5.0
+
+
+class PeerError(QubolearnError):
+    """Another process of this training failed; the text is that of its error."""
+
+
+class _Failures:
+    """Where the processes of one training say that they failed, so that the others need not wait for them.
+
+    It is kept in the store in which torch's processes find each other. Each training writes under a number of its own,
+    which is the same in all processes as they begin their trainings in the same order.
+    """
+
+    _numbers = count()
+
+    def __init__(self) -> None:
+        self._store: Any = dist.distributed_c10d._get_default_store()  # type: ignore[no-untyped-call]
+        self._name = f"qubolearn/failure/{next(self._numbers)}"
+
+    def tell(self, error: Exception, size: int) -> None:
+        """Say what failed here, and wait a while until all others have read it: this process may hold the store."""
+        text = str(error) if isinstance(error, QubolearnError) else f"{type(error).__name__}: {error}"
+        with suppress(RuntimeError):
+            self._store.set(self._name, text)
+            until = time.monotonic() + HEARING
+            while self._store.add(self._name + "/heard", 0) < size - 1 and time.monotonic() < until:
+                time.sleep(LOOK / 10)
+
+    def heard(self) -> str | None:
+        """What another process said, if one has failed."""
+        with suppress(RuntimeError):
+            if self._store.check([self._name]):
+                self._store.add(self._name + "/heard", 1)
+                return str(self._store.get(self._name).decode())
+        return None
+
+
+_failures: list[_Failures] = []  # of the training that is going on
 
 
 @dataclass(frozen=True)
@@ -46,16 +90,42 @@ class Peers:
         return batch.rows(slice(self.rank, None, self.size))
 
     def reduce(self, values: Tensor, operation: Literal["SUM", "MAX"] = "SUM") -> Tensor:
-        """``values`` added up over all processes, or their maximum, in place."""
+        """``values`` added up over all processes, or their maximum, in place.
+
+        Where another process fails instead of coming here, its error is raised here, too.
+        """
         if self.size > 1:
             try:
-                dist.all_reduce(values, getattr(dist.ReduceOp, operation))
+                work = dist.all_reduce(values, getattr(dist.ReduceOp, operation), async_op=True)
+                while not _done(work):
+                    if _failures and (message := _failures[-1].heard()) is not None:
+                        raise PeerError(message)
             except RuntimeError as error:
+                if _failures and (message := _failures[-1].heard()) is not None:
+                    raise PeerError(message) from error
                 raise QubolearnError(
                     "another process of this training has ended; run the same command again to go on from the last "
                     f"checkpoint ({' '.join(str(error).split())[:80]})"
                 ) from error
         return values
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """A part of the work that all processes do: where one of them fails, all end with the same error."""
+        if self.size == 1:
+            yield
+            return
+        _failures.append(_Failures())
+        try:
+            yield
+            self.largest(0)  # none is done before all are
+        except PeerError:
+            raise
+        except Exception as error:
+            _failures[-1].tell(error, self.size)
+            raise
+        finally:
+            _failures.pop()
 
     def largest(self, value: int) -> int:
         """The largest value that any process has."""
@@ -63,12 +133,24 @@ class Peers:
 
     def first(self, make: Callable[[], T]) -> T:
         """What ``make`` returns here, called in the first process before it is called in the others."""
-        if self.rank > 0:
-            self.largest(0)
-        made = make()
-        if self.rank == 0:
-            self.largest(0)
+        with self.together():
+            if self.rank > 0:
+                self.largest(0)
+            made = make()
+            if self.rank == 0:
+                self.largest(0)
         return made
+
+
+def _done(work: Any) -> bool:
+    """Whether a collective ends within a moment."""
+    try:
+        work.wait(timedelta(seconds=LOOK))
+    except RuntimeError:
+        if work.is_completed():  # it failed; otherwise it goes on
+            raise
+        return False
+    return True
 
 
 ALONE = Peers()

@@ -86,6 +86,7 @@ def fit(
     True
     """
     with (
+        peers.together(),
         surroundings(device),
         Session(
             network,
