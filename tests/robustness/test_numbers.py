@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import together
 import torch
 from nursery import CONFIG
 from quick_solvers import QUICK, WEAK
 
-from qubolearn import Callback, Training
+from qubolearn import Callback, Training, fit
 from qubolearn.cli import main
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.files import read_tensors
@@ -91,6 +92,29 @@ def test_the_reproducer_meets_the_fault_again(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "run" / "fault" / "fault.json").write_text('{"step": "9"}')
     with pytest.raises(QubolearnError, match="lacks a step"):
         load_fault(tmp_path / "run" / "fault")
+
+
+class Dividing(torch.nn.Module):
+    """Takes p of two tensors, and divides by the second one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 4)
+
+    def forward(self, p: dict[str, torch.Tensor]) -> torch.Tensor:
+        return (self.linear(p["values"]) / p["sizes"]).view(-1, 2, 2)
+
+
+def test_a_fault_of_parts_of_a_user_is_kept_and_says_how_to_read_it(tmp_path: Path) -> None:
+    p = {"values": torch.randn(40, 3), "sizes": torch.ones(40, 1, dtype=torch.bfloat16)}
+    p["sizes"][7] = 0
+    with pytest.raises(NonFiniteError, match=r"at step 0 .* in batch.npz and weights.safetensors"):
+        fit(Dividing(), (p, p["values"][:, :2] > 0), PseudoLikelihood(), batch_size=40, folder=tmp_path)
+    with pytest.raises(QubolearnError, match=r"numpy\.load"):
+        load_fault(tmp_path / "fault")
+    kept = np.load(tmp_path / "fault" / "batch.npz")
+    assert (kept["p_1"] == 0).sum() == 1
+    assert (len(kept["p_0"]), len(kept["x_true"])) == (40, 40)
 
 
 def test_a_finite_loss_with_a_gradient_that_is_not_stops_training(

@@ -156,8 +156,8 @@ class Checkpoint(_Watching):
     def on_step(self, training: Training) -> None:
         if training.scores is not None and self.improved(training):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            notes = {"step": str(training.step), "metric": self.metric, "best": str(self.best)}
-            write_tensors(self.path, training.network.state_dict(), **notes)
+            weights = training.network.state_dict()
+            write_tensors(self.path, weights, step=training.step, metric=self.metric, best=str(self.best))
 
     def on_end(self, training: Training) -> None:
         if self.restore and self.best > -math.inf:

@@ -50,7 +50,7 @@ class _Failures:
     _numbers = count()
 
     def __init__(self) -> None:
-        self._store: Any = dist.distributed_c10d._get_default_store()  # type: ignore[no-untyped-call]
+        self._store: Any = dist.distributed_c10d._get_default_store()
         self._name = f"qubolearn/failure/{next(self._numbers)}"
 
     def tell(self, error: Exception, size: int) -> None:

@@ -19,7 +19,8 @@ from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.files import read_json, read_tensors, write_json, write_tensors
 from qubolearn.problems.contract import Instances, Problem
 from qubolearn.problems.data import load_npz
-from qubolearn.problems.files import write_instances
+from qubolearn.problems.files import write_arrays
+from qubolearn.problems.structures import tensors_of
 
 if TYPE_CHECKING:
     from qubolearn.training.runs import Run
@@ -50,12 +51,25 @@ def _write(task: Task, instances: Instances, step: int, error: str) -> str:
         if folder.is_symlink():  # it may lead out of the run's folder
             raise QubolearnError(f"{folder} is a link")
         folder.mkdir(exist_ok=True)
-        write_instances(folder / "batch.npz", task.peers.share(instances))
+        _write_batch(folder / "batch.npz", task.peers.share(instances))
         write_tensors(folder / "weights.safetensors", task.network.state_dict(), finite=False)
         write_json(folder / "fault.json", notes)
     except (OSError, QubolearnError) as problem:  # the fault itself matters more
         return f"it could not be kept ({problem})"
-    return f"kept in {folder}, see qubolearn.training.faults.load_fault"
+    how = "see qubolearn.training.faults.load_fault" if _of_recipe(folder) else "in batch.npz and weights.safetensors"
+    return f"kept in {folder}, {how}"
+
+
+def _of_recipe(folder: Path) -> bool:
+    """Whether config.json says what was trained; with parts of a user's own nothing can."""
+    return (folder.parent / "config.json").is_file()
+
+
+def _write_batch(path: Path, batch: Instances) -> None:
+    """x_true and p, or p_0, p_1, ... where p is a structure of several tensors."""
+    tensors = [tensor.detach().float() for tensor in tensors_of(batch.p)]
+    names = ["p"] if len(tensors) == 1 else [f"p_{number}" for number in range(len(tensors))]
+    write_arrays(path, x_true=batch.x_true.to(torch.uint8), **dict(zip(names, tensors, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -81,12 +95,18 @@ class Fault:
 def load_fault(folder: Path | str, problem: Problem | type[Problem] | None = None) -> Fault:
     """The fault in ``RUN/fault``: ``load_fault("runs/k4/fault").loss()`` meets it again.
 
-    ``problem`` is as for :meth:`Run.open <qubolearn.training.runs.Run.open>`.
+    ``problem`` is as for :meth:`Run.open <qubolearn.training.runs.Run.open>`. Where ``fit`` was given parts of your
+    own, nothing can make them again: then this is a QubolearnError that says which files hold what.
     """
     from qubolearn.training.build import new_network
     from qubolearn.training.runs import Run
 
     folder = Path(folder)
+    if folder.is_dir() and not _of_recipe(folder):
+        raise QubolearnError(
+            f"{folder} is of parts that only you can make: load weights.safetensors into your network with "
+            "qubolearn.files.read_tensors(..., finite=False), and p and x_true from batch.npz with numpy.load"
+        )
     run = Run.open(folder.parent, problem)
     notes = read_json(folder / "fault.json")
     if not (type(notes.get("step")) is int and type(notes.get("batch_seed")) is int and notes["step"] >= 0):
