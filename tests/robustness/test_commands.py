@@ -55,6 +55,18 @@ def test_tables_of_a_binary_file(tmp_path: Path) -> None:
     assert "it is no text" in said
 
 
+@pytest.mark.parametrize("name", ["soak", "protections", "benchmarks/exact"])
+def test_a_damaged_file_of_a_table_is_named(name: str, tmp_path: Path) -> None:
+    target = tmp_path / f"{name}.json"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text('{"records": [{}], "protections": [{}], "figures": {"fuzzing": 1}}')
+    page = tmp_path / "page.md"
+    page.write_text(f"<!-- table: {name.replace('benchmarks/', 'benchmark-')} -->\n<!-- end -->\n")
+    code, said = commands.quietly(["tables", str(page), "--results", str(tmp_path)])
+    assert code == 2
+    assert f"{target} is damaged" in said
+
+
 @pytest.mark.parametrize("entry", ["metrics", "seconds", "versions", "all"])
 def test_a_damaged_result_is_named(entry: str, tmp_path: Path) -> None:
     made = commands.Commands(tmp_path)

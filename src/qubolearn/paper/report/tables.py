@@ -231,6 +231,23 @@ def fill(text: str, results: Path) -> str:
         name = match["name"]
         if name not in TABLES:
             raise unknown_name("table", name, TABLES)
-        return f"{match[1]}{TABLES[name](results)}{match[3]}"
+        try:
+            table = TABLES[name](results)
+        except (QubolearnError, OSError, MemoryError):
+            raise
+        except Exception as error:  # a record has no schema of its own
+            raise QubolearnError(
+                f"{_source(name, results)} is damaged ({type(error).__name__}: {error}); delete it and make it again"
+            ) from error
+        return f"{match[1]}{table}{match[3]}"
 
     return MARKER.sub(replace, text)
+
+
+def _source(table: str, results: Path) -> str:
+    """The file that a table is made of, or where it is made of many, how to find them."""
+    name = {"classic": "soak.json"}.get(table, f"{table}.json")
+    if table.startswith("benchmark-"):
+        name = f"benchmarks/{name.removeprefix('benchmark-')}"
+    path = results / name
+    return str(path) if path.is_file() else f"a file of the table {table} in {results}"
