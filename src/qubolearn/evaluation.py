@@ -69,7 +69,7 @@ def evaluate(
             ``(p, x)``, a Dataset or a DataLoader. Of :class:`qubolearn.Arrays` the whole split is scored.
         solver: any solver; by default the problem's own, else exhaustive search up to 24 bits and simulated annealing
             beyond. It is given the bits that the problem clamps, and its groups.
-        instances, seed: how many to draw from a Problem, and which.
+        instances, seed: how many to draw from a Problem, and which; no more than its split has.
         split: the split to draw from; test by default, and validation for arrays without a test split.
         device: where to solve.
 
@@ -112,6 +112,7 @@ def _pieces(
         if instances < 1:
             raise QubolearnError(f"instances={instances}; want at least 1")
         split = split or "test"
+        instances = min(instances, data.available(split) or instances)
         yield data.sample(instances, stream(seed, split, device=device), split)
     else:
         yield from (piece.to(device) for piece in whole_of(data))

@@ -356,11 +356,25 @@ def many(quick: bool) -> Iterator[Record]:
     return many_runs(quick)
 
 
-def willow_matching(quick: bool) -> Iterator[Record]:
+def willow_matching(quick: bool, jobs: int = 1) -> Iterator[Record]:
     """All ten keypoints of Willow images, with couplings and without, over ten splits of the images."""
     from qubolearn.benchmarks.willow import records
 
-    yield from records(quick)
+    yield from records(quick, jobs)
+
+
+def scene_labels(quick: bool, jobs: int = 1) -> Iterator[Record]:
+    """See :mod:`qubolearn.benchmarks.scene`."""
+    from qubolearn.benchmarks.scene import records
+
+    yield from records(quick, jobs)
+
+
+def snake_grids(quick: bool, jobs: int = 1) -> Iterator[Record]:
+    """See :mod:`qubolearn.benchmarks.snakes`."""
+    from qubolearn.benchmarks.snakes import records
+
+    yield from records(quick, jobs)
 
 
 def losses_for_many_bits(quick: bool) -> Planned:

@@ -16,7 +16,9 @@ cores (--figure draws it).
 curves: time to a target energy against n, one thread each, minutes on 16 cores: ours, the samplers of dwave-samplers,
 OpenJij and simulated-bifurcation; --figure draws what was written. avx2: our kernels compiled without AVX-512.
 
-willow10: all ten keypoints of Willow images, with couplings and without, over ten splits (needs the dataset willow).
+willow10: all ten keypoints of Willow images, with couplings and without, over ten splits (needs the dataset willow);
+scene: labels of pictures beside scikit-learn's classifier chains, over several splits, and snakes: cells of grids (both
+need the dataset structured; with --quick they generate a small one where it is missing).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from qubolearn.cli.options import count
 from qubolearn.cli.output import Output
 from qubolearn.cli.train import pick_device
 from qubolearn.errors import QubolearnError, unknown_name
@@ -59,13 +62,18 @@ BENCHMARKS = {
     "protocol": "protocol",
     "protocol-gpu": "protocol_on_gpu",
     "willow10": "willow_matching",
+    "scene": "scene_labels",
+    "snakes": "snake_grids",
 }
 #: benchmark -> module and function below qubolearn.paper.report that draw its file
 FIGURES = {"curves": "curves:curves_figure", "losses": "many_bits:losses_figure"}
+#: Those whose splits or seeds can be made in processes of their own.
+PARALLEL = ("willow10", "scene", "snakes")
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("what", metavar="WHAT", help=", ".join(BENCHMARKS))
+    parser.add_argument("--jobs", type=count, default=1, metavar="N", help=f"processes, for {', '.join(PARALLEL)} [1]")
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--out", metavar="DIR", help="also write DIR/WHAT.json, with versions and machine")
     parser.add_argument(
@@ -88,7 +96,8 @@ def run(args: argparse.Namespace, output: Output) -> None:
     if args.what.endswith("-gpu"):
         pick_device("cuda")
     records = []
-    found = getattr(benchmarks, BENCHMARKS[args.what])(args.quick)
+    jobs = {"jobs": args.jobs} if args.what in PARALLEL else {}
+    found = getattr(benchmarks, BENCHMARKS[args.what])(args.quick, **jobs)
     total, found = found if isinstance(found, Planned) else (None, found)
     with output.progress(f"benchmark {args.what}", total or 1) as bar:
         for record in found:

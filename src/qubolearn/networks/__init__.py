@@ -7,9 +7,12 @@ from qubolearn.lazy import lazily
 __all__ = [
     "MLP",
     "Couplings",
+    "Ensemble",
+    "GridBody",
     "MatchingBody",
     "Method",
     "NetworkName",
+    "PairMatching",
     "PairwiseBody",
     "QuboLayer",
     "QuboNetwork",
@@ -19,12 +22,15 @@ __all__ = [
 ]
 
 Method = Literal["quant", "diag", "pure"]
-NetworkName = Literal["mlp", "matching", "pairwise"]
+NetworkName = Literal["mlp", "matching", "pairwise", "grid", "keypoints"]
 
 if TYPE_CHECKING:
+    from qubolearn.networks.ensemble import Ensemble
+    from qubolearn.networks.grid import GridBody
     from qubolearn.networks.heads import Couplings, QuboNetwork, Standardise
     from qubolearn.networks.layer import QuboLayer
     from qubolearn.networks.matching import MatchingBody
+    from qubolearn.networks.matching_pairs import PairMatching
     from qubolearn.networks.mlp import MLP
     from qubolearn.networks.pairwise import PairwiseBody
     from qubolearn.networks.shared import SharedQubo, harden
@@ -33,8 +39,11 @@ else:  # recipes name methods and networks where torch is not needed yet
         __name__,
         {
             **dict.fromkeys(("Couplings", "QuboNetwork", "Standardise"), "qubolearn.networks.heads"),
+            "Ensemble": "qubolearn.networks.ensemble",
+            "GridBody": "qubolearn.networks.grid",
             "MLP": "qubolearn.networks.mlp",
             "MatchingBody": "qubolearn.networks.matching",
+            "PairMatching": "qubolearn.networks.matching_pairs",
             "PairwiseBody": "qubolearn.networks.pairwise",
             **dict.fromkeys(("SharedQubo", "harden"), "qubolearn.networks.shared"),
             "QuboLayer": "qubolearn.networks.layer",

@@ -23,6 +23,8 @@ GEOMETRY = 5  # of an edge: its vector, its length, its direction
 class PairMatching(nn.Module):
     """Keypoints of two images -> A ``[batch, k², k²]``, the same network for both images and any k.
 
+    p is a :class:`~qubolearn.problems.matchings.KeypointPair`, or the same as one tensor (``KeypointPair.flat``).
+
     A_(ia),(ia) = -s cos(u_i, u_a), where u is a linear embedding of what lies at a keypoint and where; A_(ia),(jb) =
     -t (g_ij·g_ab + g_ji·g_ba) / 2, where g_ij, of length 1, is a small MLP's word on the edge from i to j: its vector,
     length and direction, and a few numbers about each end's appearance. s and t are learned. Couplings within a row or
@@ -56,6 +58,7 @@ class PairMatching(nn.Module):
         dropout: float = 0.3,
     ) -> None:
         super().__init__()
+        self.features = features
         self.dropout = nn.Dropout(dropout)
         self.node = nn.Linear(features + 2, embedding)
         self.node_scale = nn.Parameter(torch.tensor(10.0))
@@ -65,7 +68,9 @@ class PairMatching(nn.Module):
             self.edge = nn.Sequential(nn.Linear(GEOMETRY + 2 * appearance, hidden), nn.SiLU(), nn.Linear(hidden, edge))
             self.edge_scale = nn.Parameter(torch.tensor(1.0))
 
-    def forward(self, p: KeypointPair) -> Tensor:
+    def forward(self, p: KeypointPair | Tensor) -> Tensor:
+        if isinstance(p, Tensor):
+            p = KeypointPair.from_flat(p, self.features)
         batch, _, k, _ = p.features.shape
         # one draw for all keypoints of an instance: both images lose the same features, at a twentieth of the cost
         p = KeypointPair(p.features * self.dropout(torch.ones_like(p.features[:, :1, :1])), p.points)

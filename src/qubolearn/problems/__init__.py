@@ -30,6 +30,8 @@ PROBLEMS = {
     "knapsack": "qubolearn.problems.knapsack:Knapsack",
     "maxcut": "qubolearn.problems.maxcut:MaxCut",
     "randgraph": "qubolearn.problems.randgraph:RandGraph",
+    "scene": "qubolearn.problems.scene:Scene",
+    "snakes": "qubolearn.problems.snakes:Snakes",
 }
 
 

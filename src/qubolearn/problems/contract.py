@@ -177,6 +177,10 @@ class Problem(ABC):
         """
         return None
 
+    def available(self, split: Split) -> int | None:
+        """How many different instances a split has, where they are not generated; no more of them are scored."""
+        return None
+
     def default_solver(self) -> Solver | None:
         """The solver that ``evaluate`` and ``fit`` score with where none is chosen; None means ``auto_solver``."""
         return None
@@ -187,6 +191,11 @@ class Problem(ABC):
         Instances are independent: a batch or a whole epoch may be asked for, and the number of states is the same.
         """
         return None
+
+    @classmethod
+    def variant(cls, name: str, options: Mapping[str, Any]) -> type[Problem]:
+        """The class that the preset ``name`` means with these options, where some of them make another problem."""
+        return cls
 
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,6 +20,23 @@ class KeypointPair(NamedTuple):
     features: Tensor  # [batch, 2, k, m], what lies there
     points: Tensor  # [batch, 2, k, 2], where it lies
 
+    def flat(self) -> Tensor:
+        """Both in one tensor ``[batch, 2 * k * (m + 2)]``, as files and commands want p."""
+        return torch.cat([self.features, self.points], -1).flatten(1)
+
+    @classmethod
+    def from_flat(cls, p: Tensor, features: int) -> KeypointPair:
+        """The pair that :meth:`flat` made, with m = ``features``.
+
+        >>> pair = KeypointPair(torch.rand(3, 2, 4, 6), torch.rand(3, 2, 4, 2))
+        >>> KeypointPair.from_flat(pair.flat(), 6).points.equal(pair.points)
+        True
+        """
+        if p.ndim != 2 or p.shape[1] % (2 * (features + 2)):
+            raise QubolearnError(f"p has shape {list(p.shape)}; want [batch, 2 k (m + 2)] with m={features} features")
+        parts = p.reshape(len(p), 2, -1, features + 2)
+        return cls(parts[..., :features], parts[..., features:])
+
 
 def encode_matching(P: Tensor) -> Tensor:
     """Permutations ``[batch, k]`` as bits ``[batch, k²]``, float32.

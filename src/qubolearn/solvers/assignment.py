@@ -11,7 +11,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import Groups, Qubo, as_dense
-from qubolearn.solvers.contract import Solution, Solver, solve
+from qubolearn.solvers.contract import Found, Solution, Solver, solve
 
 __all__ = ["Assignment", "column_weights"]
 
@@ -58,6 +58,14 @@ class Assignment:
             states = states.index_copy(0, wrong, again.states)
             lowest = lowest.index_copy(0, wrong, again.energies)
         return Solution(states, lowest, {"source": found.info.get("source", "unknown")})
+
+    def search_groups(self, A: Tensor, count: int, groups: Groups) -> Found:
+        """What :func:`qubolearn.solve` calls where the rows are given as groups; other groups are refused."""
+        k = math.isqrt(A.shape[-1])
+        if groups != Groups.consecutive(k, k):
+            raise QubolearnError(f"Assignment solves with the k rows of k² bits as groups, not with {groups}")
+        found = self(A, count)
+        return Found(found.states, found.info)
 
     def _solve(self, A: Tensor, weights: Tensor, count: int) -> Solution:
         """A with weights ``[batch]`` on pairs of ones in a column, one 1 in each row."""

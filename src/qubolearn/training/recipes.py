@@ -16,7 +16,11 @@ from qubolearn.typed import check_option
 
 __all__ = ["PRESETS", "LossName", "Preset", "Recipe", "preset", "recipe_for"]
 
-LossName = Literal["gap", "hinge", "hamming", "nll", "soft-nll", "contrastive", "persistent", "pseudo", "block", "l1"]
+# fmt: off
+LossName = Literal[
+    "gap", "hinge", "hamming", "nll", "soft-nll", "contrastive", "persistent", "pseudo", "group-pseudo", "block", "l1"
+]
+# fmt: on
 PRESETS = ("best", "paper")
 #: Bits up to which presets choose the exact likelihood: 2**24 states take about a millisecond each.
 EXACT_BITS = 24
@@ -37,17 +41,19 @@ class Recipe:
     method: Method = "quant"
     """quant learns a QUBO, diag one without couplers, pure the bits themselves."""
     network: NetworkName = "mlp"
-    """mlp is the paper's network; matching and pairwise are permutation-aware, for graph matching and for nodes."""
+    """mlp is the paper's network; matching and pairwise are permutation-aware, for graph matching and for nodes; grid
+    is for labels of cells, keypoints for the keypoints of two pictures."""
     layers: int = 5
     """Layers of the network (L in the paper)."""
     hidden: int = 78
     """Width of its hidden layers (H in the paper)."""
     topology: str = "chimera"
-    """Which entries of A exist: dense, diagonal, chimera, pegasus or zephyr."""
+    """Which entries of A exist: dense, diagonal, chimera, pegasus or zephyr; own are those that the problem names."""
     loss: LossName = "nll"
     """gap is the paper's (with L_unique); hinge and hamming are margins; nll is the likelihood, soft-nll that of the
     problem's soft targets; contrastive and persistent estimate its gradient from samples; pseudo needs neither sums
-    nor a solver, block sums over the states of a block of bits; l1 is Pure's."""
+    nor a solver, nor does group-pseudo, for one-hot groups; block sums over the states of a block of bits; l1 is
+    Pure's."""
     block: int = 16
     """Bits of a block of the loss block, 1 to 24; a step sums over all of its states."""
     solver: str = "exhaustive"
@@ -68,6 +74,10 @@ class Recipe:
     """How the rate goes: constant, or warm-up over 2 % of the steps and then a cosine to zero."""
     beta: float = 6.0
     """Inverse temperature of the likelihoods."""
+    masking: float = 0.9
+    """Largest share of groups that group-pseudo hides."""
+    dropout: float = 0.0
+    """Share of inputs and hidden features that the network mlp leaves out in training."""
     margin: float = 1.0
     """Margin of the hinge losses."""
     weight_unique: float = 1e-3
@@ -94,6 +104,8 @@ class Recipe:
         for name in ("weight_unique", "weight_mlp"):
             if getattr(self, name) < 0:
                 raise QubolearnError(f"{name}={getattr(self, name)}; want at least 0")
+        if not 0 <= self.masking <= 1 or not 0 <= self.dropout < 1:
+            raise QubolearnError(f"masking={self.masking}, dropout={self.dropout}; want shares from 0 to 1")
         if self.seed < 0:
             raise QubolearnError(f"seed={self.seed}; want a whole number of at least 0")
         if self.method != "quant" and self.topology != "diagonal":
@@ -143,6 +155,8 @@ def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
         raise QubolearnError(
             f"preset {name!r} chooses the options of a problem too: name its type and options, not {problem!r}"
         )
+    if name in PRESETS:
+        kind = kind.variant(name, options)
     own = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     known = [*own, *(field.name for field in fields(Recipe))]
     for option in options:

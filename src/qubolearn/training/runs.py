@@ -12,17 +12,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from qubolearn.errors import QubolearnError
 from qubolearn.files import FORMAT, FORMAT_VERSION, check_version, is_temporary, read_json, write_json
-from qubolearn.networks import QuboNetwork
 from qubolearn.problems import Problem, problem_type
 from qubolearn.provenance import provenance
 from qubolearn.training.build import new_network
 from qubolearn.training.folder import Folder
 from qubolearn.training.recipes import Recipe
 from qubolearn.typed import check_option
+
+if TYPE_CHECKING:
+    from torch import nn
 
 __all__ = ["Run"]
 
@@ -117,7 +119,7 @@ class Run(Folder):
         problem = {"name": self.problem.name, **options}
         return {**header, "problem": problem, "training": asdict(self.recipe), **provenance()}
 
-    def network(self) -> QuboNetwork:
+    def network(self) -> nn.Module:
         """The trained network, or that of the last checkpoint if training has not ended."""
         self._check_fits(self.weights())
         network = new_network(self.problem, self.recipe)

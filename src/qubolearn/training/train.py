@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from qubolearn.networks import QuboNetwork
 from qubolearn.problems.contract import Problem
 from qubolearn.solvers import make_solver
 from qubolearn.training.batches import Drawn
@@ -47,7 +46,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     stop: Callable[[], bool] | None = None,
     peers: Peers = ALONE,
-) -> QuboNetwork:
+) -> nn.Module:
     """Train the network of a recipe for a problem.
 
     Args:
@@ -71,7 +70,7 @@ def train(
     [3, 2, 2]
     """
     arguments = _arguments(problem, recipe, run, callbacks, stop)
-    return fit(**arguments, device=device, peers=peers).network  # type: ignore[return-value]
+    return fit(**arguments, device=device, peers=peers).network
 
 
 def train_many(
@@ -104,7 +103,7 @@ def _arguments(
     return {
         "network": new_network(problem, recipe),
         "data": problem,
-        "loss": make_loss(recipe),
+        "loss": make_loss(recipe, problem),
         "epochs": recipe.epochs,
         "optimizer": make_optimizer(recipe),
         "solver": make_solver(recipe.solver),
@@ -112,7 +111,7 @@ def _arguments(
         "batch_size": recipe.batch_size,
         "instances": recipe.instances,
         "fresh": recipe.fresh,
-        "validation": recipe.validation,
+        "validation": None if problem.available("validation") == 0 else recipe.validation,
         "score_after": evaluation_steps(recipe),
         "standardise": recipe.standardise,
         "seed": recipe.seed,
@@ -132,4 +131,4 @@ def task_of(
     network = (network or new_network(problem, recipe)).to(device)
     batches = Drawn(problem, recipe.instances, recipe.batch_size, recipe.fresh, recipe.seed, device)
     update = FlatAdam(network, make_optimizer(recipe), recipe.steps)
-    return Task(network, update, batches, make_loss(recipe), make_solver(recipe.solver), recipe.seed, problem)
+    return Task(network, update, batches, make_loss(recipe, problem), make_solver(recipe.solver), recipe.seed, problem)

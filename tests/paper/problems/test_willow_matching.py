@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
+from qubolearn import ExhaustiveSearch, Groups, preset, solve
 from qubolearn.benchmarks import willow, willow_matching
 from qubolearn.errors import QubolearnError
-from qubolearn.evaluation import evaluate_bits, solve_instances
+from qubolearn.evaluation import evaluate, evaluate_bits, solve_instances
+from qubolearn.paper.problems.willow import Willow
 from qubolearn.paper.problems.willow_matching import WillowMatching
 from qubolearn.problems.data import data_root
-from qubolearn.problems.matchings import decode_matching, encode_matching, nearest_matching
+from qubolearn.problems.matchings import KeypointPair, decode_matching, encode_matching, nearest_matching
 from qubolearn.randomness import stream
+from qubolearn.solvers.assignment import Assignment
+from qubolearn.training.runs import Run
+from qubolearn.training.train import train
 
 needs_willow = pytest.mark.skipif(
     not (data_root() / "willow" / "willow_vgg16_features.npz").is_file(), reason="needs $QUBOLEARN_DATA/willow"
@@ -37,13 +44,14 @@ def test_the_answer_joins_keypoints_of_one_number_and_classes_take_turns() -> No
     problem = WillowMatching(split_seed=3)
     found = problem.sample(50, stream(0, "test"), "test")
     # A nearest neighbour among ten is right far more often than by chance if the answer is the correspondence.
-    cosines = found.p.features[:, 0] @ found.p.features[:, 1].mT
+    pair = KeypointPair.from_flat(found.p, problem.features)
+    cosines = pair.features[:, 0] @ pair.features[:, 1].mT
     x = encode_matching(cosines.argmax(2))
     assert evaluate_bits(problem, x, found).metrics["accuracy"] > 0.4
     assert evaluate_bits(problem, found.x_true, found).metrics["accuracy"] == 1
     assert problem.score(found.answer.flip(0), found)["accuracy"].mean() < 0.3
     again = problem.sample(50, stream(0, "test"), "test")
-    assert again.p.points.equal(found.p.points)
+    assert again.p.equal(found.p)
 
 
 @needs_willow
@@ -73,20 +81,52 @@ def test_validation_needs_images_of_its_own() -> None:
 @needs_willow
 def test_training_images_can_be_learned_by_heart() -> None:
     problem = WillowMatching(rotate=0, stretch=0, jitter=0)
-    network = willow.train_matching(problem, couplings=True, steps=40)
+    network = willow.train_matching(problem, "quant", epochs=4)
     known = problem.sample(10, stream(1, "train"))
-    x, _ = solve_instances(network, [known.p], willow.SOLVER)
+    x, _ = solve_instances(network.eval(), known.p, problem=problem)
     assert evaluate_bits(problem, x, known).metrics["accuracy"] > 0.8
 
 
 @needs_willow
-def test_the_quick_benchmark_has_three_rows_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(willow, "QUICK_STEPS", 10)
+def test_the_quick_benchmark_has_all_methods_of_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(willow, "QUICK_EPOCHS", 1)
+    monkeypatch.setattr(willow, "chip_view", lambda A: {"bits": A.shape[-1]})
     records = list(willow_matching(quick=True))
-    assert [record["method"] for record in records] == ["quant", "diag", "diag, Hungarian"]
+    names = ["quant", "diag", "diag, Hungarian", "pure", "pure, Hungarian"]
+    assert [record["method"] for record in records] == names
+    assert records[0]["chip"] == {"bits": 100}
     for record in records:
         kinds = [record[name] for name in ("car", "duck", "face", "motorbike", "winebottle")]
         assert record["accuracy"] == pytest.approx(sum(kinds) / 5)
         assert 0.2 < record["accuracy"] <= 1
     assert records[2]["accuracy"] > records[1]["accuracy"]  # one-to-one helps even poor scores
     assert records[0]["accuracy_projected"] == records[0]["accuracy"]  # the QUBO's answer is a permutation
+
+
+@needs_willow
+def test_willow_with_all_ten_keypoints_is_trained_under_the_standard_protocol(tmp_path: Path) -> None:
+    problem, recipe = preset("best", "willow", k=10, epochs=1, instances=30, hidden=8)
+    assert isinstance(problem, WillowMatching)
+    assert problem.bits == 100
+    assert isinstance(preset("paper", "willow", k=10).problem, Willow)
+    run = Run.create(tmp_path / "run", problem, recipe)
+    train(problem, recipe, run)
+    again = Run.open(tmp_path / "run", WillowMatching)
+    assert again.problem == problem
+    found = evaluate(again.network(), problem, instances=5)  # by the problem's own solver
+    assert found.metrics["accuracy_projected"] == found.metrics["accuracy"]
+
+
+def test_an_assignment_takes_its_rows_as_groups_and_no_others() -> None:
+    A = torch.diag(torch.tensor([-3.0, -2.0, -2.5, 0.0]))[None]
+    solver = Assignment(ExhaustiveSearch())
+    assert solve(A, solver, 1, groups=Groups.consecutive(2, 2)).states.tolist() == [[[0.0, 1.0, 1.0, 0.0]]]
+    with pytest.raises(QubolearnError, match="rows"):
+        solve(A, solver, 1, groups=Groups([[0, 1]]))
+
+
+def test_a_flat_pair_of_another_size_is_refused() -> None:
+    with pytest.raises(QubolearnError, match="m=6"):
+        KeypointPair.from_flat(torch.zeros(1, 15), 6)
+    with pytest.raises(QubolearnError, match="k=4"):
+        WillowMatching(k=4)

@@ -41,8 +41,8 @@ def suits_gpu(job: Job) -> bool:
         return _simulated_qubits(job) >= LARGE_STATE
     from qubolearn.training.build import make_loss
 
-    recipe = training[1]
-    needs_host = make_loss(recipe).solves and not recipe.solver.startswith("exhaustive")
+    problem, recipe = training
+    needs_host = make_loss(recipe, problem).solves and not recipe.solver.startswith("exhaustive")
     return not needs_host and (recipe.batch_size >= LARGE_BATCH or recipe.network == "matching")
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
 
-from qubolearn.networks import QuboNetwork
 from qubolearn.paper.grid.answers import Model
 from qubolearn.paper.problems.rotation import STAGES, Rotation
 from qubolearn.problems import Problem, make_problem
@@ -31,7 +31,7 @@ def time_of(seconds: float) -> dict[str, Any]:
 
 def trained(
     problem: Problem, protocol: str, seed: int, overrides: Mapping[str, Any] | None = None
-) -> tuple[QuboNetwork, float]:
+) -> tuple[nn.Module, float]:
     """A network and its seconds of training."""
     began = time.perf_counter()
     network = train(problem, recipe_for(protocol, problem, seed=seed, **(overrides or {})), device=device())

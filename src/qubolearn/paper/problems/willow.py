@@ -146,6 +146,15 @@ class Willow(Problem):
         return {"accuracy": (answer == instances.answer).all(-1).float()}
 
     @classmethod
+    def variant(cls, name: str, options: Mapping[str, Any]) -> type[Problem]:
+        """All ten keypoints are matched in one-hot bits, under the protocol of deep graph matching."""
+        if name == "paper" or options.get("k") != KEYPOINTS:
+            return cls
+        from qubolearn.paper.problems.willow_matching import WillowMatching
+
+        return WillowMatching
+
+    @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         if name == "paper":
             inputs = {"tau": 0.81, "eta": 0.98, "per_node": False}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -14,6 +16,9 @@ from qubolearn.paper.datasets.willow_sources import draw_split, sources_of, thum
 from qubolearn.problems.contract import Instances, Problem, Split
 from qubolearn.problems.data import cached_data, data_folder
 from qubolearn.problems.matchings import KeypointPair, decode_matching, encode_matching, nearest_matching
+from qubolearn.qubo import Groups
+from qubolearn.solvers.assignment import Assignment
+from qubolearn.solvers.tempering import ParallelTempering
 
 __all__ = ["WillowMatching"]
 
@@ -24,14 +29,16 @@ FEATURES = 512 * len(VGG_LAYERS)
 class WillowMatching(Problem):
     """Match the ten keypoints of two images of one class; both images' keypoints come in random order.
 
-    p is a :class:`~qubolearn.problems.matchings.KeypointPair`: frozen VGG16 features at the keypoints, and where they
-    lie. Bit ``10 i + a`` says that keypoint i of the first image is keypoint a of the second. ``images`` images of each
-    class are for training and validation, all others for testing; copies of one picture are on one side. Classes take
-    turns, so that 500 instances are 100 of each class.
+    p is a :class:`~qubolearn.problems.matchings.KeypointPair` as one tensor: frozen VGG16 features at the keypoints,
+    and where they lie. Bit ``10 i + a`` says that keypoint i of the first image is keypoint a of the second. ``images``
+    images of each class are for training and validation, all others for testing; copies of one picture are on one side.
+    Classes take turns, so that 500 instances are 100 of each class.
     """
 
     name: ClassVar[str] = "willow-matching"
 
+    k: int = KEYPOINTS
+    """Keypoints of each image: all ten."""
     images: int = 20
     """Training images of each class."""
     validation_images: int = 0
@@ -46,6 +53,8 @@ class WillowMatching(Problem):
     """Training only: noise on keypoints, in units of an image's mean distance between keypoints."""
 
     def __post_init__(self) -> None:
+        if self.k != KEYPOINTS:
+            raise QubolearnError(f"k={self.k}; willow-matching has all {KEYPOINTS} keypoints, willow 2 to {KEYPOINTS}")
         if not 0 <= self.validation_images <= self.images - 2:
             raise QubolearnError(
                 f"{self.validation_images} validation images of images={self.images} for training; want at least two "
@@ -62,6 +71,21 @@ class WillowMatching(Problem):
     @property
     def bits(self) -> int:
         return KEYPOINTS**2
+
+    @property
+    def features(self) -> int:
+        """How many numbers say what lies at a keypoint, for the network ``keypoints``."""
+        return FEATURES
+
+    @cached_property
+    def groups(self) -> Groups:
+        return Groups.consecutive(KEYPOINTS, KEYPOINTS)  # the row of each keypoint of the first image
+
+    def default_solver(self) -> Assignment:
+        return Assignment(ParallelTempering(sweeps=300, seed=0))
+
+    def available(self, split: Split) -> int | None:
+        return 0 if split == "validation" and not self.validation_images else None
 
     def members(self, split: Split) -> dict[str, list[int]]:
         """The images of a split by class, as rows of the dataset."""
@@ -101,7 +125,7 @@ class WillowMatching(Problem):
         if split == "train":
             points = self._distorted(points, generator)
         P = order[:, 1].argsort(1).gather(1, order[:, 0])  # where the second image has what is i in the first
-        return Instances(KeypointPair(data.features[image, order], points), encode_matching(P), P)
+        return Instances(KeypointPair(data.features[image, order], points).flat(), encode_matching(P), P)
 
     def _distorted(self, points: Tensor, generator: Generator) -> Tensor:
         """Points ``[count, 2, k, 2]``, stretched, turned and jittered."""
@@ -119,13 +143,37 @@ class WillowMatching(Problem):
     def decode(self, x: Tensor) -> Tensor:
         return decode_matching(x)
 
-    def project(self, x: Tensor, p: KeypointPair) -> Tensor:
+    def project(self, x: Tensor, p: Tensor) -> Tensor:
         return nearest_matching(x)
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
         """``accuracy`` is the share of keypoints that are matched right; ``all_right`` whether all are."""
         right = (answer == instances.answer).float()
         return {"accuracy": right.mean(1), "all_right": right.amin(1)}
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return _PRESETS[name]
+
+
+# Chosen on training images, some of which were held out. By diag more steps only learn the training images by heart.
+_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "best": {
+        "network": "keypoints",
+        "hidden": 128,
+        "topology": "dense",
+        "loss": "group-pseudo",
+        "beta": 1.0,
+        "masking": 1.0,
+        "schedule": "cosine",
+        "learning_rate": 2e-3,
+        "weight_mlp": 0.0,
+        "fresh": True,
+        "epochs": 30,
+        "instances": 300,
+        "batch_size": 30,
+    }
+}
 
 
 class _Data(NamedTuple):

@@ -38,7 +38,7 @@ def layers_of(network: nn.Module) -> list[Layer] | None:
     if type(network) is not QuboNetwork or network.sparse:
         return None
     body = network.body
-    if type(body) is MLP:
+    if type(body) is MLP and not len(body.dropout):
         last = len(body.linears) - 1
         layers: list[Layer] | None = [
             _layer(linear, skip)._replace(activation=ACTIVATIONS[nn.ReLU] if number < last else 0)

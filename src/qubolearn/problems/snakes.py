@@ -1,0 +1,202 @@
+"""snakes: number the ten cells of a snake on a grid, from tail to head; which cell follows which only colours say.
+
+Bit ``cell * 11 + label`` of a canvas of ``rows * columns`` cells is 1 where the cell has the label: 0 for background, 1
+to 10 along the snake. The bits of a cell are a one-hot group. Grids of all sizes lie in the canvas's upper left corner;
+the cells beyond them are padding, whose bits are clamped to background.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from qubolearn.chips.topologies import Topology
+from qubolearn.errors import QubolearnError
+from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.data import cached_data
+from qubolearn.problems.scene import draw_rows
+from qubolearn.problems.snake_grids import COLOURS, LABELS, PADDING, on_canvas, random_snakes
+from qubolearn.problems.structured import SnakeGrids, read_snakes
+from qubolearn.qubo import FREE, Groups
+from qubolearn.randomness import stream
+from qubolearn.solvers.tempering import ParallelTempering
+
+__all__ = ["GridShape", "Snakes", "grid_pattern"]
+
+#: Grids where data is generated: as many as in the dataset.
+GENERATED = {"train": 200, "test": 100}
+
+
+class GridShape(NamedTuple):
+    """What a network for grids must know: p holds a symbol for each cell, 0 for padding, and each cell has a label."""
+
+    rows: int
+    columns: int
+    symbols: int
+    labels: int
+
+
+@dataclass(frozen=True)
+class Snakes(Problem):
+    """Number the cells of a snake: p are codes of colours ``[rows * columns]``, 0 beyond the grid, the answer labels.
+
+    ``accuracy`` is the share of a grid's cells that are right, without padding. Training grids that also stand in the
+    test set are left out. ``held_out`` of the others, always the same, are for validation.
+    """
+
+    name: ClassVar[str] = "snakes"
+
+    source: Literal["data", "generated"] = "data"
+    """The dataset in $QUBOLEARN_DATA/structured, or random snakes, which need no files."""
+    rows: int = 10
+    """Rows of the canvas; a grid with more is refused."""
+    columns: int = 11
+    """Columns of the canvas."""
+    held_out: int = 40
+    """Training grids that are kept for validation."""
+
+    def __post_init__(self) -> None:
+        if min(self.rows, self.columns) < 1 or self.held_out < 0:
+            raise QubolearnError(
+                f"rows={self.rows}, columns={self.columns}, held_out={self.held_out}; want at least 1, 1 and 0"
+            )
+
+    @property
+    def input_size(self) -> int:
+        return self.rows * self.columns
+
+    @property
+    def bits(self) -> int:
+        return self.rows * self.columns * LABELS
+
+    @property
+    def grid(self) -> GridShape:
+        """What the network ``grid`` needs to know."""
+        return GridShape(self.rows, self.columns, len(COLOURS), LABELS)
+
+    def topology(self) -> Topology:
+        """Couplers between all bits of neighbouring cells: the topology ``own``."""
+        return grid_pattern(self.rows, self.columns, LABELS)
+
+    @cached_property
+    def groups(self) -> Groups:
+        return Groups.consecutive(self.rows * self.columns, LABELS)
+
+    def clamp(self, p: Tensor) -> Tensor:
+        """Cells of padding are background; all other bits are free."""
+        if p.shape[1] != self.input_size:
+            raise QubolearnError(
+                f"p has {p.shape[1]} cells; want {self.rows} x {self.columns}, those of the canvas: pad grids with 0"
+            )
+        background = torch.eye(LABELS, dtype=torch.int8, device=p.device)[0]
+        return torch.where((p == PADDING)[:, :, None], background, FREE).to(torch.int8).flatten(1)
+
+    def default_solver(self) -> ParallelTempering:
+        return ParallelTempering(sweeps=300, seed=0)
+
+    def available(self, split: Split) -> int:
+        return len(self._rows(split))
+
+    def whole(self, split: Split) -> Instances:
+        """All instances of a split."""
+        return self._instances(self._rows(split), torch.device("cpu"))
+
+    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
+        return self._instances(draw_rows(self._rows(split), count, generator), generator.device)
+
+    def _instances(self, rows: Tensor, device: torch.device) -> Instances:
+        codes, labels, _ = _load(self.source, self.rows, self.columns)
+        answer = labels[rows].flatten(1).to(device)
+        x = torch.nn.functional.one_hot(answer, LABELS).flatten(1).float()
+        return Instances(codes[rows].flatten(1).float().to(device), x, answer)
+
+    def _rows(self, split: Split) -> Tensor:
+        codes, _, trained = _load(self.source, self.rows, self.columns)
+        if split == "test":
+            return torch.arange(trained, len(codes))
+        tested = {grid.tobytes() for grid in codes[trained:].numpy()}
+        train = torch.tensor([row for row in range(trained) if codes[row].numpy().tobytes() not in tested])
+        if self.held_out >= len(train):
+            raise QubolearnError(f"held_out={self.held_out} leaves none of {len(train)} training grids to train on")
+        train = train[torch.randperm(len(train), generator=stream(0, "held out"))]
+        return train[: self.held_out] if split == "validation" else train[self.held_out :]
+
+    def decode(self, x: Tensor) -> Tensor:
+        """Labels ``[batch, cells]``; a cell without exactly one label says -1."""
+        cells = x.reshape(len(x), -1, LABELS)
+        return torch.where(cells.sum(-1) == 1, cells.argmax(-1), -1)
+
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        """``accuracy`` over the grid's cells, ``snake`` over those of the snake, and ``all_right``."""
+        there = instances.p != PADDING
+        right, body = (answer == instances.answer) & there, instances.answer > 0
+        return {
+            "accuracy": right.sum(1) / there.sum(1),
+            "snake": (right & body).sum(1) / body.sum(1).clamp_min(1),
+            "all_right": (right == there).all(1).float(),
+        }
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return _PRESETS[name]
+
+
+@lru_cache(maxsize=8)
+def grid_pattern(rows: int, columns: int, labels: int) -> Topology:
+    """All bits of a cell coupled with all bits of the cells to its right and below.
+
+    >>> len(grid_pattern(2, 2, 3).couplers)  # four pairs of cells
+    36
+    """
+    found = []
+    for cell in range(rows * columns):
+        right, below = cell % columns + 1 < columns, cell + columns < rows * columns
+        others = [cell + 1] * right + [cell + columns] * below
+        for label in range(labels):
+            here = cell * labels + label
+            found += [(here, other * labels + its) for other in sorted(set(others)) for its in range(labels)]
+    return Topology("own", rows * columns * labels, tuple(found))
+
+
+@cached_data(4)
+def _load(source: str, rows: int, columns: int) -> tuple[Tensor, Tensor, int]:
+    """Codes and labels of all grids, those for training first, and how many these are."""
+    if source == "data":
+        parts = read_snakes()
+    else:
+        made = random_snakes(sum(GENERATED.values()), seed=0)
+        cells = made.shape[: GENERATED["train"]].astype(np.int64).prod(1).sum()
+        cut = {"shape": GENERATED["train"], "image": cells, "label": cells}
+        parts = {
+            "train": SnakeGrids(*(getattr(made, name)[:place] for name, place in cut.items())),
+            "test": SnakeGrids(*(getattr(made, name)[place:] for name, place in cut.items())),
+        }
+    placed = [on_canvas(parts[part], rows, columns, f"snakes, {part}") for part in ("train", "test")]
+    codes, labels = (torch.cat(both) for both in zip(*placed, strict=True))
+    return codes, labels, len(parts["train"].shape)
+
+
+# Chosen on held-out training grids: 60 epochs of the 150 others.
+_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "best": {
+        "network": "grid",
+        "hidden": 64,
+        "topology": "own",
+        "loss": "group-pseudo",
+        "masking": 0.5,
+        "beta": 3.0,
+        "schedule": "cosine",
+        "learning_rate": 3e-3,
+        "weight_mlp": 0.0,
+        "epochs": 60,
+        "instances": 150,
+        "batch_size": 10,
+        "validation": 40,
+    }
+}

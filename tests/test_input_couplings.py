@@ -1,0 +1,40 @@
+"""Benchmarks of problems whose couplings depend on the input: what they record where there is no data folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qubolearn.benchmarks import scene, scene_labels, snake_grids, snakes
+from qubolearn.benchmarks.parallel import in_processes
+
+
+def test_scene_and_snakes_run_without_a_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
+    monkeypatch.setattr(scene, "chip_view", lambda A: {"bits": A.shape[-1]})
+    monkeypatch.setattr(snakes, "chip_view", lambda A: {"bits": A.shape[-1]})
+    found = {record["method"]: record for record in scene_labels(quick=True)}
+    assert found["quant"]["source"] == "generated"
+    assert found["quant"]["accuracy"] > 50
+    both = found["chain of SVMs"]
+    difference = found["quant, mean of 1"]["accuracy"] - both["accuracy"]
+    assert both["only_quant"] - both["only_rival"] == pytest.approx(difference / 100 * both["pictures"])
+    (line,) = scene.rows(list(found.values()))
+    assert line["rival"] is not None
+    assert line["chip"] == {"bits": 6}
+    records = list(snake_grids(quick=True))
+    assert [record["method"] for record in records[:3]] == ["quant", "diag", "pure"]
+    assert records[3]["method"].startswith("random forest")
+    assert all(50 < record["accuracy"] <= 100 for record in records)
+    (line,) = snakes.rows(records)
+    assert line["chip"] is not None
+    assert line["chip"]["bits"] % 11 == 0
+
+
+def test_processes_make_the_same_records_in_order() -> None:
+    assert list(in_processes(twice, [3, 1], jobs=2)) == list(in_processes(twice, [3, 1])) == [{"it": 6}, {"it": 2}]
+
+
+def twice(number: int) -> list[dict[str, int]]:
+    return [{"it": 2 * number}]
