@@ -329,6 +329,30 @@ PROTECTIONS = (
         "TRIES = 1\n",
         "paper/grid/test_engines.py::test_workers_that_die_lose_no_job_and_take_no_other_with_them",
     ),
+    Protection(
+        "numbers",
+        "the word of a process that fails to those that wait for it",
+        "training/distributed.py",
+        "            _failures[-1].tell(error, self.size)\n",
+        "",
+        "robustness/test_numbers.py::test_where_one_process_fails_all_end_with_its_error",
+    ),
+    Protection(
+        "numbers",
+        "the new beginning of a metric's best value",
+        "training/callbacks.py",
+        "        self.best = -math.inf  # of this training: the same object may have followed another\n",
+        "        pass\n",
+        "training/test_callbacks.py::test_the_best_value_is_that_of_one_training_stopped_or_not",
+    ),
+    Protection(
+        "strangers' files",
+        "the name of the damaged file of a table",
+        "paper/report/tables.py",
+        'f"{_source(name, results)} is damaged',
+        'f"a file is damaged',
+        "robustness/test_commands.py::test_a_damaged_file_of_a_table_is_named",
+    ),
 )
 
 
