@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,10 @@ __all__ = [
     "curves",
     "grid_couplings",
     "hamming_over_training",
+    "keeps_couplings",
     "pipeline",
     "save",
+    "sudoku",
 ]
 
 BLUE, RED, GREY = "#2166ac", "#b2182b", "#777777"
@@ -134,6 +137,33 @@ def grid_couplings(A: torch.Tensor, size: int, cells: Sequence[int]) -> Figure:
     return made
 
 
+def sudoku(puzzle: torch.Tensor, answer: torch.Tensor, solved: bool) -> Figure:
+    """A puzzle and an answer to it, ``[cells]`` each: hints in black, what was found in blue, or red if it is wrong."""
+    size = math.isqrt(len(puzzle))
+    box = math.isqrt(size)
+    made, axes = figure(2, width=2.6, height=2.8)
+    for axis, digits, title in zip(axes, (puzzle, answer), ("puzzle", "answer"), strict=True):
+        for line in range(size + 1):
+            width = 1.6 if line % box == 0 else 0.5
+            axis.axhline(line, color="k", lw=width)
+            axis.axvline(line, color="k", lw=width)
+        for cell, digit in enumerate(digits.tolist()):
+            if digit:
+                colour = "k" if digit == puzzle[cell] else BLUE if solved else RED
+                place = (cell % size + 0.5, cell // size + 0.5)
+                axis.text(*place, str(int(digit)), ha="center", va="center", color=colour, fontsize=10)
+        axis.set(xlim=(0, size), ylim=(size, 0), xticks=[], yticks=[], aspect="equal")
+        axis.set_title(title, fontsize=10)
+    return made
+
+
+def keeps_couplings(run: Run) -> bool:
+    """Whether the log of a run has the couplings of an instance: where they are few, and not one A for all."""
+    from qubolearn.evaluation import MOST_SHOWN
+
+    return run.problem.bits <= MOST_SHOWN and run.recipe.network != "shared"
+
+
 def pipeline(p: torch.Tensor, A: torch.Tensor, x_star: torch.Tensor, answer: torch.Tensor) -> Figure:
     """One instance on its way: p -> network -> A -> solver -> x* -> answer."""
     made, axes = figure(4, width=2.3, height=2.5)
@@ -170,7 +200,8 @@ def _records(run: Run) -> list[dict[str, Any]]:
 def _can_be_drawn(record: Mapping[str, Any], run: Run) -> bool:
     """Whether a record, which may be a stranger's, holds numbers of the right shapes where pictures want them."""
     n = run.problem.bits
-    wanted: dict[str, tuple[int, ...]] = {"step": (), run.problem.metric: (), "hamming": (n + 1,), "couplings": (n, n)}
+    wanted: dict[str, tuple[int, ...]] = {"step": (), run.problem.metric: (), "hamming": (n + 1,)}
+    wanted |= {"couplings": (n, n)} if keeps_couplings(run) else {}
     wanted |= {name: shape for name, shape in {"loss": (), "hamming_projected": (n + 1,)}.items() if name in record}
     for name, shape in wanted.items():
         try:

@@ -356,6 +356,20 @@ def many(quick: bool) -> Iterator[Record]:
     return many_runs(quick)
 
 
+def sudoku_sets(quick: bool) -> Iterator[Record]:
+    """See :mod:`qubolearn.benchmarks.sudoku`."""
+    from qubolearn.benchmarks.sudoku import records
+
+    return records(quick)
+
+
+def visual_sudoku_sets(quick: bool) -> Iterator[Record]:
+    """See :mod:`qubolearn.benchmarks.visual_sudoku`."""
+    from qubolearn.benchmarks.visual_sudoku import records
+
+    return records(quick)
+
+
 def willow_matching(quick: bool, jobs: int = 1) -> Iterator[Record]:
     """All ten keypoints of Willow images, with couplings and without, over ten splits of the images."""
     from qubolearn.benchmarks.willow import records

@@ -13,7 +13,14 @@ from typing import Any, TypedDict
 __all__ = ["ROWS", "Number", "Published", "Row", "number", "row", "rows_of"]
 
 #: name of a benchmark -> the module of this package whose ``rows(records)`` makes its lines
-ROWS: Mapping[str, str] = {"couplings": "coupling_gains", "willow10": "willow", "scene": "scene", "snakes": "snakes"}
+ROWS: Mapping[str, str] = {
+    "couplings": "coupling_gains",
+    "sudoku": "sudoku",
+    "visual-sudoku": "visual_sudoku",
+    "willow10": "willow",
+    "scene": "scene",
+    "snakes": "snakes",
+}
 
 
 class Number(TypedDict):

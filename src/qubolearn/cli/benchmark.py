@@ -16,6 +16,9 @@ cores (--figure draws it).
 curves: time to a target energy against n, one thread each, minutes on 16 cores: ours, the samplers of dwave-samplers,
 OpenJij and simulated-bifurcation; --figure draws what was written. avx2: our kernels compiled without AVX-512.
 
+sudoku: rules that are learned from solved grids on the test sets of SATNet and RRN, visual-sudoku: hints as pictures,
+three seeds each (need the dataset sudoku, but for --quick; minutes on an NVIDIA GPU, an hour without).
+
 willow10: all ten keypoints of Willow images, with couplings and without, over ten splits (needs the dataset willow);
 scene: labels of pictures beside scikit-learn's classifier chains, over several splits, and snakes: cells of grids (both
 need the dataset structured; with --quick they generate a small one where it is missing).
@@ -48,6 +51,8 @@ BENCHMARKS = {
     "sudoku-rules": "sudoku_rules",
     "couplings": "couplings",
     "losses": "losses_for_many_bits",
+    "sudoku": "sudoku_sets",
+    "visual-sudoku": "visual_sudoku_sets",
     "sudoku-gpu": "sudoku_on_gpu",
     "anneal": "anneal",
     "anneal-large": "anneal_large",

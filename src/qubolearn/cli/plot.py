@@ -1,9 +1,12 @@
-"""Draw what runs learned: Hamming histograms and couplings over training, and their curves together."""
+"""Draw what runs learned: Hamming histograms and couplings over training, and their curves together.
+
+Of Sudokus also a puzzle with its answer, and the couplings that were learned, where the rules can be seen.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,8 @@ from qubolearn.cli.options import add_problem_of_run, open_run
 from qubolearn.cli.output import Output
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from qubolearn.training.runs import Run
 
 EPILOG = """examples:
@@ -41,5 +46,30 @@ def draw(runs: Sequence[Run], folder: Path, suffix: str = "png") -> list[Path]:
     for here in runs:
         name = here.folder.name
         written.append(plots.save(plots.hamming_over_training(here), folder / f"{name}-hamming.{suffix}"))
-        written.append(plots.save(plots.couplings_over_training(here), folder / f"{name}-couplings.{suffix}"))
+        if plots.keeps_couplings(here):
+            written.append(plots.save(plots.couplings_over_training(here), folder / f"{name}-couplings.{suffix}"))
+        for what, picture in _sudoku(here):
+            written.append(plots.save(picture, folder / f"{name}-{what}.{suffix}"))
     return written
+
+
+def _sudoku(here: Run) -> Iterator[tuple[str, Figure]]:
+    """A test puzzle with its answer, and the learned couplings of three cells, where a run is of Sudokus."""
+    from qubolearn import plots
+    from qubolearn.evaluation import solve_instances
+    from qubolearn.networks import SharedQubo
+    from qubolearn.problems.sudoku import Sudoku
+    from qubolearn.randomness import stream
+
+    problem = here.problem
+    if not isinstance(problem, Sudoku):
+        return
+    network = here.network()
+    test = problem.sample(1, stream(0, "test"), "test")
+    states, _ = solve_instances(network, test.p, problem=problem)
+    answer = problem.decode(states)
+    solved = bool(problem.score(answer, test)["accuracy"])
+    yield "puzzle", plots.sudoku(problem.shown(test.p)[0], answer[0], solved)
+    if isinstance(network, SharedQubo):
+        cells = [0, problem.size**2 // 2, problem.size**2 - problem.size]
+        yield "couplings", plots.grid_couplings(network.soft().detach(), problem.size, cells)

@@ -2,8 +2,9 @@
 
 A QUBO is COO text or a BQM file of dimod's, as qubolearn export writes them, of up to a million bits; it is never made
 a dense matrix for a solver that takes sparse ones (annealing, tempering, auto). The file written is an .npz with states
-[1, n] and energies [1]; of a run with A [count, n, n], states [count, n], energies [count] and answers, in the order of
-the instances. States hold all bits, clamped ones too, and energies are those of the whole QUBO.
+[1, n] and energies [1]; of a run with A [count, n, n] (where that is not too large), states [count, n], energies
+[count], answers and what the problem remarks on them, in the order of the instances. States hold all bits, clamped ones
+too, and energies are those of the whole QUBO.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qubolearn.cli.constraints import add_constraints, clamp_from, groups_from
 from qubolearn.cli.options import add_problem_of_run, add_solver, open_run
@@ -22,8 +23,6 @@ from qubolearn.files import write_atomic, write_output
 from qubolearn.solvers import make_solver
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from qubolearn.problems import Problem
     from qubolearn.qubo import Clamp, Qubo
     from qubolearn.solvers import Solution
@@ -36,6 +35,8 @@ EPILOG = """examples:
 
 #: Bits that are shown of a state.
 SHOWN = 64
+#: Entries of all QUBOs of a run's instances up to which they are written: 256 MiB before they are packed.
+MOST_ENTRIES = 2**26
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
@@ -77,9 +78,11 @@ def _solve_file(args: argparse.Namespace, source: Path, target: Path, output: Ou
 
 
 def _solve_run(args: argparse.Namespace, source: Path, target: Path, output: Output, began: float) -> None:
+    import numpy as np
     import torch
 
     from qubolearn.problems.files import read_inputs
+    from qubolearn.qubo import as_dense
 
     here = open_run(args.source, args)
     p = read_inputs(source, here.problem)
@@ -88,13 +91,24 @@ def _solve_run(args: argparse.Namespace, source: Path, target: Path, output: Out
     solution = _solved(A, args, output, f"{len(p)} instances", here.problem, here.problem.clamp(p))
     states = solution.states[:, 0]
     answers = here.problem.decode(here.problem.project(states, p) if args.project else states)
-    _write(args, target, A=A, states=states, energies=solution.energies[:, 0], answers=answers)
+    said = here.problem.remarks(answers, p)
+    found: dict[str, Any] = {"remarks": np.array(said)} if said else {}
+    if A.shape.numel() <= MOST_ENTRIES:
+        found["A"] = as_dense(A)
+    _write(args, target, states=states, energies=solution.energies[:, 0], answers=answers, **found)
     rows = [
-        (i, "".join(str(int(bit)) for bit in states[i]), f"{solution.energies[i, 0]:.4f}", answers[i].tolist())
+        (
+            i,
+            "".join(str(int(bit)) for bit in states[i, :SHOWN]) + ("…" if states.shape[1] > SHOWN else ""),
+            f"{solution.energies[i, 0]:.4f}",
+            answers[i].tolist(),
+            *said[i : i + 1],
+        )
         for i in range(min(5, len(p)))
     ]
-    output.table(f"{here.problem}, first {len(rows)} of {len(p)}", ["instance", "bits", "energy", "answer"], rows)
-    output.say(f"QUBOs, bits and answers in {target}")
+    heads = ["instance", "bits", "energy", "answer", *(["remark"] if said else [])]
+    output.table(f"{here.problem}, first {len(rows)} of {len(p)}", heads, rows)
+    output.say(f"{'QUBOs, bits' if 'A' in found else 'bits'} and answers in {target}")
     _result(args, output, solution, len(p), target, began)
 
 
@@ -113,7 +127,7 @@ def _solved(
         return solve(A, own or make_solver(args.solver), 1, clamp=clamp, groups=groups)
 
 
-def _write(args: argparse.Namespace, target: Path, **found: Tensor) -> None:
+def _write(args: argparse.Namespace, target: Path, **found: Any) -> None:
     import torch
 
     from qubolearn.problems.files import write_arrays

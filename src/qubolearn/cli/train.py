@@ -10,7 +10,7 @@ import argparse
 import math
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return 0
     found, result = score(here, device, args.test, seconds)
     write_json(folder / "result.json", result, checksum=True)
-    show(output, here, found, seconds)
+    show(output, here, found, result)
     output.say(f"run folder: {folder}")
     output.result(**result, out=str(folder))
     return 0
@@ -179,14 +179,35 @@ def score(here: Run, device: torch.device, instances: int, seconds: float) -> tu
     problem, recipe = here.problem, here.recipe
     solver = recipe.solver if recipe.loss in ("gap", "hinge", "hamming", "contrastive") else "auto"
     asked = None if solver == "auto" else make_solver(solver)
-    found = evaluate(here.network().to(device), problem, asked, instances, recipe.seed, device=device)
+    network = here.network().to(device)
+    found = evaluate(network, problem, asked, instances, recipe.seed, device=device)
     header = {"problem": problem.name, "method": recipe.method, "seed": recipe.seed, "solver": solver}
-    return found, {**header, **found.as_dict(), "seconds": round(seconds, 3), **provenance()}
+    return found, {**header, **found.as_dict(), **rounding(network), "seconds": round(seconds, 3), **provenance()}
 
 
-def show(output: Output, here: Run, found: Evaluation, seconds: float) -> None:
+def rounding(network: torch.nn.Module) -> dict[str, Any]:
+    """What a network whose couplings were rounded kept and cut."""
+    from qubolearn.networks import SharedQubo
+
+    hard = network.hardened() if isinstance(network, SharedQubo) else None
+    if hard is None:
+        return {}
+    cut = hard.counts[hard.levels.index(0.0)]
+    kept = sum(hard.counts) - cut
+    return {"couplings_kept": kept, "couplings_cut": cut, "widest_gaps": hard.gaps, "linear_cut": hard.largest_linear}
+
+
+def show(output: Output, here: Run, found: Evaluation, result: Mapping[str, Any]) -> None:
     """The result for people."""
     recipe = here.recipe
-    title = f"{here.problem}, {recipe.method}, L{recipe.layers} H{recipe.hidden}, {recipe.topology}, seed {recipe.seed}"
-    rows = [*metric_rows(found), ("training", f"{seconds:.1f} s")]
+    size = f"L{recipe.layers} H{recipe.hidden}, {recipe.topology}"
+    title = f"{here.problem}, {recipe.method}, {'one A' if recipe.network == 'shared' else size}, seed {recipe.seed}"
+    rows = [*metric_rows(found), ("training", f"{result['seconds']:.1f} s")]
+    if "widest_gaps" in result:
+        low, high = result["widest_gaps"][0]
+        rows += [("couplings kept", str(result["couplings_kept"])), ("couplings cut", str(result["couplings_cut"]))]
+        rows += [
+            ("told apart between", f"{low:.2f} and {high:.2f}"),
+            ("linear terms cut, up to", f"{result['linear_cut']:.2f}"),
+        ]
     output.table(title, [f"on {found.instances} unseen instances", ""], rows)

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 Method = Literal["quant", "diag", "pure"]
-NetworkName = Literal["mlp", "matching", "pairwise", "grid", "keypoints"]
+NetworkName = Literal["mlp", "matching", "pairwise", "grid", "keypoints", "shared"]
 
 if TYPE_CHECKING:
     from qubolearn.networks.ensemble import Ensemble

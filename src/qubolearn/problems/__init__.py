@@ -32,6 +32,8 @@ PROBLEMS = {
     "randgraph": "qubolearn.problems.randgraph:RandGraph",
     "scene": "qubolearn.problems.scene:Scene",
     "snakes": "qubolearn.problems.snakes:Snakes",
+    "sudoku": "qubolearn.problems.sudoku:Sudoku",
+    "visual-sudoku": "qubolearn.problems.visual_sudoku:VisualSudoku",
 }
 
 

@@ -185,6 +185,13 @@ class Problem(ABC):
         """The solver that ``evaluate`` and ``fit`` score with where none is chosen; None means ``auto_solver``."""
         return None
 
+    def remarks(self, answer: Tensor, p: Any) -> list[str]:
+        """A line for each answer that people should read beside it, as that p has no answer; by default none.
+
+        ``qubolearn solve`` prints and writes them.
+        """
+        return []
+
     def soft_targets(self, instances: Instances) -> SoftTargets | None:
         """States that are nearly right for each instance, with weights, or None; ``SoftLikelihood`` uses them.
 

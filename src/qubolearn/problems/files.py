@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,11 +27,15 @@ def write_instances(path: Path, instances: Instances, write: Write = write_atomi
     write_arrays(path, write, p=instances.p, x_true=instances.x_true.to(torch.uint8), answer=instances.answer)
 
 
-def write_arrays(path: Path, write: Write = write_atomic, /, **arrays: Tensor) -> None:
-    """Write tensors as a compressed .npz, whole or not at all; ``write_output`` as ``write`` follows links."""
+def write_arrays(path: Path, write: Write = write_atomic, /, **arrays: Tensor | np.ndarray[Any, Any]) -> None:
+    """Write tensors or arrays as a compressed .npz, whole or not at all; ``write_output`` follows links."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **{name: tensor.cpu().numpy() for name, tensor in arrays.items()})  # type: ignore[arg-type]
+    np.savez_compressed(buffer, **{name: _plain(array) for name, array in arrays.items()})  # type: ignore[arg-type]
     write(path, buffer.getvalue())
+
+
+def _plain(array: Tensor | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.cpu().numpy() if isinstance(array, Tensor) else array
 
 
 def read_inputs(path: Path, problem: Problem) -> Tensor:

@@ -131,6 +131,10 @@ class Sudoku(Problem):
         cells = (answer == instances.answer).float().mean(1)
         return {"accuracy": (kept & keeps_rules(answer)).float(), "cells": cells}
 
+    def shown(self, p: Tensor) -> Tensor:
+        """The digits ``[batch, cells]`` that p shows, 0 where a cell is empty."""
+        return p.long()
+
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
         """What there is to say of answers to puzzles p: solved, one of several solutions, or why there is none."""
         clash = clashing_hints(rule_qubo(self.size), p)

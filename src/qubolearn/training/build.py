@@ -24,7 +24,7 @@ from qubolearn.losses import (
     SoftLikelihood,
     SparseFeatures,
 )
-from qubolearn.networks import MLP, GridBody, MatchingBody, PairMatching, PairwiseBody, QuboNetwork
+from qubolearn.networks import MLP, GridBody, MatchingBody, PairMatching, PairwiseBody, QuboNetwork, SharedQubo
 from qubolearn.problems import Problem
 from qubolearn.randomness import derive_seed, drawn_from
 from qubolearn.training.optimizers import Adam, Cosine
@@ -59,6 +59,8 @@ def make_loss(recipe: Recipe, problem: Problem | None = None) -> Loss:
 
 def new_network(problem: Problem, recipe: Recipe) -> nn.Module:
     """The untrained network of a recipe, its weights drawn from the seed and from nothing else."""
+    if recipe.network == "shared":  # its weights start at 0
+        return SharedQubo(problem.bits, levels=2, **getattr(problem, "shared", {}))
     with drawn_from(derive_seed(recipe.seed, "weights")):
         if recipe.network == "keypoints":  # says all of A itself
             features = _named(problem, "features", "network 'keypoints'")

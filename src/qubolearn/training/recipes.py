@@ -42,7 +42,8 @@ class Recipe:
     """quant learns a QUBO, diag one without couplers, pure the bits themselves."""
     network: NetworkName = "mlp"
     """mlp is the paper's network; matching and pairwise are permutation-aware, for graph matching and for nodes; grid
-    is for labels of cells, keypoints for the keypoints of two pictures."""
+    is for labels of cells, keypoints for the keypoints of two pictures; shared is one A for all instances, whose
+    couplings are rounded to two levels after training."""
     layers: int = 5
     """Layers of the network (L in the paper)."""
     hidden: int = 78

@@ -1,0 +1,70 @@
+"""The commands on Sudokus: the rules are learned and rounded, and hints reach the solver."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from qubolearn.cli import main
+from qubolearn.networks import SharedQubo
+from qubolearn.problems.sudoku import rule_qubo
+from qubolearn.training.runs import Run
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_rules_are_learned_and_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(tmp_path / "run")
+    trained = call(capsys, "train", "sudoku", "--size", "4", "--test", "20", "--out", run)
+    assert trained["accuracy"] == 1.0
+    assert (trained["couplings_kept"], trained["couplings_cut"]) == (224, 64 * 63 // 2 - 224)
+    (low, high), *_ = trained["widest_gaps"]
+    assert low < high
+
+    network = Run.open(run).network()
+    assert isinstance(network, SharedQubo)
+    learned = network(torch.zeros(1, 16))
+    assert torch.equal(learned.edges, rule_qubo(4).edges)
+
+    fewer = call(capsys, "evaluate", run, "--instances", "10", "--set", "hints=4", "--set", "unique=True")
+    assert fewer["accuracy"] == 1.0
+    pytest.importorskip("matplotlib")
+    drawn = call(capsys, "plot", run, "--out", str(tmp_path / "pictures"))["files"]
+    assert {Path(path).name for path in drawn} >= {"run-puzzle.png", "run-couplings.png"}
+
+
+def test_bad_puzzles_are_answered_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(tmp_path / "run")
+    call(capsys, "train", "sudoku", "--size", "4", "--test", "1", "--out", run)
+    p = np.zeros((3, 16), np.float32)
+    p[0, :2] = 1
+    p[1, :3], p[1, 7] = [1, 2, 3], 4
+    np.savez(tmp_path / "puzzles.npz", p=p)
+    out = tmp_path / "solved.npz"
+    call(capsys, "solve", run, str(tmp_path / "puzzles.npz"), "--out", str(out))
+    said = np.load(out)["remarks"].tolist()
+    assert said[0] == "hints contradict each other: digit 1 in cells 0 and 1"
+    assert said[1] == "not solved: it has no solution"
+    assert said[2].startswith("solved, one of at least")
+    p[0, 0] = 5
+    np.savez(tmp_path / "puzzles.npz", p=p)
+    assert main(["solve", run, str(tmp_path / "puzzles.npz"), "--out", str(out)]) == 2
+    assert "digits from 0 to 5; want 1 to 4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", ["diag", "pure"])
+def test_without_couplings_puzzles_stay_unsolved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+) -> None:
+    words = ("--size", "4", "--method", method, "--epochs", "1", "--instances", "200", "--test", "20")
+    assert call(capsys, "train", "sudoku", *words, "--out", str(tmp_path / "run"))["accuracy"] < 0.5
