@@ -70,6 +70,14 @@ def test_other_examples_learn(name: str, least: float, output: Callable[[str], s
     assert scores["accuracy"] > least
 
 
+def test_rules_correct_a_reader(output: Callable[[str], str]) -> None:
+    pytest.importorskip("sklearn")
+    text = output("visual_sudoku.py")
+    assert "kept 224 couplings" in text
+    (scores,) = metrics(text)
+    assert scores["accuracy"] > scores["read"] > 0.8
+
+
 def test_the_page_shows_the_example_as_it_is() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "train.md").read_text(), re.DOTALL)
     assert (EXAMPLES / "own_parts.py").read_text() in blocks

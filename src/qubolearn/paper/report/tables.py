@@ -175,6 +175,37 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
         "sudoku-gpu",
         {"hints": "hints", "puzzles": "puzzles", "solved": "solved", "seconds": "all, s", "sweeps": "sweeps, mean"},
     ),
+    "benchmark-sudoku": benchmark_table(
+        "sudoku",
+        {
+            "problem": "puzzles",
+            "puzzles": "count",
+            "seed": "seed",
+            "quant": "quant, % solved",
+            "diag": "diag, %",
+            "pure": "pure, %",
+            "rules": "rules found",
+            "others": "other couplings",
+            "learning_seconds": "learned in, s",
+            "solve_seconds": "all solved in, s",
+            "sweeps": "sweeps, mean",
+        },
+    ),
+    "benchmark-visual-sudoku": benchmark_table(
+        "visual-sudoku",
+        {
+            "problem": "puzzles",
+            "puzzles": "count",
+            "seed": "seed",
+            "quant": "quant, % all right",
+            "rival": "read, then solved, %",
+            "diag": "biases alone, %",
+            "above_the_truth": "solver above the true grid",
+            "checked_exactly": "checked exactly",
+            "lowest_found": "of these lowest",
+            "solve_seconds": "all solved in, s",
+        },
+    ),
     "benchmark-fit": benchmark_table(
         "fit",
         {
