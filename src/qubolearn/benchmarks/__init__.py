@@ -356,18 +356,18 @@ def many(quick: bool) -> Iterator[Record]:
     return many_runs(quick)
 
 
-def sudoku_sets(quick: bool) -> Iterator[Record]:
+def sudoku_sets(quick: bool) -> Planned:
     """See :mod:`qubolearn.benchmarks.sudoku`."""
-    from qubolearn.benchmarks.sudoku import records
+    from qubolearn.benchmarks.sudoku import SEEDS, records
 
-    return records(quick)
+    return Planned(1 if quick else 3 * SEEDS, records(quick))
 
 
-def visual_sudoku_sets(quick: bool) -> Iterator[Record]:
+def visual_sudoku_sets(quick: bool) -> Planned:
     """See :mod:`qubolearn.benchmarks.visual_sudoku`."""
-    from qubolearn.benchmarks.visual_sudoku import records
+    from qubolearn.benchmarks.visual_sudoku import SEEDS, records
 
-    return records(quick)
+    return Planned(1 if quick else SEEDS, records(quick))
 
 
 def willow_matching(quick: bool, jobs: int = 1) -> Iterator[Record]:

@@ -99,14 +99,24 @@ class Sudoku(Problem):
         puzzles, grids = self.draw(count, draw, split)
         return Instances(puzzles.float(), bits_of(grids).float(), grids).to(device)
 
+    def available(self, split: Split) -> int | None:
+        return None if self.set == "generated" else len(self._known(split).puzzles)
+
+    def _known(self, split: Split) -> Sudokus:
+        """All puzzles of a published set's split that have the right number of hints."""
+        assert self.set != "generated"
+        known = load_set(self.set)[split]
+        if self.hints is not None:
+            known = known.rows((known.puzzles > 0).sum(1) == self.hints)
+        if not len(known.puzzles):
+            raise QubolearnError(f"set={self.set!r} has no {split} puzzles with hints={self.hints}; leave it out")
+        return known
+
     def draw(self, count: int, generator: Generator, split: Split) -> Sudokus:
         """Puzzles and their grids. Those of a set come in random order, none again before all were drawn."""
         if self.set != "generated":
-            known = load_set(self.set)[split]
-            if self.hints is not None:
-                known = known.rows((known.puzzles > 0).sum(1) == self.hints)
-            if not (there := len(known.puzzles)):
-                raise QubolearnError(f"set={self.set!r} has no {split} puzzles with hints={self.hints}; leave it out")
+            known = self._known(split)
+            there = len(known.puzzles)
             rounds = [torch.randperm(there, generator=generator) for _ in range(math.ceil(count / there))]
             return known.rows(torch.cat([*rounds, torch.zeros(0, dtype=torch.int64)])[:count])
         if self.size == 4:
