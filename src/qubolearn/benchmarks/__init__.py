@@ -365,7 +365,8 @@ def sudoku_sets(quick: bool) -> Planned:
 
 def visual_sudoku_sets(quick: bool) -> Planned:
     """See :mod:`qubolearn.benchmarks.visual_sudoku`."""
-    from qubolearn.benchmarks.visual_sudoku import SEEDS, records
+    from qubolearn.benchmarks.sudoku import SEEDS
+    from qubolearn.benchmarks.visual_sudoku import records
 
     return Planned(1 if quick else SEEDS, records(quick))
 
