@@ -68,7 +68,7 @@ def _protocols(quick: bool) -> Iterator[tuple[Problem, dict[str, Any]]]:
 
 def _tasks(problem: Problem, recipe: Recipe, count: int, device: str) -> list[Task]:
     weights = (1e-3, 1e-2)
-    recipes = [replace(recipe, seed=n, weight_unique=weights[n % len(weights)]) for n in range(count)]
+    recipes = [replace(recipe, seed=n, weight_unique=weights[2 * n // count]) for n in range(count)]
     return [task_of(problem, each, device=device) for each in recipes]
 
 

@@ -79,7 +79,8 @@ def _fit_group(runs: Sequence[Mapping[str, Any]], device: str) -> list[Training]
     with ExitStack() as opened:
         find = _shared_batches()
         sessions = [opened.enter_context(Session(**run, find_batches=find)) for run in runs]
-        for group in _grouped(sessions, lambda each: shape_of(each.task) if can_stack(each.task) else id(each)):
+        by_loss = sorted(sessions, key=lambda each: repr(each.task.loss))  # equal ones side by side need no copies
+        for group in _grouped(by_loss, lambda each: shape_of(each.task) if can_stack(each.task) else id(each)):
             with own_stream(device):
                 steps = _stack([session.task for session in group]) if len(group) > 1 else None
                 if steps is not None:

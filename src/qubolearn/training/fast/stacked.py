@@ -80,27 +80,24 @@ class _Part(NamedTuple):
     loss: Loss
     weights: Tensor  # [chosen]
     runs: Tensor  # [chosen]
-    rows: Tensor | None  # the rows of these runs in a batch of all; None where they are all
+    rows: Tensor | slice | None  # the rows of these runs in a batch of all; None where they are all
 
 
 class _SomeRows(Batch):
     """Some rows of a batch, whose solver is asked once for all."""
 
-    def __init__(self, whole: Batch, A: Tensor, rows: Tensor, instances: Instances) -> None:
-        pick: Callable[[Tensor], Tensor] = lambda tensor: tensor.index_select(0, rows)  # noqa: E731
-        soft = None if whole.soft is None else SoftTargets(*map(pick, whole.soft))
-        super().__init__(instances.rows(rows), whole.solver, soft, [pick(f) for f in whole.features])
-        self._of, self._A, self._rows, self._mine = whole, A, rows, pick(A)
-
-    @property
-    def A(self) -> Tensor:
-        """These rows of A."""
-        return self._mine
+    def __init__(self, whole: Batch, A: Tensor, rows: Tensor | slice, instances: Instances) -> None:
+        self._pick: Callable[[Tensor], Tensor] = lambda tensor: (
+            tensor[rows] if isinstance(rows, slice) else tensor.index_select(0, rows)
+        )
+        soft = None if whole.soft is None else SoftTargets(*map(self._pick, whole.soft))
+        super().__init__(instances.rows(rows), whole.solver, soft, [self._pick(f) for f in whole.features])
+        self._of, self._whole_A, self.A = whole, A, self._pick(A)
 
     def best(self, A: Qubo, count: int) -> Tensor:
-        if A.data_ptr() != self._mine.data_ptr():  # type: ignore[union-attr]
+        if A.data_ptr() != self.A.data_ptr():  # type: ignore[union-attr]
             return super().best(A, count)
-        return self._of.best(self._A, count).index_select(0, self._rows)
+        return self._pick(self._of.best(self._whole_A, count))
 
 
 class StackedSteps:
@@ -228,11 +225,18 @@ class StackedSteps:
         parts = []
         for loss, of in found:
             runs = torch.tensor(list(of), device=device)
-            rows = (runs[:, None] * self._batch_size + torch.arange(self._batch_size, device=device)).flatten()
-            whole = len(of) == len(self.tasks)
             weights = torch.tensor(list(of.values()), dtype=self._moving[0].dtype, device=device)
-            parts.append(_Part(loss, weights, runs, None if whole else rows))
+            parts.append(_Part(loss, weights, runs, self._rows_of(list(of), device)))
         return parts
+
+    def _rows_of(self, runs: Sequence[int], device: torch.device) -> Tensor | slice | None:
+        """Where the instances of these runs are in a batch of all; runs that follow one another need no copy."""
+        if len(runs) == len(self.tasks):
+            return None
+        if runs[-1] - runs[0] + 1 == len(runs):
+            return slice(runs[0] * self._batch_size, (runs[-1] + 1) * self._batch_size)
+        first = torch.tensor(runs, device=device)[:, None] * self._batch_size
+        return (first + torch.arange(self._batch_size, device=device)).flatten()
 
     def _taken(self, run: int, first: int, end: int) -> tuple[Instances, SoftTargets | None]:
         """Instances and soft targets of steps of one epoch."""
