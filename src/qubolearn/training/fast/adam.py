@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +29,17 @@ def rates(number: int, rate: float) -> tuple[float, float]:
 def move(
     values: Tensor, slope: Tensor, first: Tensor, second: Tensor, step_size: Tensor | float, epsilon: Tensor | float
 ) -> None:
-    """Adam's step on any device and for any shape, in place: values, gradient, and both moments."""
+    """Adam's step on any device and for any shape, in place: values, gradient, and both moments.
+
+    Of many networks, ``[runs, size]`` with sizes of steps ``[runs, 1]``, it is one kernel on a GPU.
+    """
+    if values.is_cuda and values.ndim == 2 and values.dtype == torch.float32 and find_spec("triton"):
+        from qubolearn.kernels import adam_triton
+
+        assert isinstance(step_size, Tensor)
+        assert isinstance(epsilon, Tensor)
+        adam_triton.move(values, slope, first, second, step_size, epsilon, BETAS)
+        return
     first.lerp_(slope, 1 - BETAS[0])
     second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
     values.sub_((first / (second.sqrt() + epsilon)).mul_(step_size))

@@ -118,7 +118,7 @@ class StackedSteps:
         bytes_of_step = max(1, runs * sum(tensor.nbytes for tensor in tensors_of(one)))
         self._room = max(captured.WARM_UP + 1, min(MOST, MOST_BYTES // bytes_of_step))
         self._window = map_tensors(self._empty, one)  # (Instances, SoftTargets or None), [runs, room * batch, ...]
-        self._rates = torch.zeros(self._room, 2, runs, 1, device=device)
+        self._rates = _standing(self._room, runs).to(device)
         self._rows = torch.arange(self._batch_size, device=device)
         self._at = torch.zeros((), dtype=torch.int64, device=device)  # the step of the window that comes next
         self._losses = torch.zeros(runs, device=device)
@@ -127,7 +127,7 @@ class StackedSteps:
         self._states = max(task.loss.states for task in self.tasks)
         before = self._state()
         try:  # on zeros, since a run that begins with NaN is no reason against the others
-            self._replay = captured.captured(self._take) if device.type == "cuda" else self._take
+            self._replay = _ready(self._take, device)
             self._restore(before, range(runs))
             self._check_agreement(before)
         finally:
@@ -170,7 +170,6 @@ class StackedSteps:
         self._retired[run] = True
         for tensor in (*self._moving, *tensors_of(self._window)):
             _blank(tensor[run])
-        self._rates[:, 0, run].zero_()
 
     def _data(self, run: int) -> Drawn:
         data = self.tasks[run].batches
@@ -248,7 +247,7 @@ class StackedSteps:
     def _fill(self, first: Sequence[int], count: int) -> None:
         """Put batches and learning rates of the next steps where they are read."""
         known: dict[Any, list[tuple[float, float]]] = {}
-        table = torch.zeros(count, 2, len(self.tasks), 1)
+        table = _standing(count, len(self.tasks))
         for run, task in enumerate(self.tasks):
             if self._retired[run]:
                 continue
@@ -346,6 +345,16 @@ class StackedSteps:
         if chosen := list(runs):
             for place, tensor in zip(self._moving, state, strict=True):
                 place[chosen] = tensor[chosen]
+
+
+def _ready(work: Callable[[], None], device: torch.device) -> Callable[[], None]:
+    """The work as a CUDA graph; on a CPU as it is."""
+    return captured.captured(work) if device.type == "cuda" else work
+
+
+def _standing(steps: int, runs: int) -> Tensor:
+    """Sizes of steps and epsilons ``[steps, 2, runs, 1]`` with which nothing moves, nor becomes 0 / 0."""
+    return torch.tensor([0.0, 1.0])[None, :, None, None].repeat(steps, 1, runs, 1)
 
 
 def _blank(tensor: Tensor) -> Tensor:
