@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.contract import Instances, Split
+from qubolearn.problems.permutations import PermutationProblem
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -17,7 +18,7 @@ __all__ = ["RandGraph", "pairwise_weights"]
 
 
 @dataclass(frozen=True)
-class RandGraph(Problem):
+class RandGraph(PermutationProblem):
     """Match a random graph of k nodes with a permuted copy of itself.
 
     D has i.i.d. U(0, 1) entries, D' is D with rows and columns permuted by P, p = vec(|D ⊗ 1 - 1 ⊗ D'|), and the
@@ -33,14 +34,6 @@ class RandGraph(Problem):
         if not 2 <= self.k <= 16:
             raise QubolearnError(f"k={self.k} nodes; RandGraph wants 2 to 16 (p has k**4 entries)")
 
-    @property
-    def input_size(self) -> int:
-        return self.k**4
-
-    @property
-    def bits(self) -> int:
-        return self.k * (self.k - 1).bit_length()
-
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
         import torch
 
@@ -54,19 +47,6 @@ class RandGraph(Problem):
         D_permuted = D[instance, inverse[:, :, None], inverse[:, None, :]]
         p = pairwise_weights(D, D_permuted).flatten(1)
         return Instances(p, encode_permutation(P), P)
-
-    def decode(self, x: Tensor) -> Tensor:
-        from qubolearn.problems.encodings import decode_permutation
-
-        return decode_permutation(x, self.k)
-
-    def project(self, x: Tensor, p: Tensor) -> Tensor:
-        from qubolearn.problems.encodings import nearest_permutation
-
-        return nearest_permutation(x, self.k)
-
-    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        return {"accuracy": (answer == instances.answer).all(-1).float()}
 
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:

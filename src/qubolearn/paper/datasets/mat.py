@@ -1,8 +1,8 @@
 """One real matrix out of a MATLAB 5 file.
 
-scipy's ``loadmat`` (1.17) dies of a segmentation fault on some damaged files: five of five fuzzing runs of 6,000 files
-ended so. This reads the few parts of the format that a matrix of numbers needs: elements of (type, size, data), one of
-them a matrix of (flags, shape, name, numbers), perhaps compressed.
+scipy's ``loadmat`` (1.17) ends the process with a segmentation fault on some damaged files. This reads the few parts of
+the format that a matrix of numbers needs: elements of (type, size, data), one of them a matrix of (flags, shape, name,
+numbers), perhaps compressed.
 """
 
 from __future__ import annotations

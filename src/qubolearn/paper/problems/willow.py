@@ -16,9 +16,10 @@ from qubolearn.paper.datasets.alexnet import check_layer
 from qubolearn.paper.datasets.willow import KEYPOINTS, WillowImages, read_features, read_willow
 from qubolearn.paper.datasets.willow_sources import read_sources
 from qubolearn.paper.problems.willow_weights import combined_weights, direction_and_length
-from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.contract import Instances, Split
 from qubolearn.problems.data import cached_data, data_folder
-from qubolearn.problems.encodings import bits_per_entry, decode_permutation, encode_permutation, nearest_permutation
+from qubolearn.problems.encodings import encode_permutation
+from qubolearn.problems.permutations import PermutationProblem
 from qubolearn.randomness import stream
 
 __all__ = ["Pairs", "Willow", "split_images"]
@@ -38,7 +39,7 @@ class Pairs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Willow(Problem):
+class Willow(PermutationProblem):
     """Match k of the ten keypoints of two Willow images of one class, both in random order.
 
     p = vec(W), W = -(τ·diag(appearance) + (1-τ)·geometry), so that the right permutation has low energy. The
@@ -79,14 +80,6 @@ class Willow(Problem):
         for name in ("rotate", "jitter"):
             if not 0 <= getattr(self, name) <= 10:
                 raise QubolearnError(f"{name}={getattr(self, name)} is a noise level; want 0 to 10")
-
-    @property
-    def input_size(self) -> int:
-        return self.k**4
-
-    @property
-    def bits(self) -> int:
-        return self.k * bits_per_entry(self.k)
 
     def images(self) -> WillowImages:
         """The annotated images that indices in :class:`Pairs` speak of."""
@@ -135,15 +128,6 @@ class Willow(Problem):
         pairs = self.sample_pairs(count, generator, split)
         W = self.weights(pairs, noise=generator if split == "train" else None)
         return Instances(W.flatten(1), encode_permutation(pairs.P), pairs.P)
-
-    def decode(self, x: Tensor) -> Tensor:
-        return decode_permutation(x, self.k)
-
-    def project(self, x: Tensor, p: Tensor) -> Tensor:
-        return nearest_permutation(x, self.k)
-
-    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        return {"accuracy": (answer == instances.answer).all(-1).float()}
 
     @classmethod
     def variant(cls, name: str, options: Mapping[str, Any]) -> type[Problem]:
