@@ -35,7 +35,7 @@ COMMANDS = {
     "demo": ("qubolearn.cli.demo", "train, compare and draw: the tour in two minutes"),
 }
 
-#: How torch says that memory is too small, or a size too large to be one.
+#: Words in torch's errors that mean that there is not enough memory.
 OUT_OF_MEMORY = ("allocate", "out of memory", "not enough memory", "overflow")
 
 EPILOG = """examples:
@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
         raise QubolearnError(f"{message}; see {self.prog} --help")
 
     def print_help(self, file: Any = None) -> None:
-        print(self.format_help(), end="", file=file)  # argparse keeps quiet where the disk is full
+        print(self.format_help(), end="", file=file)  # argparse would ignore a full disk
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,14 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # paths need not be text
+            stream.reconfigure(errors="backslashreplace")  # paths need not be valid text
     output = Output(json="--json" in arguments)
     arguments = [argument for argument in arguments if argument != "--json"]
     try:
         try:
             return _dispatch(arguments, output)
         finally:
-            sys.stdout.flush()  # a full disk is said here, and not by Python when it ends
+            sys.stdout.flush()  # so that a full disk is reported here and not by Python at its end
     except QubolearnError as error:
         return _failed(str(error))
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from qubolearn.cli.options import add_problem, add_solver, count, problem_from, seed
+from qubolearn.cli.options import add_draw, add_problem, add_solver, count, problem_from
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.errors import unknown_name
 from qubolearn.paper.baselines import BASELINES, evaluate_baseline
@@ -24,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("method", metavar="METHOD", help=", ".join(BASELINES))
     add_solver(parser)
     parser.add_argument("--instances", type=count, default=1000, metavar="N", help="instances to score [1000]")
-    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="which instances [0]")
-    parser.add_argument("--split", choices=["test", "validation", "train"], default="test", help="drawn from [test]")
+    add_draw(parser)
     add_problem(parser, argv, position=1)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from qubolearn.cli.options import add_problem_of_run, add_solver, count, open_run, seed
+from qubolearn.cli.options import add_draw, add_problem_of_run, add_solver, count, open_run
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.cli.train import pick_device
 from qubolearn.errors import QubolearnError, unknown_name
@@ -35,12 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     add_solver(parser)
     add_problem_of_run(parser)
     parser.add_argument("--instances", type=count, default=2000, metavar="N", help="instances to score [2000]")
-    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="which instances [0]")
-    parser.add_argument("--split", choices=["test", "validation", "train"], default="test", help="drawn from [test]")
+    add_draw(parser)
     parser.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="change an option of the problem"
     )
-    parser.add_argument("--project", action="store_true", help="headline the metric after projection to valid answers")
+    parser.add_argument("--project", action="store_true", help="report the metric after projection to valid answers")
     parser.add_argument("--device", default=None, metavar="NAME", help="cpu or cuda [cuda where there is one]")
 
 

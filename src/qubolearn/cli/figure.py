@@ -36,12 +36,12 @@ EPILOG = """examples:
 
 @dataclass(frozen=True)
 class Kind:
-    """A figure: what draws it, and from what where nothing else is asked for."""
+    """A figure: the function that draws it, and its defaults."""
 
     draw: str  # module and function below qubolearn.paper.grid
     solvers: tuple[str, ...]
     instances: int
-    options: Mapping[str, Any] = field(default_factory=dict)  # what a file shows and a record does not
+    options: Mapping[str, Any] = field(default_factory=dict)  # of files, not of records
 
 
 SWEEPS = (1000, 10, 2)  # as in the paper's appendix
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder; three for the stages of rotation")
     parser.add_argument("--out", metavar="FOLDER", help="where to write [the first RUN]")
     parser.add_argument("--format", choices=["png", "svg"], default="png", help="file format [png]")
-    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="which instances and random reads [0]")
+    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of instances and random reads [0]")
     parser.add_argument("--instances", type=count, metavar="N", help="test instances [as many as the figure needs]")
     parser.add_argument(
         "--solver", action="append", metavar="NAME", help=f"in place of the figure's own; repeat it; {SOLVER_HELP}"

@@ -53,7 +53,7 @@ class GridProgress:
                 self._console.print(f"{event.job.name}: {event.note}")
         else:
             self._ended(event)
-        first = self._said == math.inf and isinstance(event, Started)  # those that were done before are counted by now
+        first = self._said == math.inf and isinstance(event, Started)  # finished jobs of earlier runs have been counted
         if not self._console.is_terminal and (first or time.monotonic() - self._said > SECONDS_BETWEEN_LINES):
             self._said = time.monotonic()
             self._console.print(f"jobs: {self.counts()}")
@@ -83,7 +83,7 @@ class GridProgress:
 
 
 class _Now(ProgressColumn):
-    """Counts and current jobs, made when drawn, so that the time goes down while nothing happens."""
+    """Counts and current jobs, computed at every redraw, so that the remaining time counts down."""
 
     def __init__(self, grid: GridProgress) -> None:
         super().__init__(Column(no_wrap=True, overflow="ellipsis"))
@@ -94,7 +94,7 @@ class _Now(ProgressColumn):
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them.
+    """Seconds in words.
 
     >>> duration(12.3), duration(200), duration(5000)
     ('12 s', '3 min', '1 h 23 min')

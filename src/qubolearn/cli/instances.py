@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from qubolearn.cli.options import add_problem, count, problem_from, seed
+from qubolearn.cli.options import add_draw, add_problem, count, problem_from
 from qubolearn.cli.output import Output
 from qubolearn.files import write_output
 from qubolearn.randomness import stream
@@ -18,8 +18,7 @@ EPILOG = """examples:
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--out", required=True, metavar="FILE.npz", help="where to write")
     parser.add_argument("--count", type=count, default=100, metavar="N", help="how many [100]")
-    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="which ones [0]")
-    parser.add_argument("--split", choices=["test", "validation", "train"], default="test", help="drawn from [test]")
+    add_draw(parser)
     add_problem(parser, argv)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from qubolearn.training.runs import Run
 
 __all__ = [
+    "add_draw",
     "add_fields",
     "add_problem",
     "add_problem_of_run",
@@ -73,7 +74,7 @@ def chosen(args: argparse.Namespace, kind: type) -> dict[str, Any]:
 def add_problem(parser: argparse.ArgumentParser, argv: Sequence[str], position: int = 0) -> None:
     """The positional PROBLEM, and the options of the one that argv names as its word number ``position``.
 
-    Call it after the command's other options were added: their values are no names of problems.
+    Call it after the command's other options have been added, so that their values are not taken for problem names.
     """
     known = ", ".join(problem_names())
     parser.add_argument("problem", metavar="PROBLEM", help=f"{known}, or FILE.py:CLASS (PROBLEM --help: its options)")
@@ -94,12 +95,12 @@ def named_problem(parser: argparse.ArgumentParser, argv: Sequence[str]) -> str |
 
 
 def _positionals(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
-    """The words of argv that are neither options nor their values, wherever the options stand.
+    """The words of argv that are neither options nor values of options.
 
     Options that the parser does not know yet may be the problem's own. The word after one is its value, unless it is
     a problem's name.
     """
-    words, option = [], ""  # the option that the next word may be the value of
+    words, option = [], ""  # the option whose value the next word may be
     for word in argv:
         if word.startswith("-"):
             option = "" if "=" in word else word
@@ -113,7 +114,7 @@ def _positionals(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[s
 
 
 def problem_class(name: str) -> type[Problem]:
-    """The class of a problem that the command line names; a file of the user's is run."""
+    """The problem class that the command line names; a user's file is executed to get it."""
     return load_problem(name) if is_reference(name) else problem_type(name)
 
 
@@ -145,7 +146,7 @@ def whole(text: str) -> int:
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """A reader of whole numbers from a least one on."""
+    """A parser of whole numbers with a minimum."""
 
     def read(text: str) -> int:
         number = whole(text)
@@ -153,12 +154,19 @@ def at_least(least: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{text}; want at least {least}")
         return number
 
-    read.__name__ = "whole"  # what argparse calls the type of a text that is no number
+    read.__name__ = "whole"  # argparse shows this name for text that is not a number
     return read
 
 
 #: The types of options that count something, and of seeds.
 count, seed = at_least(1), at_least(0)
+
+
+def add_draw(parser: argparse.ArgumentParser) -> None:
+    """The options --seed and --split, which say which instances are drawn."""
+    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of the instances [0]")
+    splits = ["test", "validation", "train"]
+    parser.add_argument("--split", choices=splits, default="test", help="split to draw from [test]")
 
 
 def add_solver(parser: argparse.ArgumentParser, default: str = "auto") -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Output", "damage_said", "metric_rows", "percent"]
 
-#: Text is shown as it is: paths and names may look like the marks of rich.
+#: Text is shown literally, because paths and names may look like rich's markup.
 PLAIN: Mapping[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
 
 
@@ -55,7 +55,7 @@ class Output:
 
     @contextmanager
     def progress(self, title: str, total: int) -> Iterator[Progress]:
-        """A bar on stderr; where that is no terminal, nothing."""
+        """A bar on stderr, if that is a terminal."""
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -72,7 +72,7 @@ class Output:
 
 @contextmanager
 def damage_said(folder: Path) -> Iterator[None]:
-    """Say in one line that a result file has not the form that its readers rely on.
+    """Report in one line that a result file lacks what its readers need.
 
     A record has no schema of its own: every task stores what its tables and figures want.
     """

@@ -25,7 +25,7 @@ EPILOG = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--results", metavar="DIR", help="folder of the results [results, quick: runs/quick]")
-    parser.add_argument("--quick", action="store_true", help="of the quick jobs")
+    parser.add_argument("--quick", action="store_true", help="report on the quick jobs")
     parser.add_argument(
         "--seeds", type=count, metavar="N", help=f"seeds per cell that were asked for [{SEEDS}, quick: 1]"
     )

@@ -49,12 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--list", action="store_true", help="say what the items are, what they need and what is done")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--full", action="store_true", help="everything [this is the default]")
-    length.add_argument("--quick", action="store_true", help="a short run of every item that shows that it works")
+    length.add_argument("--quick", action="store_true", help="a short run of every item, to show that it works")
     parser.add_argument("--seeds", type=count, default=None, metavar="N", help=f"seeds per cell [{SEEDS}, quick: 1]")
     parser.add_argument("--out", default=None, metavar="DIR", help="folder of the results [results, quick: runs/quick]")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where jobs run [local]")
     parser.add_argument(
-        "--address", default=None, help="of a Ray cluster [RAY_ADDRESS, or else one started on this machine]"
+        "--address", default=None, help="address of a Ray cluster [RAY_ADDRESS, or a cluster started on this machine]"
     )
     parser.add_argument(
         "--processes",
@@ -67,15 +67,15 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
         "--device",
         choices=("cpu", "cuda", "auto"),
         default="auto",
-        help="of jobs; auto: where there is a GPU, simulations of many qubits and trainings on large batches or of "
-        "the permutation-aware network use it, all others the cores [auto; ray: cpu unless cuda is asked for]",
+        help="device of the jobs; auto: if there is a GPU, simulations of many qubits and trainings on large batches "
+        "or of the permutation-aware network use it, all others the cores [auto; ray: cpu unless cuda is asked for]",
     )
     again = parser.add_argument_group("making records again")
-    again.add_argument("--verify", type=count, metavar="N", help="make N records again, chosen by chance, and compare")
-    again.add_argument("--seed", type=seed, metavar="S", help="which ones [others each time]")
-    again.add_argument("--most-seconds", type=float, default=math.inf, metavar="M", help="none that took longer [any]")
+    again.add_argument("--verify", type=count, metavar="N", help="make N random records again and compare")
+    again.add_argument("--seed", type=seed, metavar="S", help="seed of the choice [another each time]")
+    again.add_argument("--most-seconds", type=float, default=math.inf, metavar="M", help="skip slower records [any]")
     again.add_argument(
-        "--tolerance", type=float, default=TOLERANCE, metavar="R", help=f"relative, for numbers [{TOLERANCE}]"
+        "--tolerance", type=float, default=TOLERANCE, metavar="R", help=f"relative tolerance of numbers [{TOLERANCE}]"
     )
 
 
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     for name, reason in missing.items():
         output.errors.print(f"{name} is left out: {reason}")
     jobs = [job for name in grid for job in grid[name]]
-    # on a cluster this machine would not be what took the time
+    # on a cluster the time would not be that of this machine
     in_one_go = args.engine == "local" and not named and not missing and not any(store.get(job) for job in jobs)
     engine, began = engine_of(args, len(jobs)), time.monotonic()
     from qubolearn.cli.grid_progress import GridProgress
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def command(args: argparse.Namespace, seeds: int) -> str:
-    """The command as records keep it: all that decides on their numbers, no folder and no address."""
+    """The command as records store it: everything that decides their numbers, without folders and addresses."""
     words = ["qubolearn reproduce", *args.items, *(["--quick"] if args.quick else []), f"--seeds {seeds}"]
     return " ".join([*words, *([] if args.device == "auto" else [f"--device {args.device}"])])
 
@@ -166,7 +166,7 @@ def list_items(grid: Mapping[str, Sequence[Job]], store: Store, output: Output) 
 
 
 def missing_data(made: Entry) -> str:
-    """What to do about an entry's dataset, where it is not there."""
+    """How to get an entry's dataset if it is missing."""
     try:
         if made.data:
             data_folder(made.data)
@@ -176,7 +176,7 @@ def missing_data(made: Entry) -> str:
 
 
 def leave_out_what_lacks_data(grid: dict[str, list[Job]], store: Store, named: bool) -> dict[str, str]:
-    """Why items are left out: of these only the jobs that are done stay. Items that were named must have their data."""
+    """Leave out items without data but for their finished jobs, and say why. Named items must have their data."""
     reasons: dict[str, str] = {}
     for name, jobs in grid.items():
         reason = missing_data(ENTRIES[name])
@@ -228,7 +228,7 @@ def write_page(store: Store, quick: bool, seeds: int, output: Output) -> str:
 
 
 def tell_failures(failed: Sequence[Outcome], store: Store, output: Output) -> None:
-    """One line for each error of an item, however many jobs had it."""
+    """Print each error of an item once, however many jobs had it."""
     groups: dict[tuple[str, str | None], list[Job]] = {}
     for outcome in failed:
         groups.setdefault((outcome.job.item, outcome.error), []).append(outcome.job)

@@ -42,7 +42,7 @@ EPILOG = """examples:
 Ctrl-C or SIGTERM ends the step, saves it and exits with 130 or 143.
 DIR gets config.json, metrics.jsonl, checkpoint.safetensors, model.safetensors and result.json."""
 
-#: torchrun hands a Ctrl-C on to processes that had it already; what comes later is a person's second one.
+#: torchrun forwards a Ctrl-C to processes that already got it; only one after these seconds is the user's second.
 SECONDS_BETWEEN_INTERRUPTS = 2.0
 
 
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 def run(args: argparse.Namespace, output: Output) -> int:
     kind = problem_class(args.problem)
     problem, recipe = preset(args.preset, kind, **chosen(args, kind), **chosen(args, Recipe))
-    make_solver(recipe.solver)  # a wrong name or size is said before anything is written
+    make_solver(recipe.solver)  # so that wrong names and sizes are reported before anything is written
     from qubolearn.training.build import new_network
     from qubolearn.training.distributed import process_group
     from qubolearn.training.runs import Run
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     new_network(problem, recipe)
     folder = Path(args.out or f"runs/{problem.name.rpartition(':')[2]}-{recipe.method}-{recipe.seed}")
     with process_group() as peers:
-        if peers.rank > 0:  # one process speaks for all
+        if peers.rank > 0:  # only the first process prints
             output.json, output.console.quiet, output.errors.quiet = False, True, True
         device = pick_device(args.device)
         here = peers.first(lambda: Run.create(folder, problem, recipe))
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def pick_device(name: str | None) -> torch.device:
-    """The device of a name, or the best one here."""
+    """The device with this name, or the best one available."""
     import torch
 
     try:
@@ -103,7 +103,7 @@ def pick_device(name: str | None) -> torch.device:
 
 @contextmanager
 def stop_on_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM instead of dying, so that the step in progress ends and is saved.
+    """Collect SIGINT and SIGTERM instead of dying, so that the step in progress is finished and saved.
 
     A second Ctrl-C, where a step takes too long to wait for, stops at once and loses what came after the checkpoint.
     """
@@ -150,7 +150,7 @@ def train_with_progress(
     with output.progress(title, recipe.steps) as bar:
         callbacks: list[Any] = [_Bar(bar, here.problem.metric)]
         if tensorboard and peers.rank == 0:
-            if (here.folder / "tensorboard").is_symlink():  # it may lead out of the run's folder
+            if (here.folder / "tensorboard").is_symlink():  # it may point outside the run's folder
                 raise QubolearnError(f"{here.folder / 'tensorboard'} is a link; remove it, or choose another --out")
             callbacks.append(TensorBoard(here.folder / "tensorboard"))
         train(here.problem, recipe, here, device, callbacks, stop=lambda: bool(caught), peers=peers)
@@ -173,7 +173,7 @@ class _Bar:
 
 
 def score(here: Run, device: torch.device, instances: int, seconds: float) -> tuple[Evaluation, dict[str, Any]]:
-    """A trained run on unseen test instances, and that as a record with all that a reader needs to trust it."""
+    """Score a trained run on unseen test instances; returns the evaluation, and a record of it with its provenance."""
     from qubolearn.evaluation import evaluate
 
     problem, recipe = here.problem, here.recipe
@@ -198,7 +198,7 @@ def rounding(network: torch.nn.Module) -> dict[str, Any]:
 
 
 def show(output: Output, here: Run, found: Evaluation, result: Mapping[str, Any]) -> None:
-    """The result for people."""
+    """Print the result as a table."""
     recipe = here.recipe
     size = f"L{recipe.layers} H{recipe.hidden}, {recipe.topology}"
     title = f"{here.problem}, {recipe.method}, {'one A' if recipe.network == 'shared' else size}, seed {recipe.seed}"

@@ -1,4 +1,4 @@
-"""``qubolearn reproduce --verify N``: make records again, and say which come out as they are stored."""
+"""``qubolearn reproduce --verify N``: make records again and compare them with the stored ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
 
 
 def compared(record: Mapping[str, Any], outcome: Outcome, tolerance: float) -> dict[str, Any]:
-    """A record beside what came of its job now: equal, close, differs or failed, by how much and where."""
+    """Compare a record with the new outcome of its job: equal, close, differs or failed, by how much and where."""
     if outcome.record is None:
         return {"job": outcome.job.name, "again": "failed", "difference": math.inf, "where": outcome.error}
     far, where = difference(record["metrics"], outcome.record["metrics"])

@@ -1,7 +1,8 @@
-"""Which compiled kernel anneals what on a CPU, and how its reads are shared among threads.
+"""Choose the compiled kernel that anneals a batch on a CPU, and share its reads among threads.
 
-Reads come in groups whose random numbers depend on the seed and their place alone: threads may cut the work between
-groups wherever they like. Where there are more QUBOs than threads they share QUBOs, else the reads of each.
+Reads come in groups. The random numbers of a group depend only on the seed and on its position, so the results do not
+depend on how groups are divided among threads. Where there are more QUBOs than threads, threads take whole QUBOs;
+otherwise they take groups of reads of one QUBO.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ __all__ = ["Dense", "Schedule", "Sparse", "neighbour_lists"]
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.int8]
 
-#: From this n on dense QUBOs have a kernel that changes with the temperature, and read by read if there are few.
+#: From these n on, dense QUBOs use the kernel that changes with the temperature: in general, and for few reads.
 MIXED_BITS, ALONE_BITS = 256, 64
 
 
 class Schedule(NamedTuple):
-    """How to anneal: what all kernels are told."""
+    """The settings that every annealing kernel takes."""
 
     betas: Floats  # [batch, 3]: the first β, its growth from sweep to sweep, at least 1, and its bound
     sweeps: int
@@ -78,7 +79,7 @@ class Dense:
         # About 0.1 ns for each update of a bit, and 1 ns more for every 100 bits: for the progress bar only.
         seconds = reads.size * how.sweeps * (1e-10 + 1e-11 * n)
 
-        @lru_cache(maxsize=1)  # threads that share one QUBO share what was made of it
+        @lru_cache(maxsize=1)  # threads that share a QUBO also share its prepared form
         def prepare(k: int) -> Any:
             return dense_annealing_numba.prepare(self.S[k], count)
 
@@ -137,7 +138,7 @@ class Sparse:
         """Anneal reads ``[batch, r, n]`` in place."""
         quantiles, stop = annealing_numba.thresholds(), stop_flag()
         count, n = reads.shape[1:]
-        # For many neighbours one read by itself is cheaper by fields that are kept up to date.
+        # With many neighbours, annealing single reads with fields kept up to date is cheaper.
         alone = count == 1 and self.neighbours.size > 6 * n
         near = _near(self.starts, self.neighbours) if alone else np.empty(0, np.bool_)
         rows = np.empty(0, np.float32)
@@ -219,7 +220,7 @@ def neighbour_lists(
 
 
 def _near(starts: npt.NDArray[np.int64], neighbours: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-    """For each bit whether a neighbour stands behind it among the same 16 bits."""
+    """Whether each bit has a neighbour after it within the same block of 16 bits."""
     bits = np.repeat(np.arange(starts.size - 1), np.diff(starts))
     near = np.zeros(starts.size - 1, np.bool_)
     near[bits[(bits // LANES == neighbours // LANES) & (neighbours > bits)]] = True

@@ -63,7 +63,7 @@ def compiled(function: Any) -> Any:
 
 
 def inlined(function: Any) -> Any:
-    """Compiled into its callers: passing an array costs more than what these do with it."""
+    """Compiled into its callers, because passing an array would cost more than the function itself."""
     return compiling.compiled(function, error_model="numpy", forceinline=True)
 
 
@@ -187,7 +187,7 @@ def fields(starts, partners, tables, chunk, bits, width, g, beta):
 
 @compiled
 def keep_active(starts, partners, tables, bits, width, groups, active, beta):
-    """Move groups of reads in which no flip can be accepted any more to the end; how many remain."""
+    """Drop the groups of reads in which no flip can be accepted any more; returns how many groups remain."""
     bound = np.float32(np.log(2 * QUANTILES))
     kept = 0
     for k in range(active):
@@ -236,7 +236,7 @@ def field_tables(S):
         for block in range(starts[c], starts[c + 1]):
             for k in range(min(4, n - 4 * c)):
                 fill_table(S[4 * c + k], 4 * c + k, 4 * partners[block], tables[64 * block + 16 * k :])
-    # The bits that fill the last chunk up to 4 settle at 0 and stay there.
+    # The bits that pad the last chunk to 4 settle at 0 and stay there.
     tables[64 * starts[chunks - 1] + 16 * (n - 4 * chunks + 4) : 64 * starts[chunks - 1] + 64] = np.inf
     return starts, partners, tables
 
@@ -283,7 +283,7 @@ def randomise(bits, state):
 
 @compiled
 def mixed(seed):
-    """A seed as a state of the generator: the finaliser of splitmix64, never 0."""
+    """Turn a seed into a state of the generator, never 0 (the finaliser of splitmix64)."""
     z = (seed + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

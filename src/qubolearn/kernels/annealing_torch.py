@@ -1,6 +1,6 @@
 """Simulated annealing in torch: simple, on any device. On an NVIDIA GPU it hands over to Triton kernels.
 
-Reads are independent, so are their random numbers: every read carries its own 32-bit xorshift generator.
+Reads are independent, and so are their random numbers: every read has its own 32-bit xorshift generator.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 __all__ = ["WORD_BITS", "anneal", "anneal_lists", "generators", "takes_lists"]
 
-#: Up to this n a QUBO on a GPU is annealed as a dense one, whatever its graph.
+#: Up to this n, a QUBO on a GPU is annealed as a dense one even if its graph is sparse.
 WORD_BITS = 62
 #: QUBOs whose bits have at most this share of all others as neighbours are annealed by lists of neighbours.
 LISTED_SHARE = 1 / 8
@@ -39,7 +39,7 @@ def anneal(S: Tensor, schedules: Tensor, sweeps: int, seeds: npt.NDArray[np.uint
 
 
 def takes_lists(linear: Tensor, edges: Tensor) -> bool:
-    """Whether QUBOs with linear ``[batch, n]`` and edges ``[2, m]`` are for :func:`anneal_lists`."""
+    """Whether :func:`anneal_lists` should anneal QUBOs with linear ``[batch, n]`` and edges ``[2, m]``."""
     n = linear.shape[1]
     if n <= WORD_BITS or not _has_triton(linear):
         return False

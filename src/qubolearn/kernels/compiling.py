@@ -1,8 +1,8 @@
-"""The one way in which kernels are compiled: on first use, and kept on disk where that is possible.
+"""How kernels are compiled: on first use, and kept on disk where possible.
 
-numba keeps compiled code beside the source or in the user's cache folder, and fails where neither can be written, where
-the disk is full, and where a file in there was cut off. Compiled code is only a convenience, so here all of these
-end in compiling again: in a folder of this process where there is no other, or not kept at all.
+numba keeps compiled code beside the source or in the user's cache folder. It raises an error if neither is writable, if
+the disk is full, or if a cached file is truncated. Compiled code is only a cache, so here each of these cases leads to
+compiling again: into a temporary folder of this process if there is no other, or without keeping the result.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -52,14 +52,14 @@ def _say(message: str) -> None:
 
 @cache
 def _say_that_it_compiles() -> None:
-    """Tell a user who waits at a terminal, once."""
+    """Tell a user at a terminal, once, why they are waiting."""
     if sys.stderr is not None and sys.stderr.isatty():
         print("compiling kernels for this machine, which is done once ...", file=sys.stderr)
 
 
 @cache
 def _own_folder() -> str:
-    """A folder that lives as long as this process."""
+    """A temporary folder that is removed when this process ends."""
     folder = tempfile.mkdtemp(prefix="qubolearn-kernels-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     _say(
@@ -86,12 +86,12 @@ class _Places(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """numba's cache of one kernel, in which nothing that a file or a disk does is an error."""
+    """numba's cache of one kernel, with every error of files and disks turned into a warning."""
 
     _impl_class = _Places
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Compiled code for these types, or None where it has to be compiled."""
+        """Load the code for these types, or return None if it must be compiled."""
         try:
             found = super().load_overload(signature, target)
         except Exception as error:
@@ -105,7 +105,7 @@ class _Cache(FunctionCache):
         return found
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep compiled code, where that is possible."""
+        """Store compiled code if possible."""
         try:
             super().save_overload(signature, compiled)
         except Exception as error:

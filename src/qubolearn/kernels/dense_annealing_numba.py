@@ -27,19 +27,19 @@ from qubolearn.kernels.stopping import stopped
 
 __all__ = ["anneal_dense", "prepare"]
 
-#: Groups of 16 reads that share what they bring of the tables into the cache.
+#: Groups of 16 reads that are swept together, so that they share the tables in the cache.
 TOGETHER = 4
 #: Sweeps between two counts of flips.
 SWEEPS_PER_COUNT = 8
-#: Tables take 16 n² bytes; beyond this n every read goes by itself.
+#: Tables take 16 n² bytes; beyond this n every read is annealed by itself.
 MAX_TABLE_BITS = 2048
 
 
 @compiled
 def few_flips(n):
-    """The flips of 16 reads in a sweep below which reads go by themselves (measured): n³ / 2¹⁸, at most 16 n / 3.
+    """Flips per sweep of 16 reads below which each read continues by itself (measured): n³ / 2¹⁸, at most 16 n / 3.
 
-    That is one for n = 64: there a group goes when it seems frozen, which single reads find out at once.
+    For n = 64 that is one: a group is handed over when it seems frozen, and single reads notice that at once.
     """
     return max(1, min(n**3 >> 18, 16 * n // 3))
 
@@ -170,7 +170,7 @@ def randomise_group(bits, width, g, random):
 
 @compiled
 def flips_of(before, after, width, g, reads):
-    """In how many bits the reads from lane g on differ."""
+    """The number of bits in which the reads from lane g on differ."""
     flips = 0
     for first in range(g, after.size, width):
         for lane in range(reads):

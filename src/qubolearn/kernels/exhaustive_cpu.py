@@ -20,12 +20,12 @@ __all__ = ["FEW", "OVERFLOW", "log_partition_and_marginals", "lowest_codes", "lo
 Array: TypeAlias = npt.NDArray[Any]
 Advance: TypeAlias = Callable[[int], None]
 
-#: Rough costs on one thread; they decide on threads and progress bars.
+#: Rough costs on one thread, from which the number of threads and the progress bar are decided.
 SECONDS_PER_STATE = {4: 4e-11, 8: 8e-11}  # by the bytes of a number
 SECONDS_PER_INSTANCE = 1.5e-6
 PARTITION_FACTOR = 4
 
-#: Up to so many bits the kernels for few bits are faster than those for many.
+#: Up to this many bits the kernels for few bits are faster.
 FEW = 8
 FEW_SECONDS_PER_STATE = 3e-9
 
@@ -35,7 +35,7 @@ PART_BITS, MAX_PART_BITS = 18, 12
 #: Bytes of partial results held at once; larger batches are worked off in groups of instances.
 HELD = 2**26
 
-#: Σ|A_ij| from which on energies may overflow.
+#: Energies may overflow where Σ|A_ij| is larger than this.
 OVERFLOW = {"float32": 1e37, "float64": 1e306}
 
 

@@ -1,4 +1,4 @@
-"""All states of QUBOs of few bits (numba), in float64: so few that no care for registers and rounding pays.
+"""All states of QUBOs of few bits (numba), in float64; tuning for registers and rounding would not pay here.
 
 A state's code is Σ_i x_i 2^i. Kernels work on instances start ... stop-1, so that threads can share a batch.
 """

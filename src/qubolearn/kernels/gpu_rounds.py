@@ -14,9 +14,9 @@ UPDATES = 2 * 10**9
 
 
 def rounds(schedules: Tensor, sweeps: int, updates: int) -> Iterator[tuple[Tensor, int]]:
-    """Schedules ``[batch, 3]`` (first β, growth, last β) from where they are, and sweeps, launch by launch.
+    """Cut a schedule ``[batch, 3]`` (first β, growth, last β) into launches: yields the schedule and sweeps of each.
 
-    ``updates`` is how many a sweep takes. Waits for each launch before the next one.
+    ``updates`` is the number of updates in a sweep. Waits for each launch before yielding the next one.
 
     >>> schedule = torch.tensor([[1.0, 2.0, 5.0]])
     >>> [(s[0, 0].item(), some) for s, some in rounds(schedule, 5, 10**9)]

@@ -55,7 +55,7 @@ def keys_of_bits(n):
 
 @compiled
 def offer_reads(pool, S, reads, bit_keys, stop):
-    """Offer each distinct read and its descent; the share of reads at their lowest energy."""
+    """Offer each distinct read and the end of its descent; returns the share of reads at the lowest energy of all."""
     n = S.shape[0]
     slots = 1
     while slots < 2 * reads.shape[0]:
@@ -136,7 +136,7 @@ def offer_flips(pool, rank, fields, bit_keys):
 
 @compiled
 def descend(S, x, fields, held, energy, key, bit_keys):
-    """Steepest descent of x in place, never flipping the bit held; the energy and the key where it ends."""
+    """Steepest descent of x in place without flipping the bit ``held``; returns the final energy and key."""
     n = S.shape[0]
     for _ in range(DESCENT * n + ROUNDS):
         lowest, best = -1e-13 * abs(energy), -1
@@ -153,7 +153,7 @@ def descend(S, x, fields, held, energy, key, bit_keys):
 
 @compiled
 def flip_bit(S, x, fields, i):
-    """Flip bit i of x and update the fields of the others; the change of energy."""
+    """Flip bit i of x and update the fields of the others; returns the change of energy."""
     step = 1 - 2 * x[i]
     change = step * fields[i]
     own = fields[i]
@@ -166,7 +166,7 @@ def flip_bit(S, x, fields, i):
 
 @compiled
 def fields_of(S, x, fields):
-    """fields[i] = A_ii + Σ_{j ≠ i} S_ij x_j for x ``[n]``; the energy of x."""
+    """Fill fields[i] = A_ii + Σ_{j ≠ i} S_ij x_j for x ``[n]``; returns the energy of x."""
     n = x.size
     for i in range(n):
         fields[i] = S[i, i] * (1 - x[i])

@@ -1,8 +1,8 @@
 """Sixteen reads at a time inside numba: vectors of 16 floats or 16 words of bits, as one LLVM value each.
 
 numba vectorises plain loops, but not a lookup in a table of 16 floats, which AVX-512 does in one instruction.
-So here is the little that the annealing kernels need as intrinsics. Results are the same on every processor: AVX2
-does the lookup in six instructions, any other one float after the other.
+These intrinsics are what the annealing kernels need. Results are the same on every processor: AVX2 does the lookup in
+six instructions, any other processor looks up one float after the other.
 
 numba's cache does not see changes in this file: touch the kernels that import it when you make one.
 """
@@ -64,7 +64,7 @@ _bits = _Lanes("BitLanes", _BITS)
 
 
 def _intrinsic(function: Any) -> Any:
-    """numba's decorator, with the types that it lacks."""
+    """numba's decorator with type annotations."""
     return intrinsic(function)
 
 

@@ -1,7 +1,7 @@
-"""The compiled parts of a training step (numba): through the layers and back, and what losses need of states.
+"""The compiled parts of a training step (numba): forward and backward through the layers, energies of states.
 
-The network is one vector of float32: weight ``[outputs, inputs]`` and bias of each layer in turn; ``layers`` says how
-large they are and what comes between them. Products of matrices are those of SciPy's BLAS.
+The network is one vector of float32: weight ``[outputs, inputs]`` and bias of each layer in turn; ``layers`` holds
+their sizes and activations. Matrices are multiplied by SciPy's BLAS.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
@@ -25,10 +25,10 @@ ROOT_HALF, DENSITY = np.float32(0.7071067811865476), np.float32(0.39894228040143
 
 @compiled
 def forward(p, mean, scale, values, layers, slopes):
-    """p ``[batch, m]`` -> what every layer was given, what it said before its activation, and the last outputs.
+    """Forward pass of p ``[batch, m]``: every layer's inputs, its values before the activation, and the last outputs.
 
-    A layer is given the features of the layer below, with the standardised p behind them where it skips. The first two
-    are flat, one layer behind the other; what was said before is kept only where an activation's slope needs it.
+    A layer's inputs are the features of the layer below, followed by the standardised p where p is appended. The first
+    two results are flat, layer after layer; values before an activation are kept only where its slope needs them.
     """
     batch, m = p.shape
     given = np.empty(batch * layers[:, INPUTS].sum(), np.float32)
@@ -68,7 +68,7 @@ def forward(p, mean, scale, values, layers, slopes):
 
 @compiled
 def activate(z, kind, slope):
-    """The activation of a kind on z ``[batch, size]``, in place; NaN stays NaN."""
+    """Apply an activation to z ``[batch, size]`` in place; NaN stays NaN."""
     flat = z.reshape(-1)
     if kind == RELU:
         for i in range(flat.size):
@@ -92,7 +92,7 @@ def activate(z, kind, slope):
 
 @compiled
 def through_activation(slope, y, z, kind, leak):
-    """∂L/∂y -> ∂L/∂z in place, all ``[batch, size]`` but z, flat, which only some kinds look at."""
+    """Turn ∂L/∂y ``[batch, size]`` into ∂L/∂z in place; only some activations need z, which is flat."""
     batch, size = slope.shape
     for b in range(batch):
         for j in range(size):

@@ -23,12 +23,12 @@ __all__ = ["kernel_threads", "progress", "run_tasks", "stop_flag", "thread_count
 
 #: Seconds of work below which handing some of it to another thread costs more than it saves.
 SHORT = 5e-4
-#: Seconds of work from which the caller only waits, so that Python's signal handlers can run.
+#: For more seconds of work than this the caller only waits, so that Python's signal handlers can run.
 WAITED = 0.05
-#: Seconds of work from which a progress bar may be wanted, and how often it then moves.
+#: For more seconds of work than this there is a progress bar, and how often it moves.
 LONG = 2.0
 STEP = 0.2
-#: Seconds that interrupted threads are waited for: kernels look at their stop flag far more often than that.
+#: How many seconds to wait for interrupted threads: kernels look at their stop flag far more often than that.
 GRACE = 0.8
 
 
@@ -116,20 +116,20 @@ def run_tasks(
 
 
 def _share(drain: Callable[[], None], threads: int) -> None:
-    """The caller and threads that are there already do the work."""
+    """Share the work between the caller and the threads of the pool."""
     helpers = [_pool(os.getpid()).submit(drain) for _ in range(threads - 1)]
     try:
         drain()
     finally:
         for helper in helpers:
-            if not helper.cancel():  # one that has not even started is not waited for
+            if not helper.cancel():  # do not wait for one that has not started
                 helper.result()
 
 
 def _wait_for(drain: Callable[[], None], threads: int, end: Callable[[], None]) -> None:
-    """New threads do the work and the caller waits, which signals can interrupt.
+    """Do the work on new threads while the caller waits, so that signals can interrupt it.
 
-    They are no threads of the pool: a call of hours on one thread must not keep a short call on another one waiting.
+    They are not threads of the pool: a call of hours must not keep a short call from another thread waiting.
     """
     errors: list[BaseException] = []
     running = threading.Semaphore(0)

@@ -33,7 +33,7 @@ TOP, SUM_BITS = (127, 1023), 20
 REACH = (90, 960)
 #: Weights that are this many bits below the largest do not matter, even 2^18 of them.
 NEGLIGIBLE = (42, 71)
-#: Σ|exponents| from which on their rounding in float32 shows in the weights.
+#: Above this Σ|exponents|, their rounding in float32 is visible in the weights.
 PRECISE = 4096
 
 #: Where rows of all lanes lie in the flat array ``inner``: the factors of the inner bits, the weights with them set.
@@ -198,7 +198,7 @@ def _reach(C):
 
 @compiled
 def _load_instance(A, scale, C, rows, lane_base, scratch, inner, least):
-    """All that the parts of an instance share: couplings, rows of lane exponents, factors of the inner bits."""
+    """What all parts of an instance share: couplings, rows of lane exponents, factors of the inner bits."""
     _load(A, scale, C)
     for j in range(LOW, len(C)):
         _lane_sums(rows, j - LOW, C, j)

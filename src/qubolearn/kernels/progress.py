@@ -1,4 +1,4 @@
-"""A progress bar that only long work shows."""
+"""A progress bar that is shown only for long work."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Bar"]
 
-#: Seconds of expected work from which on a bar is shown.
+#: A bar is shown if the work is expected to take more seconds than this.
 LONG = 2.0
 
 
 class Bar:
-    """On stderr, gone when done, and only where the work so far says that the whole takes more than 2 s.
+    """A bar on stderr that disappears when done, shown only if the whole work is expected to take more than 2 s.
 
     >>> with Bar("annealing", total=3) as bar:
     ...     for _ in range(3):
@@ -32,7 +32,7 @@ class Bar:
         return self
 
     def advance(self, work: float) -> None:
-        """Say that this much more of the total is done."""
+        """Report that this much more of the total is done."""
         self._done += work
         if self._shown is None and (monotonic() - self._started) * self._total > LONG * self._done:
             self._shown = _started_bar(self._title, self._total)

@@ -1,7 +1,7 @@
-"""From the reads of sparse QUBOs to the lowest distinct states, compiled: :mod:`.harvest_numba` by lists of neighbours.
+"""From the reads of sparse QUBOs to the lowest distinct states, compiled: :mod:`.harvest_numba` with neighbour lists.
 
-A flip concerns few other bits, so a descent looks at these alone, and what a trial flipped is flipped back after it:
-trying all n bits of the best state costs about as much as one sweep.
+A flip affects few other bits, so a descent looks only at these, and a trial undoes its own flips afterwards: trying all
+n bits of the best state costs about as much as one sweep.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -109,7 +109,7 @@ def offer_neighbours(pool, graph, bit_keys, fields, stop):
 
 @compiled
 def push(waiting, queued, size, i):
-    """Put bit i among those to look at, unless it is; their number."""
+    """Add bit i to the bits to look at unless it is one of them; returns how many there are."""
     if queued[i]:
         return size
     queued[i] = True
@@ -119,7 +119,7 @@ def push(waiting, queued, size, i):
 
 @compiled
 def descend(graph, x, room, size, held, energy, key, bit_keys):
-    """Flip what lowers the energy among the first ``size`` bits waiting and the neighbours of what was flipped.
+    """Flip the bits that lower the energy among the first ``size`` waiting ones and the neighbours of flipped bits.
 
     Never flips the bit held. Returns the energy, the key and how many bits were flipped; ``flips`` says which.
     """

@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: Amplitudes that stay in the second-level cache from one pass over them to the next.
 BLOCK = 2**14
-#: Roughly, on one thread and for each time step.
+#: Rough costs on one thread for each time step.
 SECONDS_PER_AMPLITUDE = 4e-9
 
 
@@ -99,7 +99,7 @@ def _rotate(v: Floats, stride: int, c: np.float32, s: np.float32) -> None:
 
 @compiled
 def _rotate_last_three(v: Floats, c: np.float32, s: np.float32) -> None:
-    """The qubits of stride 1, 2 and 4, spelled out: only so do they become SIMD, 4 times faster than the loop."""
+    """The qubits of stride 1, 2 and 4, written out, because the compiler vectorises this form and not the loop."""
     for eighth in range(v.shape[0] // 8):
         o = 8 * eighth
         a0, a1, a2, a3, a4, a5, a6, a7 = v[o], v[o + 1], v[o + 2], v[o + 3], v[o + 4], v[o + 5], v[o + 6], v[o + 7]

@@ -27,7 +27,7 @@ Ints = npt.NDArray[np.int64]
 
 #: Options times replicas that a program holds at once; sums over neighbours of one launch, about a quarter second.
 TILE, SUMS = 2048, 10**11
-#: The first launch has so many sweeps, each next one half as many more: what is solved stops soon.
+#: Sweeps of the first launch; each next launch has half as many more, so that solved instances stop early.
 FIRST_SWEEPS = 32
 
 

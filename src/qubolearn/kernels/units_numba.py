@@ -1,4 +1,4 @@
-"""QUBOs with clamped bits and one-hot groups as units, compiled: what a search moves, and the lowest states around.
+"""QUBOs with clamped bits and one-hot groups, compiled: the units that a search moves, and the lowest states.
 
 A *unit* is what changes in one move: a one-hot group, whose *options* are its free bits, or a free bit outside all
 groups, whose options are that bit and "none". Clamped bits are in no unit; what they add to others is part of ``h``.
@@ -148,7 +148,7 @@ def option_bounds(units):
 
 @compiled
 def fields_of(units, x, fields):
-    """Fill fields ``[options]`` for the chosen options x ``[units]``; the energy of x."""
+    """Fill fields ``[options]`` for the chosen options x ``[units]``; returns the energy of x."""
     _, _, h, edge_first, edge_to, edge_value = units
     for option in range(h.size):
         fields[option] = h[option]
@@ -179,7 +179,7 @@ def empty_pool(count, units):
 
 @compiled
 def descend(units, x, fields, energy):
-    """Take the best move again and again until none lowers the energy: x and fields in place; the energy."""
+    """Take the best move until none lowers the energy; changes x and fields in place and returns the energy."""
     first, _, _, edge_first, edge_to, edge_value = units
     for _ in range(DESCENT * x.size + ROUNDS):
         lowest, best, place = -1e-13 * abs(energy), -1, 0
@@ -245,7 +245,7 @@ def export(pool, units, clamp, states):
 
 @compiled
 def chosen_options(units, state, x):
-    """Options x ``[units]`` of bits ``[n]``; where not exactly one is set, the one that fits of least linear term."""
+    """Fill x ``[units]`` with the options chosen by bits ``[n]``; where not one is, by the least linear term."""
     first, bit, h, _, _, _ = units
     for unit in range(x.size):
         ones = 0

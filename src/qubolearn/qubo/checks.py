@@ -1,4 +1,4 @@
-"""Are these the numbers of a QUBO: plain floating point tensors that hold neither NaN nor infinities."""
+"""Check that tensors can be a QUBO: plain floating point tensors without NaN and infinities."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_dense(A: Tensor, what: str = "A") -> None:
 
 
 def check_plain(what: str, tensor: Tensor) -> None:
-    """Raise unless the tensor is an ordinary one that holds numbers."""
+    """Raise unless this is an ordinary tensor of real floating point numbers."""
     if not isinstance(tensor, Tensor):
         raise QubolearnError(f"{what} must be a torch.Tensor, got {type(tensor).__name__}")
     if tensor.is_meta or tensor.layout != torch.strided:
@@ -41,7 +41,7 @@ def check_plain(what: str, tensor: Tensor) -> None:
 
 
 def check_finite(what: str, tensor: Tensor) -> None:
-    """Raise where the tensor holds NaN or an infinity, and say where; not while its numbers cannot be read."""
+    """Raise if the tensor holds NaN or an infinity, and say where; passes while its numbers cannot be read."""
     # A finite sum has finite terms, and costs a fraction of asking every entry.
     if not_capturing(tensor) and not math.isfinite(_sum(tensor.detach())) and not bool(torch.isfinite(tensor).all()):
         place = (~torch.isfinite(tensor)).nonzero()[0].tolist()

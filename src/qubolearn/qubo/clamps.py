@@ -1,6 +1,6 @@
-"""Clamped bits: values that are known before a QUBO is solved, the bits that they force, and the smaller QUBO left.
+"""Clamped bits: values known before a QUBO is solved, the bits that they force, and the smaller QUBO that remains.
 
-A clamp is an int8 tensor ``[batch, n]`` of 0, 1 and :data:`FREE`. Functions of users also take one row ``[n]`` for the
+A clamp is an int8 tensor ``[batch, n]`` of 0, 1 and :data:`FREE`. Public functions also take one row ``[n]`` for the
 whole batch, or a mapping ``{bit: value}``.
 """
 
@@ -59,7 +59,7 @@ def as_clamp(clamp: Clamp | None, batch: int, n: int) -> Tensor:
 
 
 def forced(clamp: Tensor, groups: Groups) -> Tensor:
-    """The clamp ``[batch, n]`` and what groups make of it: after a 1 the rest is 0, the last bit that can be 1 is.
+    """The clamp ``[batch, n]`` with the bits that groups force: 0 beside a 1, and 1 where only one bit can still be 1.
 
     >>> forced(as_clamp({0: 1}, 1, 4), Groups([[0, 1, 2]])).tolist()
     [[1, 0, 0, -1]]
@@ -87,7 +87,7 @@ def _per_group(chosen: Tensor, number: Tensor, groups: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """Some QUBOs of a batch without their clamped bits; all have the same number of free bits, f, in like groups."""
+    """QUBOs of a batch without their clamped bits; all have f free bits, in groups of the same sizes."""
 
     rows: Tensor  # [b]: their places in the batch
     bits: Tensor  # [b, f]: the free bits of each

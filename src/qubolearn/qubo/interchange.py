@@ -1,4 +1,4 @@
-"""QUBOs from and to others: dimod's models, one or a batch, and COO text."""
+"""Convert QUBOs from and to dimod models, one or a batch, and COO text."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def _sparse(A: Qubo) -> SparseQubo:
 def from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> Tensor:
     """A ``[n, n]`` (upper triangular, float64) from COO text; a repeated entry adds up, as in dimod.
 
-    A line of a stranger's text can ask for a matrix of any size: ``max_bits`` bounds n, and no matrix may take
+    A line of an untrusted text can ask for a matrix of any size, so ``max_bits`` bounds n, and no matrix may take
     more than half of the machine's memory.
     """
     return _dense(_read_coo(text, max_bits))
