@@ -16,7 +16,7 @@ from qubolearn.paper.datasets.alexnet import check_layer
 from qubolearn.paper.datasets.willow import KEYPOINTS, WillowImages, read_features, read_willow
 from qubolearn.paper.datasets.willow_sources import read_sources
 from qubolearn.paper.problems.willow_weights import combined_weights, direction_and_length
-from qubolearn.problems.contract import Instances, Split
+from qubolearn.problems.contract import Instances, Problem, Split
 from qubolearn.problems.data import cached_data, data_folder
 from qubolearn.problems.encodings import encode_permutation
 from qubolearn.problems.permutations import PermutationProblem
