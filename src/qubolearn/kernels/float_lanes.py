@@ -17,7 +17,8 @@ from numba.core import types
 from numba.extending import overload
 
 from qubolearn.kernels.lanes import _BITS as _INTS
-from qubolearn.kernels.lanes import _FLOATS, LANES, _floats, _intrinsic, _Lanes, _loader, _storer
+from qubolearn.kernels.lanes import _FLOATS, LANES, _floats, _intrinsic, _lane_function, _Lanes, _loader, _storer
+from qubolearn.kernels.lanes import _float_constant as _constant
 from qubolearn.kernels.lanes import load_floats as load
 from qubolearn.kernels.lanes import splat as fill
 from qubolearn.kernels.lanes import store_floats as save
@@ -33,20 +34,10 @@ _EXP2 = tuple(math.log(2) ** k / math.factorial(k) for k in range(7))
 _LOG2_E = math.log2(math.e)
 
 
-def _constant(value: float) -> Any:
-    return ir.Constant(_FLOATS, [value] * LANES)
-
-
 def _binary(operation: Any, build: Any) -> Any:
     """An intrinsic of two vectors, made the meaning of the operator where one is given."""
 
-    def function(typing: Any, a: Any, b: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return build(builder, *args)
-
-        return _floats(_floats, _floats), generate
-
-    made = _intrinsic(function)
+    made = _lane_function(_floats(_floats, _floats))(build)
     if operation is not None:
 
         def choose(a, b):  # type: ignore[no-untyped-def]  # numba compares its parameters with the lambda's
@@ -68,22 +59,18 @@ at_most = _binary(None, lambda builder, a, b: _as_number(builder, builder.fcmp_o
 equal = _binary(None, lambda builder, a, b: _as_number(builder, builder.fcmp_ordered("==", a, b)))
 
 
-@_intrinsic
-def exp(typing: Any, x: Any) -> Any:
+@_lane_function(_floats(_floats))
+def exp(builder: Any, x: Any) -> Any:
     """e**x for x <= 0, lane by lane, to 5e-6 of itself and 3e-7 near 0; below -87 it is 1e-38 instead of less."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        y = builder.fmul(args[0], _constant(_LOG2_E))
-        y = builder.select(builder.fcmp_ordered(">", y, _constant(-126.0)), y, _constant(-126.0))
-        whole = builder.fptosi(builder.fsub(y, _constant(0.5)), _INTS)  # rounds to nearest, since y <= 0
-        part = builder.fsub(y, builder.sitofp(whole, _FLOATS))
-        power = _constant(_EXP2[-1])
-        for coefficient in reversed(_EXP2[:-1]):
-            power = builder.fadd(builder.fmul(power, part, ("contract",)), _constant(coefficient), ("contract",))
-        exponent = builder.shl(whole, ir.Constant(_INTS, [23] * LANES))
-        return builder.bitcast(builder.add(builder.bitcast(power, _INTS), exponent), _FLOATS)
-
-    return _floats(_floats), generate
+    y = builder.fmul(x, _constant(_LOG2_E))
+    y = builder.select(builder.fcmp_ordered(">", y, _constant(-126.0)), y, _constant(-126.0))
+    whole = builder.fptosi(builder.fsub(y, _constant(0.5)), _INTS)  # rounds to nearest, since y <= 0
+    part = builder.fsub(y, builder.sitofp(whole, _FLOATS))
+    power = _constant(_EXP2[-1])
+    for coefficient in reversed(_EXP2[:-1]):
+        power = builder.fadd(builder.fmul(power, part, ("contract",)), _constant(coefficient), ("contract",))
+    exponent = builder.shl(whole, ir.Constant(_INTS, [23] * LANES))
+    return builder.bitcast(builder.add(builder.bitcast(power, _INTS), exponent), _FLOATS)
 
 
 @_intrinsic

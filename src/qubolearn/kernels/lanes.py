@@ -10,7 +10,8 @@ numba's cache does not see changes in this file: touch the kernels that import i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -68,6 +69,18 @@ def _intrinsic(function: Any) -> Any:
     return intrinsic(function)
 
 
+def _lane_function(signature: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Make an intrinsic of this signature from a function that builds its LLVM value: ``build(builder, *values)``."""
+
+    def decorate(build: Callable[..., Any]) -> Any:
+        def typed(typing: Any, *arguments: Any) -> Any:
+            return signature, lambda context, builder, signature, values: build(builder, *values)
+
+        return _intrinsic(wraps(build)(typed))
+
+    return decorate
+
+
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any, vector: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
@@ -119,27 +132,18 @@ store_bits = _storer(_bits)
 store_floats = _storer(_floats)
 
 
-@_intrinsic
-def zeros(typing: Any) -> Any:
+@_lane_function(_floats())
+def zeros(builder: Any) -> Any:
     """16 times 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(_FLOATS, [0.0] * LANES)
-
-    return _floats(), generate
+    return ir.Constant(_FLOATS, [0.0] * LANES)
 
 
-@_intrinsic
-def add_scaled(typing: Any, total: Any, scale: Any, term: Any) -> Any:
+@_lane_function(_floats(_floats, types.float32, _floats))
+def add_scaled(builder: Any, total: Any, scale: Any, term: Any) -> Any:
     """total + scale · term, lane by lane."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        total, scale, term = args
-        function = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
-        multiply_add = builder.module.declare_intrinsic("llvm.fmuladd.v16f32", (), function)
-        return builder.call(multiply_add, [term, _splat(builder, scale, _FLOATS), total])
-
-    return _floats(_floats, types.float32, _floats), generate
+    function = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
+    multiply_add = builder.module.declare_intrinsic("llvm.fmuladd.v16f32", (), function)
+    return builder.call(multiply_add, [term, _splat(builder, scale, _FLOATS), total])
 
 
 @_intrinsic
@@ -195,32 +199,22 @@ def _cost_of_flip(builder: Any, bits: Any, field: Any, position: Any) -> Any:
     return builder.bitcast(builder.xor(builder.bitcast(field, _BITS), sign), _FLOATS)
 
 
-@_intrinsic
-def flip(typing: Any, bits: Any, field: Any, threshold: Any, position: Any) -> Any:
+@_lane_function(_bits(_bits, _floats, _floats, types.int64))
+def flip(builder: Any, bits: Any, field: Any, threshold: Any, position: Any) -> Any:
     """The bits after flipping the one at the position in all lanes where that costs less than the threshold."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        bits, field, threshold, position = args
-        position = builder.trunc(position, _WORD)
-        accept = builder.fcmp_ordered("<", _cost_of_flip(builder, bits, field, position), threshold)
-        bit = _splat(builder, builder.shl(ir.Constant(_WORD, 1), position), _BITS)
-        return builder.select(accept, builder.xor(bits, bit), bits)
-
-    return _bits(_bits, _floats, _floats, types.int64), generate
+    position = builder.trunc(position, _WORD)
+    accept = builder.fcmp_ordered("<", _cost_of_flip(builder, bits, field, position), threshold)
+    bit = _splat(builder, builder.shl(ir.Constant(_WORD, 1), position), _BITS)
+    return builder.select(accept, builder.xor(bits, bit), bits)
 
 
-@_intrinsic
-def lowest_flip(typing: Any, bits: Any, field: Any, position: Any) -> Any:
+@_lane_function(types.float32(_bits, _floats, types.int64))
+def lowest_flip(builder: Any, bits: Any, field: Any, position: Any) -> Any:
     """What flipping the bit at the position costs in the lane where it costs least."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        bits, field, position = args
-        cost = _cost_of_flip(builder, bits, field, builder.trunc(position, _WORD))
-        function = ir.FunctionType(ir.FloatType(), [_FLOATS])
-        minimum = builder.module.declare_intrinsic("llvm.vector.reduce.fmin.v16f32", (), function)
-        return builder.call(minimum, [cost])
-
-    return types.float32(_bits, _floats, types.int64), generate
+    cost = _cost_of_flip(builder, bits, field, builder.trunc(position, _WORD))
+    function = ir.FunctionType(ir.FloatType(), [_FLOATS])
+    minimum = builder.module.declare_intrinsic("llvm.vector.reduce.fmin.v16f32", (), function)
+    return builder.call(minimum, [cost])
 
 
 # Masks are one bit a lane, as the lowest 16 bits of an int64.
@@ -235,80 +229,48 @@ def _unmask(builder: Any, mask: Any) -> Any:
     return builder.bitcast(builder.trunc(mask, ir.IntType(16)), ir.VectorType(ir.IntType(1), LANES))
 
 
-@_intrinsic
-def splat(typing: Any, value: Any) -> Any:
+@_lane_function(_floats(types.float32))
+def splat(builder: Any, value: Any) -> Any:
     """The value in all lanes."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _splat(builder, args[0], _FLOATS)
-
-    return _floats(types.float32), generate
+    return _splat(builder, value, _FLOATS)
 
 
-@_intrinsic
-def scaled_product(typing: Any, scale: Any, first: Any, second: Any) -> Any:
+@_lane_function(_floats(types.float32, _floats, _floats))
+def scaled_product(builder: Any, scale: Any, first: Any, second: Any) -> Any:
     """scale · first · second, lane by lane."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        scale, first, second = args
-        return builder.fmul(_splat(builder, scale, _FLOATS), builder.fmul(first, second))
-
-    return _floats(types.float32, _floats, _floats), generate
+    return builder.fmul(_splat(builder, scale, _FLOATS), builder.fmul(first, second))
 
 
-@_intrinsic
-def negate_where(typing: Any, values: Any, mask: Any) -> Any:
+@_lane_function(_floats(_floats, types.int64))
+def negate_where(builder: Any, values: Any, mask: Any) -> Any:
     """The values with their sign flipped in the lanes of the mask."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        values, mask = args
-        return builder.select(_unmask(builder, mask), builder.fneg(values), values)
-
-    return _floats(_floats, types.int64), generate
+    return builder.select(_unmask(builder, mask), builder.fneg(values), values)
 
 
-@_intrinsic
-def below(typing: Any, first: Any, second: Any) -> Any:
+@_lane_function(types.int64(_floats, _floats))
+def below(builder: Any, first: Any, second: Any) -> Any:
     """The mask of the lanes where first < second."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _mask(builder, builder.fcmp_ordered("<", *args))
-
-    return types.int64(_floats, _floats), generate
+    return _mask(builder, builder.fcmp_ordered("<", first, second))
 
 
-@_intrinsic
-def first_of(typing: Any, mask: Any) -> Any:
+@_lane_function(types.int64(types.int64))
+def first_of(builder: Any, mask: Any) -> Any:
     """The number of the lowest bit of a mask that is not 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.int64), generate
+    return builder.cttz(mask, ir.Constant(ir.IntType(1), 1))
 
 
-@_intrinsic
-def add_where(typing: Any, total: Any, mask: Any, value: Any) -> Any:
+@_lane_function(_floats(_floats, types.int64, types.float32))
+def add_where(builder: Any, total: Any, mask: Any, value: Any) -> Any:
     """total + value in the lanes of the mask, total in the others."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        total, mask, value = args
-        return builder.select(_unmask(builder, mask), builder.fadd(total, _splat(builder, value, _FLOATS)), total)
-
-    return _floats(_floats, types.int64, types.float32), generate
+    return builder.select(_unmask(builder, mask), builder.fadd(total, _splat(builder, value, _FLOATS)), total)
 
 
-@_intrinsic
-def flip_mask(typing: Any, bits: Any, field: Any, scale: Any, threshold: Any) -> Any:
+@_lane_function(types.int64(types.int64, _floats, types.float32, _floats))
+def flip_mask(builder: Any, bits: Any, field: Any, scale: Any, threshold: Any) -> Any:
     """The mask of bits after flipping those for which that costs less: scale · (1 - 2x) · field < threshold."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        bits, field, scale, threshold = args
-        field = builder.fmul(field, _splat(builder, scale, _FLOATS))
-        cost = builder.select(_unmask(builder, bits), builder.fneg(field), field)
-        return builder.xor(bits, _mask(builder, builder.fcmp_ordered("<", cost, threshold)))
-
-    return types.int64(types.int64, _floats, types.float32, _floats), generate
+    field = builder.fmul(field, _splat(builder, scale, _FLOATS))
+    cost = builder.select(_unmask(builder, bits), builder.fneg(field), field)
+    return builder.xor(bits, _mask(builder, builder.fcmp_ordered("<", cost, threshold)))
 
 
 #: log2(1 + y) is y times the polynomial with these coefficients: right at y = 0 and 1, off by at most 1.6e-5 between.
