@@ -6,7 +6,7 @@ export QUBOLEARN_DATA ?= $(wildcard ../shared/data)
 # of the list are short, so both processes end at about the same time.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test lint types pytest format soak protections constraints audit licences clean
+.PHONY: demo test docs lint types pytest format soak protections constraints audit licences clean
 
 demo: .venv/ready
 	$(BIN)/qubolearn demo
@@ -22,6 +22,10 @@ types: .venv/ready
 
 pytest: .venv/ready
 	$(BIN)/python -m pytest $(PARALLEL)
+
+# The site in build/site: pages, reference, and the gallery, whose examples are run. Warnings are errors.
+docs: .venv/ready
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from qubolearn.lazy import lazily
+from qubolearn.version import VERSION as __version__
 
 # Importing torch takes seconds, so each name imports its module at its first use. A new name goes into both lists.
 _HOMES = {
