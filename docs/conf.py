@@ -1,4 +1,4 @@
-"""The documentation site: ``make docs`` writes it to build/site. Warnings are errors; the gallery is run as it is built."""
+"""The documentation site: ``make docs`` writes it to build/site. Warnings are errors, and examples are run."""
 
 from __future__ import annotations
 
