@@ -2,8 +2,8 @@
 The paper's graph matching, from p to the answer
 ================================================
 
-A graph of four nodes and a permuted copy: which node is which? The network sees the differences of their edges (p), outputs
-a QUBO of eight bits that fits one cell of D-Wave's Chimera chip, and the QUBO's minimiser is the permutation.
+A graph of four nodes and a permuted copy: which node is which? The network sees the differences of their edges (p) and
+outputs a QUBO of eight bits that fits one cell of D-Wave's Chimera chip. The QUBO's minimiser is the permutation.
 """
 
 # %%

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from qubolearn.lazy import lazily
-from qubolearn.version import VERSION as __version__
+from qubolearn.version import VERSION
 
 # Importing torch takes seconds, so each name imports its module at its first use. A new name goes into both lists.
 _HOMES = {
@@ -86,6 +86,7 @@ _HOMES = {
     "train": "qubolearn.training.train",
 }
 __all__ = list(_HOMES)
+__version__ = VERSION
 
 if TYPE_CHECKING:
     from qubolearn.chips.topologies import Topology as Topology
