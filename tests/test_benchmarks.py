@@ -6,25 +6,18 @@ import pytest
 import torch
 
 from qubolearn import ExhaustiveSearch, SparseQubo, energies, solve
-from qubolearn.benchmarks import (
-    anneal_large,
-    couplings,
-    curve_cases,
-    curves,
-    fit_by_hand,
-    large_annealing,
-    many,
-    many_bits,
-    time_curves,
-)
+from qubolearn.benchmarks import curve_cases, curves, large_annealing, many_bits
+from qubolearn.benchmarks.coupling_gains import coupling_gains
 from qubolearn.benchmarks.entrants import ENTRANTS
+from qubolearn.benchmarks.many_runs import many_runs
+from qubolearn.benchmarks.own_loop import own_loop
 from qubolearn.benchmarks.rows import rows_of
 from qubolearn.randomness import stream
 
 
 def test_large_annealing_records_every_family(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_annealing, "SWEEPS", 20)
-    records = list(anneal_large(quick=True))
+    records = list(large_annealing.records(quick=True))
     assert [(record["family"], record["n"]) for record in records] == [
         ("dense", 64),
         ("3-regular", 512),
@@ -37,7 +30,7 @@ def test_large_annealing_records_every_family(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_couplings_are_recorded_beside_their_rivals() -> None:
-    total, records = couplings(quick=True)
+    total, records = coupling_gains(quick=True)
     maxcut, knapsack, sudoku = found = list(records)
     assert total == 3
     assert {"quant", "diag", "pure"} <= maxcut.keys() & knapsack.keys()
@@ -66,7 +59,7 @@ def test_every_loss_for_many_bits_trains(kind: many_bits.Kind) -> None:
 
 
 def test_fit_is_measured_on_both_engines() -> None:
-    records = list(fit_by_hand(quick=True))
+    records = list(own_loop(quick=True))
     assert len(records) == 2
     assert all(record["steps"] == 10 and record["fit_over_by_hand"] > 0 for record in records)
 
@@ -89,7 +82,7 @@ def test_curves_know_the_lowest_energies_in_every_form() -> None:
 def test_curves_have_a_record_for_each_size_and_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("exhaustive", "annealing", "neal")
     monkeypatch.setattr(curves, "ENTRANTS", {name: ENTRANTS[name] for name in names})
-    found = list(time_curves(quick=True))
+    found = list(curves.records(quick=True))
     assert [record["solver"] for record in found] == [*names] * len(curve_cases.FAMILIES)
     for record in found:
         if record["solver"] == "exhaustive" and record["n"] == 40:
@@ -99,7 +92,7 @@ def test_curves_have_a_record_for_each_size_and_solver(monkeypatch: pytest.Monke
 
 
 def test_many_runs_are_measured_beside_one_and_are_the_same() -> None:
-    one, several = many(quick=True)
+    one, several = many_runs(quick=True)
     assert (one["runs"], several["runs"]) == (1, 3)
     assert several["us"] > 0
     assert several["difference"] < 0.02 * several["moved"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qubolearn.benchmarks import scene, scene_labels, snake_grids, snakes
+from qubolearn.benchmarks import scene, snakes
 from qubolearn.benchmarks.parallel import in_processes
 
 
@@ -14,7 +14,7 @@ def test_scene_and_snakes_run_without_a_data_folder(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
     monkeypatch.setattr(scene, "chip_view", lambda A: {"bits": A.shape[-1]})
     monkeypatch.setattr(snakes, "chip_view", lambda A: {"bits": A.shape[-1]})
-    found = {record["method"]: record for record in scene_labels(quick=True)}
+    found = {record["method"]: record for record in scene.records(quick=True)}
     assert found["quant"]["source"] == "generated"
     assert found["quant"]["accuracy"] > 50
     both = found["chain of SVMs"]
@@ -23,7 +23,7 @@ def test_scene_and_snakes_run_without_a_data_folder(monkeypatch: pytest.MonkeyPa
     (line,) = scene.rows(list(found.values()))
     assert line["rival"] is not None
     assert line["chip"] == {"bits": 6}
-    records = list(snake_grids(quick=True))
+    records = list(snakes.records(quick=True))
     assert [record["method"] for record in records[:3]] == ["quant", "diag", "pure"]
     assert records[3]["method"].startswith("random forest")
     assert all(50 < record["accuracy"] <= 100 for record in records)

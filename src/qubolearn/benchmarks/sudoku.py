@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.benchmarks.chip_view import chip_view
+from qubolearn.benchmarks.processes import Planned
 from qubolearn.benchmarks.rows import Published, Row, row
 from qubolearn.networks import SharedQubo
 from qubolearn.networks.shared import Hardened
@@ -76,6 +77,11 @@ def rules_found(learned: SparseQubo, size: int) -> Record:
     """How many couplings are rules, how many rules there are, and how many couplings are none."""
     mine, rules = (set(map(tuple, A.edges.T.tolist())) for A in (learned, rule_qubo(size)))
     return {"rules": len(mine & rules), "of": len(rules), "others": len(mine - rules)}
+
+
+def planned(quick: bool) -> Planned:
+    """:func:`records`, and how many there will be."""
+    return Planned(1 if quick else 3 * SEEDS, records(quick))
 
 
 def records(quick: bool) -> Iterator[Record]:

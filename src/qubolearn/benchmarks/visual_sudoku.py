@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from qubolearn.benchmarks.processes import Planned
 from qubolearn.benchmarks.rows import Published, Row, row
 from qubolearn.benchmarks.sudoku import SEEDS, Record, learn_rules, place, rules_found
 from qubolearn.problems.contract import Instances
@@ -34,6 +35,11 @@ SATNET: Published = {
     "value": 63.2,
     "source": "SATNet (Wang et al., ICML 2019), as quoted from memory: the paper's table could not be read again here",
 }
+
+
+def planned(quick: bool) -> Planned:
+    """:func:`records`, and how many there will be."""
+    return Planned(1 if quick else SEEDS, records(quick))
 
 
 def records(quick: bool) -> Iterator[Record]:

@@ -1,28 +1,4 @@
-"""Measure our solvers and the peers side by side, on the same QUBOs, in one run.
-
-exact: exhaustive search and partition function against dimod.ExactSolver; exact-gpu: on an NVIDIA GPU; anneal: against
-neal, and OpenJij and simulated-bifurcation where installed (pip install 'qubolearn[peers]'); anneal-large: dense and
-sparse QUBOs of 64 to 5,640 bits against neal; anneal-gpu: 100 QUBOs on an NVIDIA GPU beside all cores of the CPU;
-quantum: simulated quantum annealing; train: one epoch of the paper's protocol against the same loop with neal per
-instance; fit: a user's own network through fit against a loop written by hand; many: trainings of both cloud problems
-taken together by fit_many, beside one (needs shapes2d and modelnet); protocol: a whole training of point
-sets under the paper's protocol, minutes on two cores (needs the dataset shapes2d); protocol-gpu: on an NVIDIA GPU;
-train-gpu: a step on one, kernel by kernel and as a CUDA graph, and on the CPU; sudoku-rules: tempering of puzzles with
-17 and 24 hints (needs the dataset sudoku); sudoku-gpu: 9,000 puzzles on an NVIDIA GPU; exact-groups: exact search and
-sums over one-hot groups; couplings: quant, diag, pure and a classical rival on max-cut, knapsack and Sudoku, three
-seeds, minutes on two cores; losses: losses for many bits against n, minutes on all
-cores (--figure draws it).
-
-curves: time to a target energy against n, one thread each, minutes on 16 cores: ours, the samplers of dwave-samplers,
-OpenJij and simulated-bifurcation; --figure draws what was written. avx2: our kernels compiled without AVX-512.
-
-sudoku: rules that are learned from solved grids on the test sets of SATNet and RRN, visual-sudoku: hints as pictures,
-three seeds each (need the dataset sudoku, but for --quick; minutes on an NVIDIA GPU, an hour without).
-
-willow10: all ten keypoints of Willow images, with couplings and without, over ten splits (needs the dataset willow);
-scene: labels of pictures beside scikit-learn's classifier chains, over several splits, and snakes: cells of grids (both
-need the dataset structured; with --quick they generate a small one where it is missing).
-"""
+"""Measure our solvers and the peers side by side, on the same QUBOs, in one run."""
 
 from __future__ import annotations
 
@@ -39,37 +15,42 @@ from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import make_folder, write_json
 from qubolearn.provenance import provenance
 
-EPILOG = """examples:
-  qubolearn benchmark exact
-  qubolearn benchmark anneal --quick --out results/benchmarks"""
-
-#: name -> function of qubolearn.benchmarks
+#: name -> (module and function of qubolearn.benchmarks, what it measures)
 BENCHMARKS = {
-    "exact": "exact",
-    "exact-gpu": "exact_on_gpu",
-    "exact-groups": "exact_with_groups",
-    "sudoku-rules": "sudoku_rules",
-    "couplings": "couplings",
-    "losses": "losses_for_many_bits",
-    "sudoku": "sudoku_sets",
-    "visual-sudoku": "visual_sudoku_sets",
-    "sudoku-gpu": "sudoku_on_gpu",
-    "anneal": "anneal",
-    "anneal-large": "anneal_large",
-    "anneal-gpu": "anneal_on_gpu",
-    "curves": "time_curves",
-    "avx2": "instruction_sets",
-    "quantum": "quantum",
-    "train": "training",
-    "fit": "fit_by_hand",
-    "many": "many",
-    "train-gpu": "training_on_gpu",
-    "protocol": "protocol",
-    "protocol-gpu": "protocol_on_gpu",
-    "willow10": "willow_matching",
-    "scene": "scene_labels",
-    "snakes": "snake_grids",
+    "exact": ("solving.exact", "exhaustive search and log Z, against dimod.ExactSolver"),
+    "exact-gpu": ("solving.exact_on_gpu", "exhaustive search on an NVIDIA GPU"),
+    "exact-groups": ("solving.exact_with_groups", "exact search and sums over one-hot groups"),
+    "anneal": ("solving.anneal", "against neal, and OpenJij and simulated-bifurcation if installed: qubolearn[peers]"),
+    "anneal-large": ("large_annealing.records", "dense and sparse QUBOs of 64 to 5,640 bits, against neal"),
+    "anneal-gpu": ("gpu.annealing", "100 QUBOs on an NVIDIA GPU, beside all cores of the CPU"),
+    "avx2": ("avx2.records", "our kernels compiled with and without AVX-512"),
+    "curves": ("curves.records", "time to a target energy against n, ours and all peers; minutes on 16 cores"),
+    "quantum": ("solving.quantum", "simulated quantum annealing"),
+    "train": ("training.training", "an epoch of the paper's protocol, against the same loop with neal per instance"),
+    "train-gpu": ("training.training_on_gpu", "a step on an NVIDIA GPU, kernel by kernel and as a CUDA graph"),
+    "fit": ("own_loop.own_loop", "a user's own network through fit, against a loop written by hand"),
+    "many": ("many_runs.many_runs", "trainings together by fit_many, beside one (datasets shapes2d, modelnet)"),
+    "protocol": ("training.protocol", "a whole training of point sets as in the paper; minutes (dataset shapes2d)"),
+    "protocol-gpu": ("training.protocol_on_gpu", "the same on an NVIDIA GPU"),
+    "sudoku-rules": ("solving.sudoku_rules", "tempering of puzzles with 17 and 24 hints (dataset sudoku)"),
+    "sudoku-gpu": ("gpu.sudoku", "9,000 puzzles on an NVIDIA GPU (dataset sudoku)"),
+    "sudoku": ("sudoku.planned", "learned rules on the test sets of SATNet and RRN; long without a GPU (sudoku)"),
+    "visual-sudoku": ("visual_sudoku.planned", "the same with hints as pictures (dataset sudoku)"),
+    "couplings": ("coupling_gains.coupling_gains", "quant, diag, pure and a rival on max-cut, knapsack and Sudoku"),
+    "losses": ("many_bits.many_bits", "losses for many bits against n; minutes on all cores"),
+    "willow10": ("willow.records", "ten keypoints of Willow images, with couplings and without (dataset willow)"),
+    "scene": ("scene.records", "labels of pictures, beside scikit-learn's classifier chains (dataset structured)"),
+    "snakes": ("snakes.records", "cells of grids (dataset structured)"),
 }
+EPILOG = "WHAT is one of:\n" + "\n".join(f"  {name:<15}{text}" for name, (_, text) in BENCHMARKS.items())
+EPILOG += """
+
+With --quick, sudoku, visual-sudoku, scene and snakes generate what they need.
+
+examples:
+  qubolearn benchmark exact
+  qubolearn benchmark anneal --quick --out results/benchmarks
+  qubolearn benchmark curves --figure curves.svg             draw what was measured before"""
 #: benchmark -> module and function below qubolearn.paper.report that draw its file
 FIGURES = {"curves": "curves:curves_figure", "losses": "many_bits:losses_figure"}
 #: Those whose splits or seeds can be made in processes of their own.
@@ -77,7 +58,7 @@ PARALLEL = ("willow10", "scene", "snakes")
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    parser.add_argument("what", metavar="WHAT", help=", ".join(BENCHMARKS))
+    parser.add_argument("what", metavar="WHAT", help="what to measure, see below")
     parser.add_argument("--jobs", type=count, default=1, metavar="N", help=f"processes, for {', '.join(PARALLEL)} [1]")
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--out", metavar="DIR", help="also write DIR/WHAT.json, with versions and machine")
@@ -94,7 +75,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
     if args.figure:
         _draw(args, output)
         return
-    from qubolearn import benchmarks
+    from qubolearn.benchmarks import columns
     from qubolearn.benchmarks.processes import Planned
     from qubolearn.benchmarks.rows import rows_of
 
@@ -102,14 +83,15 @@ def run(args: argparse.Namespace, output: Output) -> None:
         pick_device("cuda")
     records = []
     jobs = {"jobs": args.jobs} if args.what in PARALLEL else {}
-    found = getattr(benchmarks, BENCHMARKS[args.what])(args.quick, **jobs)
+    module, function = BENCHMARKS[args.what][0].split(".")
+    found = getattr(import_module(f"qubolearn.benchmarks.{module}"), function)(args.quick, **jobs)
     total, found = found if isinstance(found, Planned) else (None, found)
     with output.progress(f"benchmark {args.what}", total or 1) as bar:
         for record in found:
             records.append(record)
             note = ", ".join(f"{name}={record[name]}" for name in ("family", "n", "problem", "loss") if name in record)
             bar.update(bar.task_ids[0], note=note, advance=1 if total else 0)
-    names = benchmarks.columns(records)
+    names = columns(records)
     rows = [[_number(record.get(name, "")) for name in names] for record in records]
     output.table(f"benchmark {args.what}", names, rows)
     result: dict[str, Any] = {"benchmark": args.what, "records": records, **provenance()}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from qubolearn import ExhaustiveSearch, Groups, preset, solve
-from qubolearn.benchmarks import willow, willow_matching
+from qubolearn.benchmarks import willow
 from qubolearn.errors import QubolearnError
 from qubolearn.evaluation import evaluate, evaluate_bits, solve_instances
 from qubolearn.paper.problems.willow import Willow
@@ -91,7 +91,7 @@ def test_training_images_can_be_learned_by_heart() -> None:
 def test_the_quick_benchmark_has_all_methods_of_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(willow, "QUICK_EPOCHS", 1)
     monkeypatch.setattr(willow, "chip_view", lambda A: {"bits": A.shape[-1]})
-    records = list(willow_matching(quick=True))
+    records = list(willow.records(quick=True))
     names = ["quant", "diag", "diag, Hungarian", "pure", "pure, Hungarian"]
     assert [record["method"] for record in records] == names
     assert records[0]["chip"] == {"bits": 100}
