@@ -95,6 +95,39 @@ assert abs(lowest - energy.min()) < 1e-5
 assert done.swept[0] == 25 and 0.1 < done.exchanges.mean() < 0.95
 """
 
+# Cold reads stay where they begin, at the lowest state, and reads without a temperature leave it.
+GIVEN = """
+from qubolearn.kernels import dense_annealing_triton as dense, sparse_annealing_triton as sparse
+
+n, few = 40, generators(np.array([5], np.uint32), 3)
+i = np.arange(n - 1)
+edges = np.stack([i, i + 1])
+lowest = torch.randint(0, 2, (1, 3, n), generator=torch.Generator().manual_seed(0)).to(torch.int8)
+lowest[:] = lowest[:, :1]
+linear, quadratic = 3 - 6 * lowest[:, 0].float(), torch.ones(1, n - 1)
+S = torch.diag_embed(linear)
+S[:, i, i + 1] = S[:, i + 1, i] = quadratic
+cold, hot = torch.tensor([[50.0, 1.0, 50.0]]), torch.tensor([[1e-9, 1.0, 1e-9]])
+for schedule in (cold, hot):
+    for reads in (
+        dense.anneal(S, schedule, 3, few, lowest), sparse.anneal(linear, quadratic, edges, schedule, 3, few, lowest)
+    ):
+        assert torch.equal(reads, lowest) == (schedule is cold)
+"""
+
+# Reads of a replica that is so cold that it is in the lowest state.
+SAMPLING = """
+import qubolearn.solvers.tempering as tempering
+
+tempering.on_gpu = lambda A, groups, replicas: True
+A = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(1))
+reads = tempering.ParallelTempering(sweeps=8, reads=2, seed=0).sample(A, 60.0, clamp=torch.tensor([-1, -1, -1, 1]))
+x = all_states(4)
+x = x[x[:, 3] == 1]
+lowest = x[torch.einsum("si,bij,sj->bs", x, A, x).argmin(1)]
+assert reads.dtype == A.dtype and torch.equal(reads, lowest[:, None].expand(2, 2, 4))
+"""
+
 SUDOKU = """
 import qubolearn.solvers.tempering as tempering
 from qubolearn.problems.sudoku import grids_of, hint_clamp, rule_groups, rule_qubo
@@ -114,7 +147,11 @@ assert torch.allclose(tempering.ParallelTempering(sweeps=30, seed=0)(A, 2).energ
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
-@pytest.mark.parametrize("kernel", [DENSE, SPARSE, TEMPERING, SUDOKU], ids=["dense", "sparse", "tempering", "sudoku"])
+@pytest.mark.parametrize(
+    "kernel",
+    [DENSE, SPARSE, TEMPERING, SUDOKU, GIVEN, SAMPLING],
+    ids=["dense", "sparse", "tempering", "sudoku", "given", "sampling"],
+)
 def test_kernels_follow_the_boltzmann_distribution(kernel: str) -> None:
     # In a process of its own: Triton decides on import whether to interpret.
     environment = {**os.environ, "TRITON_INTERPRET": "1"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import networkx
 import pytest
 import torch
@@ -90,3 +92,12 @@ def test_long_work_is_done_in_several_launches(monkeypatch: pytest.MonkeyPatch) 
     for A, expected in zip(given, whole, strict=True):
         # β of a later launch is a power and not a product: equal up to rounding, so nearly all reads are.
         assert (solver.sample(A) == expected).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("make", [lambda: dense_qubos(3, 40), lambda: dense_qubos(3, 200), lambda: pegasus_qubos(3, 4)])
+def test_cold_reads_begin_at_given_states_and_stay(make: Callable[[], torch.Tensor | SparseQubo]) -> None:
+    A = make().to("cuda")
+    lowest = SimulatedAnnealing(reads=50, sweeps=500, seed=0)(A, 1).states.expand(-1, 5, -1)
+    cold = SimulatedAnnealing(reads=5, sweeps=3, beta_range=(1e6, 1e6), seed=0)
+    assert torch.equal(cold.sample(A, initial=lowest), lowest)
+    assert not torch.equal(cold.sample(A), lowest)

@@ -22,20 +22,29 @@ WORD_BITS = 62
 LISTED_SHARE = 1 / 8
 
 
-def anneal(S: Tensor, schedules: Tensor, sweeps: int, seeds: npt.NDArray[np.uint32], reads: int) -> Tensor:
-    """The final states of all reads of S ``[batch, n, n]``: int8 ``[batch, reads, n]``.
+def anneal(
+    S: Tensor,
+    schedules: Tensor,
+    sweeps: int,
+    seeds: npt.NDArray[np.uint32],
+    reads: int,
+    initial: Tensor | None = None,
+) -> Tensor:
+    """The final states of all reads of S ``[batch, n, n]``, which begin at random or at ``initial``: int8.
+
+    Both are ``[batch, reads, n]``.
 
     S is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. ``schedules [batch, 3]`` holds the first β, its
     growth from sweep to sweep, and the β that it stops at.
     """
     state = generators(seeds, reads).to(S.device)
-    kernel: Callable[[Tensor, Tensor, int, Tensor], Tensor] = _anneal
+    kernel: Callable[[Tensor, Tensor, int, Tensor, Tensor | None], Tensor] = _anneal
     if _has_triton(S):
         from qubolearn.kernels.dense_annealing_triton import anneal as kernel
     elif not S.is_cpu:
         slow = f"annealing on {S.device} runs in plain torch, far slower than on a CPU"
         warnings.warn(f"{slow}; move A there by A.cpu(), or install triton for an NVIDIA GPU", stacklevel=2)
-    return kernel(S.to(torch.float32), schedules.to(S.device), sweeps, state)
+    return kernel(S.to(torch.float32), schedules.to(S.device), sweeps, state, initial)
 
 
 def takes_lists(linear: Tensor, edges: Tensor) -> bool:
@@ -54,26 +63,27 @@ def anneal_lists(
     sweeps: int,
     seeds: npt.NDArray[np.uint32],
     reads: int,
+    initial: Tensor | None = None,
 ) -> Tensor:
     """As :func:`anneal` for sparse QUBOs, linear ``[batch, n]`` and quadratic ``[batch, m]`` on one graph."""
     from qubolearn.kernels.sparse_annealing_triton import anneal as kernel
 
     state = generators(seeds, reads).to(linear.device)
-    return kernel(linear, quadratic, edges.cpu().numpy(), schedules.to(linear.device), sweeps, state)
+    return kernel(linear, quadratic, edges.cpu().numpy(), schedules.to(linear.device), sweeps, state, initial)
 
 
 def _has_triton(A: Tensor) -> bool:
     return A.is_cuda and find_spec("triton") is not None
 
 
-def _anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor) -> Tensor:
+def _anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor, initial: Tensor | None) -> Tensor:
     n = S.shape[-1]
     linear = S.diagonal(dim1=1, dim2=2)
     couplings = S - torch.diag_embed(linear)
     x = S.new_zeros(*state.shape, n)  # [batch, reads, n]
     for i in range(n):
         state = _next(state)
-        x[:, :, i] = state >> 31
+        x[:, :, i] = state >> 31 if initial is None else initial[:, :, i]
     beta, growth, last = (column[:, None] for column in schedules.unbind(1))
     for _ in range(sweeps):
         for i in range(n):

@@ -32,7 +32,7 @@ SHIFT = tl.constexpr(2048.0)
 LOG2_E = tl.constexpr(1.4426950408889634)
 
 
-def anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor) -> Tensor:
+def anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor, initial: Tensor | None = None) -> Tensor:
     """As :func:`qubolearn.kernels.annealing_torch.anneal`; state int64 ``[batch, reads]`` seeds the reads."""
     batch, n, _ = S.shape
     lanes = MANY_READS if n >= MANY_FROM else FEW_READS
@@ -43,6 +43,8 @@ def anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor) -> Tensor:
     seeds = torch.nn.functional.pad(state, (0, groups * lanes - reads), value=1).reshape(batch * groups, lanes)
     X = torch.zeros(batch * groups, lanes, depth, dtype=torch.float16, device=S.device)
     X[:, :, :n] = _random_bits(seeds, n)
+    if initial is not None:
+        X.view(batch, groups * lanes, depth)[:, :reads, :n] = initial.to(X)
     words = _words(X[:, :, : blocks * BITS])
     fields = torch.empty(batch * groups, BITS, lanes, dtype=torch.float32, device=S.device)
     states = seeds.to(torch.uint32)

@@ -25,11 +25,18 @@ ROWS, READS, TOGETHER = 128, 8, 4
 
 
 def anneal(
-    linear: Tensor, quadratic: Tensor, edges: npt.NDArray[np.int64], schedules: Tensor, sweeps: int, state: Tensor
+    linear: Tensor,
+    quadratic: Tensor,
+    edges: npt.NDArray[np.int64],
+    schedules: Tensor,
+    sweeps: int,
+    state: Tensor,
+    initial: Tensor | None = None,
 ) -> Tensor:
     """The final states int8 ``[batch, reads, n]`` of linear ``[batch, n]`` and quadratic ``[batch, m]`` on edges.
 
-    ``schedules [batch, 3]`` and ``state [batch, reads]`` as in :mod:`~qubolearn.kernels.annealing_torch`.
+    ``schedules [batch, 3]``, ``state [batch, reads]`` and ``initial [batch, reads, n]`` as in
+    :mod:`~qubolearn.kernels.annealing_torch`.
     """
     (batch, n), reads, device = linear.shape, state.shape[1], linear.device
     lanes, groups = READS, -(-reads // READS)
@@ -42,7 +49,11 @@ def anneal(
     values = padded[:, torch.from_numpy(slots).to(device).flatten()].contiguous()  # [batch, degree * size]
     seeds = torch.nn.functional.pad(state, (0, groups * lanes - reads), value=1).to(torch.uint32)
     X = torch.zeros(batch * groups, size + 1, lanes, dtype=torch.int8, device=device)  # the last one is no bit
-    done = 0
+    done = 0  # what begins there begins at random
+    if initial is not None:
+        given = torch.nn.functional.pad(initial.to(X), (0, 0, 0, groups * lanes - reads))
+        X.view(batch, groups, size + 1, lanes)[:, :, at] = given.view(batch, groups, lanes, n).transpose(2, 3)
+        done = 1
     for betas, some in rounds(schedules, sweeps, X.numel()):
         _anneal[(batch * groups,)](
             *(fields, values, torch.from_numpy(neighbours).to(device), betas, seeds, X),

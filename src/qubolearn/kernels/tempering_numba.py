@@ -94,14 +94,18 @@ def search(problem, clamp, seed, ladder, sweeps, target, stop, found, b):
 
 
 @compiled
-def sample(problem, clamps, seeds, ladders, colds, burn, thin, stop, reads):
-    """Fill reads ``[batch, r, n]`` with states at β = ``colds [batch]``, ``thin`` sweeps apart, after ``burn`` ones."""
+def sample(problem, clamps, seeds, ladders, colds, burn, thin, stop, reads, betas):
+    """Fill reads ``[batch, r, n]`` with states at β = ``colds [batch]``, ``thin`` sweeps apart, after ``burn`` ones.
+
+    ``betas [batch, replicas]`` is filled with the temperatures, from hot to cold.
+    """
     linear, quadratic, graph, members = problem
     for b in range(linear.shape[0]):
         units, _ = units_of(linear[b], quadratic[b], graph, clamps[b], members)
         pool = empty_pool(1, units[0].size - 1)
         replicas = new_replicas(units, ladders.shape[1], seeds[b])
         set_betas(units, replicas, ladders[b], colds[b], pool, -np.inf, stop)
+        betas[b] = replicas[2]
         exchanged = np.zeros(ladders.shape[1] - 1)
         run(units, replicas, burn, pool, -np.inf, exchanged, stop)
         for read in range(reads.shape[1]):

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from qubolearn.kernels.sparse_annealing_triton import _mixed, colours
 
-__all__ = ["Tempered", "temper"]
+__all__ = ["Tempered", "sample", "temper"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -50,58 +50,110 @@ def temper(
     device: torch.device,
 ) -> Tempered:
     """As :func:`qubolearn.kernels.tempering_numba.temper`, for given ladders ``[batch, replicas]``."""
-    linear, quadratic, graph, members = problem
-    (batch, n), replicas = clamps.shape, ladders.shape[1]
-    tables = _tables(*_between_units(graph, members, n), members, n, replicas)
-    degree = len(tables.neighbours)
-
-    def there(array: Any, dtype: torch.dtype) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(device, dtype)
-
-    one = quadratic[:1] if bool((quadratic == quadratic[:1]).all()) else quadratic  # equal ones are stored once
-    padded = there(np.pad(one, ((0, 0), (0, 1))), torch.float32)
-    values = padded[:, there(tables.edges, torch.int64).flatten()].contiguous()  # [1 or batch, degree * (n + 2)]
-    h = there(np.pad(linear, ((0, 0), (0, 2))), torch.float32)
-    barred = there(_barred(clamps, members, n), torch.float32)
-    X = torch.zeros(batch, n + 2, replicas, dtype=torch.int8, device=device)
-    best = torch.full((batch, replicas), torch.inf, device=device)
-    best_X = torch.zeros(batch, n, replicas, dtype=torch.int8, device=device)
-    ranks = torch.arange(replicas, dtype=torch.int32, device=device).repeat(batch, 1)
-    swaps = torch.zeros(batch, replicas, device=device)
-    order, neighbours = there(tables.order, torch.int32), there(tables.neighbours, torch.int32)
-    keys, betas = there(seeds.astype(np.int64), torch.uint32), there(ladders, torch.float32)
-    rows, swept, done, some = np.arange(batch), np.zeros(batch, np.int64), 0, FIRST_SWEEPS
-
-    def launch(ladder: Tensor, count: int, start: int) -> None:
-        _temper[(len(rows),)](
-            *(there(rows, torch.int32), order, h, barred, neighbours, values, ladder, keys),
-            *(X, best, best_X, ranks, swaps),
-            *(len(tables.order) // tables.units, degree, n, 0 if len(one) == 1 else degree * (n + 2), count, start),
-            UNITS=tables.units,
-            OPTIONS=tables.order.shape[1],
-            REPLICAS=replicas,
-            num_warps=4,
-        )
-
+    replicas = _Replicas(problem, clamps, seeds, ladders, device)
+    rows, swept, some = np.arange(len(clamps)), np.zeros(len(clamps), np.int64), FIRST_SWEEPS
     given = np.isfinite(targets)
     margins = 1e-4 * (1 + np.abs(np.where(given, targets, 0.0)))  # energies are in float32
     aims = np.where(given, np.where(given, targets, 0.0) + margins, -np.inf)
-    launch(torch.zeros_like(betas), 1, 0)  # β = 0: any option that is not barred
-    swaps.zero_()
-    while len(rows) and done < sweeps:
-        cap = max(1, SUMS // (len(rows) * len(tables.order) * tables.order.shape[1] * replicas * degree))
-        count = min(some, cap, sweeps - done)
-        launch(betas, count, done + 1)
-        done += count
-        swept[rows] = done
+    while len(rows) and replicas.done < sweeps:
+        replicas.sweep(min(some, replicas.most_sweeps(len(rows)), sweeps - replicas.done), rows)
+        swept[rows] = replicas.done
         some += some // 2
-        lowest = best[there(rows, torch.int64)].amin(1).double().cpu().numpy()  # waits for the launch
+        lowest = replicas.best[torch.from_numpy(rows).to(device)].amin(1).double().cpu().numpy()  # waits for the launch
         rows = rows[lowest > aims[rows]]
     tried = np.maximum(1, swept[:, None] / 2)
-    exchanges = np.minimum(1.0, swaps[:, :-1].double().cpu().numpy() / tried)
-    places = ranks.argsort(1)[:, None].expand(batch, n, replicas)
-    final = X[:, :n].gather(2, places).transpose(1, 2)
-    return Tempered(best_X.transpose(1, 2).contiguous().cpu().numpy(), exchanges, swept, final)
+    exchanges = np.minimum(1.0, replicas.swaps[:, :-1].double().cpu().numpy() / tried)
+    best = replicas.best_X.transpose(1, 2).contiguous().cpu().numpy()
+    return Tempered(best, exchanges, swept, replicas.states())
+
+
+def sample(
+    problem: Any,
+    clamps: npt.NDArray[np.int8],
+    seeds: npt.NDArray[np.uint32],
+    ladders: npt.NDArray[np.float64],
+    burn: int,
+    thin: int,
+    reads: int,
+    device: torch.device,
+) -> Tensor:
+    """States at the coldest β, ``thin`` sweeps apart after ``burn`` ones: int8 ``[batch, reads, n]`` on the GPU."""
+    replicas = _Replicas(problem, clamps, seeds, ladders, device)
+    found = torch.empty(len(clamps), reads, clamps.shape[1], dtype=torch.int8, device=device)
+    most = replicas.most_sweeps(len(clamps))
+    for read in range(-1, reads):
+        left = burn if read < 0 else thin
+        while left:
+            count = min(left, most)
+            replicas.sweep(count)
+            replicas.wait()  # so that Ctrl-C ends it here
+            left -= count
+        if read >= 0:
+            found[:, read] = replicas.states()[:, -1]
+    return found
+
+
+class _Replicas:
+    """The replicas of a batch on the GPU, from hot to cold by ``ladders [batch, replicas]``, in random states."""
+
+    def __init__(self, problem: Any, clamps: Any, seeds: Any, ladders: Any, device: torch.device) -> None:
+        linear, quadratic, graph, members = problem
+        (batch, n), count = clamps.shape, ladders.shape[1]
+        self.n, self.device = n, device
+        self.tables = _tables(*_between_units(graph, members, n), members, n, count)
+        one = quadratic[:1] if bool((quadratic == quadratic[:1]).all()) else quadratic  # equal ones are stored once
+        padded = self._there(np.pad(one, ((0, 0), (0, 1))), torch.float32)
+        self.values = padded[
+            :, self._there(self.tables.edges, torch.int64).flatten()
+        ].contiguous()  # [.., degree (n + 2)]
+        self.h = self._there(np.pad(linear, ((0, 0), (0, 2))), torch.float32)
+        self.barred = self._there(_barred(clamps, members, n), torch.float32)
+        self.X = torch.zeros(batch, n + 2, count, dtype=torch.int8, device=device)
+        self.best = torch.full((batch, count), torch.inf, device=device)
+        self.best_X = torch.zeros(batch, n, count, dtype=torch.int8, device=device)
+        self.ranks = torch.arange(count, dtype=torch.int32, device=device).repeat(batch, 1)
+        self.swaps = torch.zeros(batch, count, device=device)
+        self.order = self._there(self.tables.order, torch.int32)
+        self.neighbours = self._there(self.tables.neighbours, torch.int32)
+        self.keys = self._there(seeds.astype(np.int64), torch.uint32)
+        self.betas = self._there(ladders, torch.float32)
+        self.done = -1
+        self.sweep(1, betas=torch.zeros_like(self.betas))  # β = 0: any option that is not barred
+        self.swaps.zero_()
+
+    def _there(self, array: Any, dtype: torch.dtype) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, dtype)
+
+    def most_sweeps(self, rows: int) -> int:
+        """The most sweeps of one launch on so many QUBOs."""
+        return int(max(1, SUMS // (rows * self.tables.order.size * self.ranks.shape[1] * len(self.tables.neighbours))))
+
+    def sweep(self, count: int, rows: Ints | None = None, betas: Tensor | None = None) -> None:
+        """So many sweeps of some QUBOs, all by default."""
+        rows = np.arange(len(self.X)) if rows is None else rows
+        degree, tiles = len(self.tables.neighbours), len(self.tables.order) // self.tables.units
+        step = 0 if len(self.values) == 1 else degree * (self.n + 2)
+        _temper[(len(rows),)](
+            *(self._there(rows, torch.int32), self.order, self.h, self.barred, self.neighbours, self.values),
+            *(self.betas if betas is None else betas, self.keys),
+            *(self.X, self.best, self.best_X, self.ranks, self.swaps),
+            *(tiles, degree, self.n, step, count, self.done + 1),
+            UNITS=self.tables.units,
+            OPTIONS=self.tables.order.shape[1],
+            REPLICAS=self.ranks.shape[1],
+            num_warps=4,
+        )
+        self.done += count
+
+    def states(self) -> Tensor:
+        """All replicas' states ``[batch, replicas, n]``, from hot to cold."""
+        places = self.ranks.argsort(1)[:, None].expand(-1, self.n, -1)
+        return self.X[:, : self.n].gather(2, places).transpose(1, 2)
+
+    def wait(self) -> None:
+        """Until all launches are done."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
 
 
 class _Tables(NamedTuple):

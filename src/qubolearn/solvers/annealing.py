@@ -81,9 +81,7 @@ class SimulatedAnnealing(QuboSolver):
         self._check_memory(A, 1 + A.dtype.itemsize)
         if A.is_cpu:
             return self._read(_on_cpu(A), A.shape[2], beta, initial).to(A.dtype)
-        if initial is not None:
-            raise QubolearnError(f"initial states are taken on a CPU only, but A is on {A.device}; call A.cpu()")
-        return self._read_in_torch(A, beta).to(A.dtype)
+        return self._read_in_torch(A, beta, initial).to(A.dtype)
 
     def search(self, A: Qubo, count: int) -> Found:
         """The ``count`` lowest states of the reads, their descents and their neighbours."""
@@ -112,24 +110,25 @@ class SimulatedAnnealing(QuboSolver):
         batch = len(qubos.scale)
         reads = np.zeros((batch, self.reads, n), np.int8)
         if initial is not None:
-            reads[:] = initial.numpy()
+            reads[:] = initial.cpu().numpy()
         betas = self._schedules(lambda: torch.from_numpy(qubos.beta_ranges()), torch.from_numpy(qubos.scale), beta)
         how = Schedule(betas.numpy(), self.sweeps, instance_seeds(self.seed, batch), initial is not None)
         qubos.anneal(how, reads)
         return torch.from_numpy(reads)
 
-    def _read_in_torch(self, A: Qubo, beta: float | None = None) -> Tensor:
+    def _read_in_torch(self, A: Qubo, beta: float | None = None, initial: Tensor | None = None) -> Tensor:
         """The same on any device."""
         from qubolearn.kernels.annealing_torch import anneal, anneal_lists, takes_lists
 
-        seeds = instance_seeds(self.seed, len(A))
+        seeds, initial = instance_seeds(self.seed, len(A)), None if initial is None else initial.to(A.device)
         if isinstance(A, SparseQubo) and takes_lists(A.linear, A.edges):
             lists = _lists(A)
             betas = self._schedules(lambda: torch.from_numpy(lists.beta_ranges()), torch.from_numpy(lists.scale), beta)
             linear, quadratic = (torch.from_numpy(some).to(A.device) for some in (lists.linear, lists.quadratic))
-            return anneal_lists(linear, quadratic, A.edges, betas, self.sweeps, seeds, self.reads)
+            return anneal_lists(linear, quadratic, A.edges, betas, self.sweeps, seeds, self.reads, initial)
         S, scale = _scaled(as_dense(A))
-        return anneal(S, self._schedules(lambda: _beta_range(S), scale, beta), self.sweeps, seeds, self.reads)
+        betas = self._schedules(lambda: _beta_range(S), scale, beta)
+        return anneal(S, betas, self.sweeps, seeds, self.reads, initial)
 
     def _schedules(self, default: Callable[[], Tensor], scale: Tensor, beta: float | None) -> Tensor:
         """The first β, its growth from one sweep to the next and its bound: ``[batch, 3]``, for scaled QUBOs.

@@ -187,15 +187,21 @@ class ParallelTempering(QuboSolver):
         units, seeds = as_units(A.detach(), groups), instance_seeds(self.seed, batch)
         ladders = self._ladders(units) if beta is None else np.zeros((batch, self.replicas))
         colds = ladders[:, -1] if beta is None else beta * units.scale
-        reads = np.zeros((batch, self.reads, n), np.int8)
         burn, thin = self.sweeps // 2, max(1, self.sweeps // 2 // self.reads)
+        there = on_gpu(A, groups, self.replicas)
+        # For a GPU the CPU chooses the temperatures alone.
+        reads, betas = np.zeros((batch, 0 if there else self.reads, n), np.int8), np.zeros((batch, self.replicas))
 
         def work(some: slice, stop: npt.NDArray[np.uint8]) -> None:
-            sample(
-                units.problem(some), held[some], seeds[some], ladders[some], colds[some], burn, thin, stop, reads[some]
-            )
+            how = (ladders[some], colds[some], 0 if there else burn, thin, stop)
+            sample(units.problem(some), held[some], seeds[some], *how, reads[some], betas[some])
 
-        self._share(work, units, burn + thin * self.reads)
+        self._share(work, units, LADDER_SWEEPS if there else burn + thin * self.reads)
+        if there:
+            from qubolearn.kernels.tempering_triton import sample as sample_on_gpu
+
+            on_device = sample_on_gpu(units.problem(slice(None)), held, seeds, betas, burn, thin, self.reads, A.device)
+            return on_device.to(A.dtype)
         return torch.from_numpy(reads).to(A.device, A.dtype)
 
     def _check_memory(self, A: Qubo, reads: int) -> None:
