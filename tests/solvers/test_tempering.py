@@ -225,3 +225,17 @@ def test_control_c_is_answered() -> None:
     with pytest.raises(KeyboardInterrupt):
         ParallelTempering(sweeps=10**7, seed=0)(A, 1)
     assert time.monotonic() - began < 30  # all sweeps take hours
+
+
+def test_ladders_search_each_qubo_several_times() -> None:
+    A = torch.randn(3, 40, 40, generator=torch.Generator().manual_seed(0))
+    one = ParallelTempering(sweeps=20, seed=0)
+    several = ParallelTempering(sweeps=20, seed=0, ladders=4)(A, 2)
+    alone = one(A.repeat_interleave(4, 0), 2)  # the same random numbers
+    lowest = alone.energies.unflatten(0, (3, 4)).amin((1, 2))
+    torch.testing.assert_close(several.energies[:, 0], lowest)
+    assert (several.energies[:, 1] > several.energies[:, 0]).all()
+    assert several.info["betas"].shape == (3, 4, 16)
+    assert several.info["sweeps"].tolist() == alone.info["sweeps"].unflatten(0, (3, 4)).sum(1).tolist()
+    with pytest.raises(QubolearnError, match="ladders=0; want at least 1"):
+        ParallelTempering(ladders=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
 
@@ -65,6 +65,10 @@ class ParallelTempering(QuboSolver):
     NVIDIA GPU are tempered there, with other random numbers; all others on the CPU. ``reads`` is how many states
     :meth:`sample` draws of each QUBO.
 
+    ``ladders`` independent sets of replicas search each QUBO, and the lowest states of all are kept. They share threads
+    as instances do: with as many ladders as cores, one QUBO is searched on all of them in the time of one ladder. Then
+    ``info["sweeps"]`` counts those of all ladders, and temperatures are ``[batch, ladders, replicas]``.
+
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ParallelTempering(sweeps=100, seed=0)(A).states.tolist()
     [[[1.0, 1.0], [0.0, 0.0]]]
@@ -76,9 +80,12 @@ class ParallelTempering(QuboSolver):
     betas: tuple[float, ...] | None = None
     reads: int = 100
     seed: int | None = None
+    ladders: int = 1
     takes_sparse: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        if self.ladders < 1:
+            raise QubolearnError(f"ladders={self.ladders}; want at least 1")
         if self.replicas < LANES or self.replicas % LANES:
             raise QubolearnError(f"replicas={self.replicas}; want a multiple of {LANES}, which run side by side")
         if self.sweeps < 1 or self.reads < 1:
@@ -99,6 +106,8 @@ class ParallelTempering(QuboSolver):
 
     def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> Found:
         """The same among the states that clamp ``[batch, n]`` and groups allow; clamp as ``forced`` returns it."""
+        if self.ladders > 1:
+            return self._search_ladders(A, count, clamp, groups)
         self._check_memory(A, 0)
         units = as_units(A, groups)
         if self.target == "bound":
@@ -108,6 +117,14 @@ class ParallelTempering(QuboSolver):
         if on_gpu(A, groups, self.replicas):
             return self._search_on_gpu(units, count, clamp.numpy(), targets, A.device)
         return self._search_on_cpu(units, count, clamp.numpy(), targets, self.sweeps)
+
+    def _search_ladders(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> Found:
+        """Every QUBO so many times as an instance of its own."""
+        rows = torch.arange(len(A)).repeat_interleave(self.ladders)
+        found = replace(self, ladders=1).search_held(A[rows.to(A.device)], count, clamp[rows], groups)
+        apart = {k: v.unflatten(0, (-1, self.ladders)) for k, v in found.info.items() if isinstance(v, Tensor)}
+        info = {**found.info, **apart, "sweeps": apart["sweeps"].sum(1)}
+        return Found(found.states.unflatten(0, (-1, self.ladders)).flatten(1, 2), info)
 
     def _search_on_cpu(self, units: Units, count: int, held: Any, targets: Any, sweeps: int) -> Found:
         from qubolearn.kernels.tempering_numba import temper
