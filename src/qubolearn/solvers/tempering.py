@@ -122,9 +122,10 @@ class ParallelTempering(QuboSolver):
         """Every QUBO so many times as an instance of its own."""
         rows = torch.arange(len(A)).repeat_interleave(self.ladders)
         found = replace(self, ladders=1).search_held(A[rows.to(A.device)], count, clamp[rows], groups)
-        apart = {k: v.unflatten(0, (-1, self.ladders)) for k, v in found.info.items() if isinstance(v, Tensor)}
+        shape = (len(A), self.ladders)
+        apart = {k: v.reshape(*shape, *v.shape[1:]) for k, v in found.info.items() if isinstance(v, Tensor)}
         info = {**found.info, **apart, "sweeps": apart["sweeps"].sum(1)}
-        return Found(found.states.unflatten(0, (-1, self.ladders)).flatten(1, 2), info)
+        return Found(found.states.reshape(len(A), -1, A.shape[2]), info)
 
     def _search_on_cpu(self, units: Units, count: int, held: Any, targets: Any, sweeps: int) -> Found:
         from qubolearn.kernels.tempering_numba import temper
