@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from qubolearn import ExhaustiveSearch, Gap, Groups, Instances, Problem, SharedQubo, evaluate, fit
 from qubolearn.losses import Contrastive
 from qubolearn.problems import Split
-from qubolearn.solvers import Solution, auto_solver
+from qubolearn.solvers import Solution
 from qubolearn.solvers.constrained import Constrained
 from qubolearn.solvers.tempering import ParallelTempering
 
@@ -86,8 +86,3 @@ def test_any_solver_is_held_and_one_without_samples_says_so() -> None:
     assert torch.equal(answers[problem.clamp(test.p) == 1], torch.ones(10))
     with pytest.raises(Exception, match="ParallelTempering"):
         Constrained(watching, None, PAIRS).sample(torch.zeros(1, 9, 9))
-
-
-def test_auto_counts_allowed_states() -> None:
-    assert isinstance(auto_solver(40, groups=Groups.consecutive(10, 4)), ExhaustiveSearch)  # 4**10 of them
-    assert isinstance(auto_solver(64, groups=Groups.consecutive(16, 4)), ParallelTempering)

@@ -23,12 +23,12 @@ def blurred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VisualSudoku:
     """Puzzles of size 4 under a reader that takes every fourth picture for another digit."""
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
     forget_data()
-    labels = np.sort(np.arange(400) % 10)
+    labels = np.sort(np.arange(2000) % 10)
     rng = np.random.default_rng(0)
-    scores = rng.dirichlet(np.ones(10), 400) * 0.4
-    taken = np.where(rng.random(400) < 0.25, (labels + 1) % 10, labels)
-    scores[np.arange(400), labels] += 0.2
-    scores[np.arange(400), taken] += 0.4
+    scores = rng.dirichlet(np.ones(10), 2000) * 0.4
+    taken = np.where(rng.random(2000) < 0.25, (labels + 1) % 10, labels)
+    scores[np.arange(2000), labels] += 0.2
+    scores[np.arange(2000), taken] += 0.4
     (tmp_path / "sudoku").mkdir()
     np.savez(tmp_path / "sudoku" / "mnist_test_scores.npz", scores=scores.astype(np.float32), label=labels)
     return VisualSudoku(size=4, hints=10, reader="mnist")

@@ -22,7 +22,7 @@ from qubolearn.problems.contract import Instances
 from qubolearn.problems.sudoku import Sudoku, hint_clamp, rule_groups, rule_qubo
 from qubolearn.problems.sudoku_grids import solutions
 from qubolearn.problems.sudoku_sets import load_set
-from qubolearn.qubo import SparseQubo, with_penalties
+from qubolearn.qubo import Qubo, SparseQubo, with_penalties
 from qubolearn.randomness import stream
 from qubolearn.solvers import solve
 from qubolearn.solvers.tempering import ParallelTempering
@@ -145,10 +145,14 @@ def _without_couplings(problem: Sudoku, method: str, test: Instances, seed: int,
     _, recipe = preset("best", "sudoku", method=method, seed=seed, validation=1, **options)
     network = train(problem, recipe, device=place()).cpu().eval()
     with torch.no_grad():
-        linear = torch.cat([network(part).diagonal(dim1=1, dim2=2) for part in test.p.split(1024)])
+        linear = torch.cat([_linear(network(part)) for part in test.p.split(1024)])
     answers = linear.reshape(len(test.p), problem.size**2, problem.size).argmin(2) + 1
     answers = torch.where(test.p > 0, test.p.long(), answers)
     return problem.score(answers, test)["accuracy"]
+
+
+def _linear(A: Qubo) -> Tensor:
+    return A.linear if isinstance(A, SparseQubo) else A.diagonal(dim1=1, dim2=2)
 
 
 def _searched(problem: Sudoku, test: Instances, hints: Tensor) -> Tensor:

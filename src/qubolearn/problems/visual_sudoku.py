@@ -103,7 +103,7 @@ def reader_costs(scores: Tensor, shown: Tensor, size: int) -> Tensor:
 def digit_scores(reader: str, split: Split) -> tuple[Tensor, Tensor]:
     """A reader's probabilities ``[pictures, 10]`` for pictures of a split, and their labels ``[pictures]``.
 
-    Pictures of odd number belong to the test split, all others to training and validation.
+    A random tenth of the pictures belongs to training and validation, all others to the test split.
     """
     if reader == "digits":
         from qubolearn.problems.digit_reader import scores_of_digits
@@ -111,7 +111,8 @@ def digit_scores(reader: str, split: Split) -> tuple[Tensor, Tensor]:
         scores, labels = scores_of_digits()
     else:
         scores, labels = _mnist_scores()
-    part = slice(1, None, 2) if split == "test" else slice(0, None, 2)
+    order = torch.randperm(len(labels), generator=stream(0, "pictures"))
+    part = order[len(order) // 10 :] if split == "test" else order[: len(order) // 10]
     return scores[part], labels[part]
 
 
