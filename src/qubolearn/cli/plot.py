@@ -1,6 +1,7 @@
 """Draw what runs learned: Hamming histograms and couplings over training, and their curves together.
 
-Of Sudokus also a puzzle with its answer, and the couplings that were learned, where the rules can be seen.
+Problems that can draw an instance with its answer, such as snakes and scene, are shown with unseen ones; of Sudokus
+also the couplings that were learned, where the rules can be seen.
 """
 
 from __future__ import annotations
@@ -42,12 +43,17 @@ def draw(runs: Sequence[Run], folder: Path, suffix: str = "png") -> list[Path]:
     """All pictures of runs into a folder."""
     from qubolearn import plots
 
-    written = [plots.save(plots.curves(runs), folder / f"curves.{suffix}")]
+    scored = [here for here in runs if here.problem.available("validation") != 0]  # the others have no scores
+    written = [plots.save(plots.curves(scored), folder / f"curves.{suffix}")] if scored else []
     for here in runs:
         name = here.folder.name
-        written.append(plots.save(plots.hamming_over_training(here), folder / f"{name}-hamming.{suffix}"))
-        if plots.keeps_couplings(here):
-            written.append(plots.save(plots.couplings_over_training(here), folder / f"{name}-couplings.{suffix}"))
+        made = {"hamming": plots.hamming_over_training} if here in scored else {}
+        if here in scored and plots.keeps_couplings(here):
+            made["couplings"] = plots.couplings_over_training
+        if hasattr(here.problem, "picture"):
+            made["answers"] = plots.answers
+        for what, draws in made.items():
+            written.append(plots.save(draws(here), folder / f"{name}-{what}.{suffix}"))
         for what, picture in _sudoku(here):
             written.append(plots.save(picture, folder / f"{name}-{what}.{suffix}"))
     return written

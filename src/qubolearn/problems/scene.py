@@ -87,6 +87,14 @@ class Scene(Problem):
         train = train[torch.randperm(len(train), generator=stream(self.split_seed, "held out"))]
         return train[: self.held_out] if split == "validation" else train[self.held_out :]
 
+    def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
+        """Write the labels of one picture on a matplotlib axis: those that hold in bold, wrong ones in red."""
+        for place, name in enumerate(LABELS):
+            said, true = bool(answer[0, place]), bool(instances.answer[0, place])
+            colour = "black" if said and true else "red" if said != true else "0.7"
+            text = name + (" (missed)" if true and not said else " (wrong)" if said and not true else "")
+            axis.text(0.1, 0.9 - 0.16 * place, text, color=colour, weight="bold" if said else "normal", va="center")
+
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         return _PRESETS[name]

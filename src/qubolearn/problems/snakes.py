@@ -142,6 +142,19 @@ class Snakes(Problem):
             "all_right": (right == there).all(1).float(),
         }
 
+    def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
+        """Draw one grid on a matplotlib axis: its colours, and the labels of the snake; wrong ones in white on red."""
+        codes, found, true = (
+            one[0].long().reshape(self.rows, self.columns) for one in (instances.p, answer, instances.answer)
+        )
+        height, width = (int((codes > 0).any(1 - side).sum()) for side in (0, 1))
+        axis.imshow(np.concatenate([np.full((1, 3), 255, np.uint8), COLOURS])[codes[:height, :width].numpy()])
+        for i, j in (codes > 0).nonzero().tolist():
+            label, wrong = int(found[i, j]), bool(found[i, j] != true[i, j])
+            if label or wrong:
+                box = {"facecolor": "red", "pad": 1, "linewidth": 0} if wrong else None
+                axis.text(j, i, label, ha="center", va="center", color="white" if wrong else "black", bbox=box)
+
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         return _PRESETS[name]

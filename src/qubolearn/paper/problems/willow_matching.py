@@ -151,6 +151,18 @@ class WillowMatching(Problem):
         right = (answer == instances.answer).float()
         return {"accuracy": right.mean(1), "all_right": right.amin(1)}
 
+    def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
+        """Draw the keypoints of both images side by side on a matplotlib axis; wrong matches are red lines."""
+        left, right = KeypointPair.from_flat(instances.p, FEATURES).points[0] * torch.tensor([1.0, -1.0])
+        right = right + torch.tensor([4.0, 0.0])
+        for i, (found, true) in enumerate(zip(answer[0].tolist(), instances.answer[0].tolist(), strict=True)):
+            if found >= 0:
+                ends = torch.stack([left[i], right[found]]).T.tolist()
+                axis.plot(*ends, color="green" if found == true else "red", linewidth=0.8)
+        for points in (left, right):
+            axis.scatter(*points.T.tolist(), s=12, color="black", zorder=3)
+        axis.set_aspect("equal")
+
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         return _PRESETS[name]

@@ -14,6 +14,7 @@ from qubolearn.paper.grid.jobs import Outcome, Store
 from qubolearn.paper.grid.views import View, markdown_table
 from qubolearn.paper.report.couplings_pay import chip_table, pay_table
 from qubolearn.paper.report.curves import choices_table, curves_table
+from qubolearn.paper.report.input_couplings import scene_table, snakes_table
 from qubolearn.paper.report.many_bits import losses_table
 from qubolearn.paper.report.markdown import PAPER_TABLES
 from qubolearn.paper.report.soak import classic_table, protections_table, soak_table
@@ -90,6 +91,8 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     "couplings-pay": pay_table,
     "couplings-chip": chip_table,
     "losses": losses_table,
+    "scene": scene_table,
+    "snakes": snakes_table,
     "willow10": willow10_table,
     "willow10-published": published_table,
     "soak": soak_table,
