@@ -65,8 +65,8 @@ def choices_table(results: Path) -> str:
 
     rows = []
     for choice in CHOICES:
-        states = "bits that are not clamped" if not choice.groups else "log2 of the allowed states"
-        limit = f"up to {choice.bits:g} {states}" if math.isfinite(choice.bits) else "more"
+        size = f"2**{choice.bits:g} allowed states" if choice.groups else f"{choice.bits:g} free bits"
+        limit = f"up to {size}" if math.isfinite(choice.bits) else "more"
         rows.append(["with groups" if choice.groups else "without groups", limit, f"`{choice.solver}`"])
     return f"{markdown_table(['QUBO', 'size', 'solver'], rows)}\n"
 
@@ -89,7 +89,10 @@ def curves_figure(folder: Path) -> Figure:
                 *zip(*points, strict=True) if points else ([], []), style, marker=".", color=f"C{number}", label=solver
             )
         axis.set(xscale="log", yscale="log", title=family if row == 0 else "", xlabel="n")
+        sizes = sorted({record["n"] for record in records if record["family"] == family})
+        axis.set_xticks(sizes, [str(n) for n in sizes], fontsize=6)
+        axis.set_xticks([], minor=True)
         if column == 0:
             axis.set_ylabel(f"seconds to {TARGETS[target]}", fontsize=8)
-    axes[0].legend(fontsize=6)
+    made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(solvers), fontsize=8)
     return made
