@@ -15,21 +15,16 @@ from torch import Tensor
 from qubolearn.benchmarks.chip_view import chip_view
 from qubolearn.benchmarks.processes import Planned, in_processes
 from qubolearn.benchmarks.rows import Row, row
+from qubolearn.benchmarks.sudoku import learn_rules, rules_found
 from qubolearn.evaluation import evaluate, evaluate_bits
-from qubolearn.losses import GroupPseudoLikelihood
-from qubolearn.networks import SharedQubo, harden
-from qubolearn.networks.shared import Hardened
 from qubolearn.problems.knapsack import greedy_by_density
 from qubolearn.problems.maxcut import local_search
-from qubolearn.problems.sudoku import Sudoku, rule_groups, rule_qubo, solve_puzzles
-from qubolearn.qubo import SparseQubo
+from qubolearn.problems.sudoku import Sudoku, solve_puzzles
 from qubolearn.randomness import stream
-from qubolearn.training.fit import fit
-from qubolearn.training.optimizers import Adam
 from qubolearn.training.recipes import preset
 from qubolearn.training.train import train
 
-__all__ = ["LearnedRules", "coupling_gains", "learn_sudoku", "rows", "rules_found"]
+__all__ = ["coupling_gains", "rows"]
 
 #: A training of seconds, for checks that everything runs.
 QUICK: dict[str, Any] = {"epochs": 2, "instances": 705, "validation": 50}
@@ -105,39 +100,14 @@ def rows(records: Sequence[Mapping[str, Any]]) -> list[Row]:
     return made
 
 
-class LearnedRules(NamedTuple):
-    """The soft couplings of a Sudoku's bits, and the hard ones made of them."""
-
-    soft: torch.Tensor  # [n, n]
-    hard: Hardened
-    seconds: float
-
-
-def learn_sudoku(size: int = 9, grids: int = 6000, epochs: int = 2, seed: int = 0) -> LearnedRules:
-    """Learn the rules from generated solved grids; that a cell holds one digit is given, as groups."""
-    problem = Sudoku(size=size, hints=0)
-    data = problem.sample(grids, stream(seed, "train"))
-    began, network = time.perf_counter(), SharedQubo(problem.bits)
-    loss = GroupPseudoLikelihood(rule_groups(size))
-    fit(network, (data.p, data.x_true), loss, epochs=epochs, batch_size=100, optimizer=Adam(0.02), seed=seed)
-    soft = network(data.p[:1])[0].detach()
-    return LearnedRules(soft, harden(soft), time.perf_counter() - began)
-
-
-def rules_found(learned: SparseQubo, size: int) -> tuple[int, int, int]:
-    """How many couplings are rules, how many rules there are, and how many couplings are none."""
-    mine, rules = (set(map(tuple, A.edges.T.tolist())) for A in (learned, rule_qubo(size)))
-    return len(mine & rules), len(rules), len(mine - rules)
-
-
 def _sudoku(seed: int, quick: bool) -> dict[str, Any]:
+    """Generated puzzles; published ones are in :mod:`qubolearn.benchmarks.sudoku`."""
     size = 4 if quick else 9
-    rules = learn_sudoku(size, seed=seed)
+    learned = learn_rules(seed, size=size)
     problem = Sudoku(size=size, hints=6 if quick else 28, unique=True)
     test = problem.sample(10 if quick else 100, stream(seed, "test"), "test")
-    answers = solve_puzzles(rules.hard.A, test.p.long())
-    found, all_rules, others = rules_found(rules.hard.A, size)
+    answers = solve_puzzles(learned.hard.A, test.p.long())
     record = {"problem": f"sudoku {size}", "metric": "solved", "seed": seed}
     record |= {"quant": 100 * problem.score(answers.grids, test)["accuracy"].mean().item()}
-    record |= {"quant_seconds": rules.seconds, "rules": found, "of": all_rules, "others": others}
-    return record | {"highest_other": rules.hard.gaps[0][0], "lowest_rule": rules.hard.gaps[0][1]}
+    record |= {"quant_seconds": learned.seconds, **rules_found(learned.hard.A, size)}
+    return record | {"highest_other": learned.hard.gaps[0][0], "lowest_rule": learned.hard.gaps[0][1]}
