@@ -97,6 +97,8 @@ def test_bad_puzzles_are_refused() -> None:
         (lambda: hint_clamp(torch.zeros(1, 15)), "size 15"),
         (lambda: hint_clamp(torch.full((1, 16), 5)), "digits from 5 to 5"),
         (lambda: hint_clamp(torch.zeros(16)), "want \\[batch"),
+        (lambda: hint_clamp(torch.full((1, 16), 1.5)), "puzzle 0 has 1.5 in cell 0"),
+        (lambda: hint_clamp(torch.full((1, 16), float("nan"))), "puzzle 0 has nan in cell 0"),
         (lambda: grids_of(torch.zeros(100)), "size 0"),
     ):
         with pytest.raises(QubolearnError, match=said):

@@ -302,7 +302,11 @@ def hint_clamp(puzzles: Tensor) -> Tensor:
     cells = puzzles.shape[1]
     size = math.isqrt(cells)
     _box(size if size**2 == cells else cells)
-    digits = puzzles.detach().cpu().long()
+    given = puzzles.detach().cpu()
+    digits = given.long()
+    if not torch.equal(given.double(), digits.double()):
+        row, cell = (given.double() != digits.double()).nonzero()[0].tolist()
+        raise QubolearnError(f"puzzle {row} has {given[row, cell].item():g} in cell {cell}; want whole digits")
     if digits.numel() and not 0 <= int(digits.min()) <= int(digits.max()) <= size:
         raise QubolearnError(f"digits from {int(digits.min())} to {int(digits.max())}; want 1 to {size}, 0 for empty")
     bits = (digits[:, :, None] == torch.arange(1, size + 1)).to(torch.int8)
