@@ -15,7 +15,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.problems.arrays import Arrays, whole_of
 from qubolearn.problems.contract import Instances, Problem, Split, score_bits
 from qubolearn.randomness import stream
-from qubolearn.solvers.auto import auto_solver
+from qubolearn.solvers.auto import AutoSolver
 from qubolearn.solvers.contract import Solver, solve
 
 __all__ = ["Evaluation", "evaluate", "evaluate_answers", "evaluate_bits", "score_network", "solve_instances"]
@@ -155,7 +155,7 @@ def solve_instances(
         for chunk in torch.split(piece, CHUNK) if isinstance(piece, Tensor) else [piece]:
             A = network(chunk)
             clamp = problem.clamp(chunk) if problem else None
-            solution = solve(A, solver or auto_solver(A.shape[-1], groups=groups), 1, clamp=clamp, groups=groups)
+            solution = solve(A, solver or AutoSolver(), 1, clamp=clamp, groups=groups)
             states.append(solution.states[:, 0])
             measured.append(solution.info)
     if not states:
@@ -168,7 +168,7 @@ def solve_instances(
 def score_network(network: nn.Module, problem: Problem | None, held_out: Sequence[Instances]) -> dict[str, Any]:
     """Mean metrics, histogram of wrong bits and the first couplings on held-out instances, for a training's log.
 
-    The solver is the problem's own or :func:`qubolearn.solvers.auto_solver`: watching must not cost more than the steps
+    The solver is the problem's own or :class:`qubolearn.AutoSolver`: watching must not cost more than the steps
     that are watched.
     """
     was_training = network.training
