@@ -190,7 +190,7 @@ def test_a_planted_copy_is_on_both_sides_of_the_old_split_alone(split: int) -> N
     names, classes = load_outlines().names, load_outlines().classes[:130]
     blind = split_by_class(classes, {"test": 5, "validation": 100, "train": 12}, "pointset", split)
     plant(names[blind["test"][0]], names[blind["train"][0]])
-    assert copies_across(PointSet(**SMALL, split=split)) == (split == 0)
+    assert copies_across(PointSet(**SMALL, split_seed=split)) == (split == 0)
 
 
 def test_intervals_are_for_held_out_shapes() -> None:
@@ -306,7 +306,7 @@ def test_real_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = PointSet(rotations=2)
     assert [len(pointset._shapes(problem, split)[1]) for split in ("train", "validation", "test")] == [500, 100, 50]
     assert not copies_across(problem)
-    assert not copies_across(replace(problem, split=5))
-    assert copies_across(replace(problem, split=0))  # which is why there are others
+    assert not copies_across(replace(problem, split_seed=5))
+    assert copies_across(replace(problem, split_seed=0))  # which is why there are others
     data = problem.sample(64, stream(0, "a"))
     assert torch.isfinite(data.p).all()

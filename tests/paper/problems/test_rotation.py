@@ -206,7 +206,7 @@ def test_a_planted_copy_is_on_both_sides_of_the_old_split_alone(split: int) -> N
     arrays["points"][::10] = 3 * (arrays["points"][copied] * np.float32([1, 1, -1])) @ turn.T
     np.savez(path, **arrays)
     forget_data()
-    assert copies_across(Rotation(train_shapes=20, test_shapes=5, split=split)) == (split == 0)
+    assert copies_across(Rotation(train_shapes=20, test_shapes=5, split_seed=split)) == (split == 0)
 
 
 def test_templates_are_turned_where_pairs_are_random() -> None:

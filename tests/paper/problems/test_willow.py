@@ -142,7 +142,7 @@ def test_a_planted_copy_is_on_both_sides_of_the_old_split_alone(small: Path, spl
     with Image.open(trained) as picture:
         picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(tested, quality=20)
     sources = read_sources(images, small)
-    problem, sides = Willow(split=split), {}
+    problem, sides = Willow(split_seed=split), {}
     for part in SPLITS:
         pairs = problem.sample_pairs(500, torch.Generator().manual_seed(1), part)
         sides[part] = {sources[image] for image in [*pairs.source.tolist(), *pairs.target.tolist()]}

@@ -89,7 +89,7 @@ class PointSet(Problem):
     """Shapes to test on."""
     rotations: int = 1000
     """Angles by which each training shape is turned."""
-    split: int = 1
+    split_seed: int = 1
     """Which random split of the shapes: 1, 2, ...; 0 is that of older results, by number, with copies on both sides."""
 
     def __post_init__(self) -> None:
@@ -252,8 +252,10 @@ def _shapes(problem: PointSet, split: Split) -> tuple[Tensor, Tensor]:
     outlines = load_outlines()
     labelled = _labelled(outlines)
     sizes = {"test": problem.test_shapes, "validation": VALIDATION_SHAPES, "train": problem.train_shapes}
-    alike = _alike(data_folder("shapes2d")) if problem.split else None
-    chosen = split_by_class([outlines.classes[i] for i in labelled], sizes, "pointset", problem.split, alike)[split]
+    alike = _alike(data_folder("shapes2d")) if problem.split_seed else None
+    chosen = split_by_class([outlines.classes[i] for i in labelled], sizes, "pointset", problem.split_seed, alike)[
+        split
+    ]
     points = [torch.from_numpy(outlines.points[labelled[i]]) for i in chosen]
     counts = torch.tensor([len(outline) for outline in points])
     for wanted in (problem.template_points, problem.reference_points):

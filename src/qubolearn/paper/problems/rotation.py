@@ -99,6 +99,8 @@ class Rotation(Problem):
     """The share of wrong matches in validation and test: so many points take each other's."""
     train_noise: float = 0.0
     """The same in training, where each instance has a share between 0 and this."""
+    same_noise: bool = False
+    """Every training instance has the whole share (paper)."""
     turned: bool = False
     """Turn the template too, by angles of the same ranges: random pairs of turned shapes (paper), not upright ones."""
     train_shapes: int = 300
@@ -107,7 +109,7 @@ class Rotation(Problem):
     """Shapes to test on."""
     draws: int = 1000
     """Sets of wrong matches that are drawn for each shape, where there is noise. Angles are always new."""
-    split: int = 1
+    split_seed: int = 1
     """Which random split of the shapes: 1, 2, ...; 0 is that of older results, with copies on both sides."""
 
     def __post_init__(self) -> None:
@@ -124,8 +126,8 @@ class Rotation(Problem):
         for name in ("train_shapes", "test_shapes", "draws"):
             if getattr(self, name) < 1:
                 raise QubolearnError(f"{name}={getattr(self, name)}; want at least 1")
-        if self.split < 0:
-            raise QubolearnError(f"split={self.split}; want the number of a split, at least 0")
+        if self.split_seed < 0:
+            raise QubolearnError(f"split_seed={self.split_seed}; want the number of a split, at least 0")
         if not 0 <= self.soft_width < math.inf:
             raise QubolearnError(f"soft_width={self.soft_width}; want 0 or more bins")
 
@@ -249,9 +251,9 @@ class Rotation(Problem):
 
     def _shares(self, count: int, split: Split, generator: Generator) -> Tensor:
         """The share of wrong matches of each instance ``[count]``."""
-        if split == "train":
+        if split == "train" and not self.same_noise:
             return self.train_noise * torch.rand(count, generator=generator)
-        return torch.full((count,), self.noise)
+        return torch.full((count,), self.train_noise if split == "train" else self.noise)
 
 
 def _norm(C: Tensor) -> Tensor:
@@ -262,7 +264,7 @@ def _norm(C: Tensor) -> Tensor:
 def _shapes(problem: Rotation, split: Split) -> Tensor:
     """Clouds of a split ``[shapes, points, 3]``, centred and of mean squared radius 1."""
     models = load_modelnet()
-    number = problem.split
+    number = problem.split_seed
     pools = {
         name: (models.is_test == (name == "test")).nonzero()[0].tolist() for name in ("test", "validation", "train")
     }

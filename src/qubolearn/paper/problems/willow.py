@@ -65,12 +65,12 @@ class Willow(PermutationProblem):
     """Training only: turn the first image by an angle of this standard deviation, in radians."""
     jitter: float = 0.0
     """Training only: noise on keypoints, in units of an image's mean distance between keypoints."""
-    split: int = 1
+    split_seed: int = 1
     """Which random split of the sources: 1, 2, ...; 0 is that of older results, by name, with copies on both sides."""
 
     def __post_init__(self) -> None:
-        if self.split < 0:
-            raise QubolearnError(f"split={self.split}; want the number of a split, at least 0")
+        if self.split_seed < 0:
+            raise QubolearnError(f"split_seed={self.split_seed}; want the number of a split, at least 0")
         if not 2 <= self.k <= KEYPOINTS:
             raise QubolearnError(f"k={self.k} keypoints; a Willow image has {KEYPOINTS}, so want 2 to {KEYPOINTS}")
         check_layer(self.layer)
@@ -83,12 +83,12 @@ class Willow(PermutationProblem):
 
     def images(self) -> WillowImages:
         """The annotated images that indices in :class:`Pairs` speak of."""
-        return _load(str(data_folder("willow")), self.layer, self.split, "cpu").images
+        return _load(str(data_folder("willow")), self.layer, self.split_seed, "cpu").images
 
     def sample_pairs(self, count: int, generator: Generator, split: Split = "train") -> Pairs:
         """``count`` random pairs of images with their keypoints, on the generator's device."""
         device = generator.device
-        members, sizes = _load(str(data_folder("willow")), self.layer, self.split, str(device)).splits[split]
+        members, sizes = _load(str(data_folder("willow")), self.layer, self.split_seed, str(device)).splits[split]
         starts = sizes.cumsum(0) - sizes
 
         def draw(below: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ class Willow(PermutationProblem):
 
     def observations(self, pairs: Pairs, noise: Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """What W is made of: cosines of appearance ``[batch, k, k]`` and both images' keypoints ``[batch, k, 2]``."""
-        data = _load(str(data_folder("willow")), self.layer, self.split, str(pairs.P.device))
+        data = _load(str(data_folder("willow")), self.layer, self.split_seed, str(pairs.P.device))
         x = data.keypoints[pairs.source[:, None], pairs.source_keypoints]
         y = data.keypoints[pairs.target[:, None], pairs.target_keypoints]
         rows = pairs.source[:, None] * KEYPOINTS + pairs.source_keypoints
