@@ -6,7 +6,7 @@ Seeds fix data, weights and test instances. Nothing was chosen on test instances
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -33,40 +33,55 @@ QUICK: dict[str, Any] = {"epochs": 2, "instances": 705, "validation": 50}
 def coupling_gains(quick: bool) -> Planned:
     """Records of max-cut with 8 and 16 nodes, knapsack of 10 items and Sudoku, three seeds each; all cores at once."""
     kinds = [kind for kind in TASKS if not (quick and kind == "maxcut 16")]
-    tasks = [(kind, seed, quick) for seed in range(1 if quick else 3) for kind in kinds]
-    return Planned(len(tasks), in_processes(_record, tasks, 1 if quick else None))
+    wanted = [(kind, seed) for seed in range(1 if quick else 3) for kind in kinds]
+    tasks = [(kind, method, seed, quick) for kind, seed in wanted for method in TASKS[kind].methods]
+
+    def records() -> Iterator[dict[str, Any]]:
+        found = in_processes(_trained, tasks, 1 if quick else None)
+        for kind, seed in wanted:
+            record: dict[str, Any] = {"problem": kind, "metric": TASKS[kind].metric, "seed": seed}
+            for _ in TASKS[kind].methods:
+                record |= next(found)
+            yield record
+
+    return Planned(len(wanted), records())
 
 
-#: problem in a record -> its name, its options and what is measured
-TASKS: Mapping[str, tuple[str, dict[str, Any], str]] = {
-    "maxcut 8": ("maxcut", {"nodes": 8}, "accuracy"),
-    "maxcut 16": ("maxcut", {"nodes": 16}, "accuracy"),
-    "knapsack": ("knapsack", {}, "value_projected"),
-    "sudoku": ("sudoku", {}, "solved"),
+class Task(NamedTuple):
+    """What is trained and measured of a problem."""
+
+    name: str
+    options: dict[str, Any]
+    metric: str
+    methods: tuple[str, ...] = ("quant", "diag", "pure", "rival")
+
+
+TASKS: Mapping[str, Task] = {
+    "maxcut 8": Task("maxcut", {"nodes": 8}, "accuracy"),
+    "maxcut 16": Task("maxcut", {"nodes": 16}, "accuracy"),
+    "knapsack": Task("knapsack", {}, "value_projected"),
+    "sudoku 9": Task("sudoku", {}, "solved", ("quant",)),
 }
 
 
-def _record(task: tuple[str, int, bool]) -> dict[str, Any]:
-    kind, seed, quick = task
-    return _sudoku(seed, quick) if kind == "sudoku" else _methods(kind, seed, quick)
-
-
-def _methods(kind: str, seed: int, quick: bool) -> dict[str, Any]:
-    name, options, metric = TASKS[kind]
-    record: dict[str, Any] = {"problem": kind, "metric": metric, "seed": seed}
-    count = 200 if quick else 2000
-    for method in ("quant", "diag", "pure"):
-        began = time.perf_counter()
-        problem, recipe = preset("best", name, method=method, seed=seed, **options, **(QUICK if quick else {}))
-        network = train(problem, recipe)
-        seconds = time.perf_counter() - began
-        found = evaluate(network, problem, instances=count, seed=seed).metrics
-        record |= {method: 100 * found[metric], f"{method}_seconds": seconds}
-        if "feasible" in found:
-            record[f"{method}_feasible"] = 100 * found["feasible"]
-    test = problem.sample(count, stream(seed, "test"), "test")
-    rival = evaluate_bits(problem, RIVALS[name].bits(problem, test.p), test)
-    return {**record, "rival": 100 * rival.metrics[metric], "bits": problem.bits}
+def _trained(task: tuple[str, str, int, bool]) -> dict[str, Any]:
+    """The part of a record that one method gives."""
+    kind, method, seed, quick = task
+    name, options, metric, _ = TASKS[kind]
+    if name == "sudoku":
+        return _sudoku(seed, quick)
+    count, recipe_method = 200 if quick else 2000, "quant" if method == "rival" else method
+    problem, recipe = preset("best", name, method=recipe_method, seed=seed, **options, **(QUICK if quick else {}))
+    if method == "rival":
+        test = problem.sample(count, stream(seed, "test"), "test")
+        rival = evaluate_bits(problem, RIVALS[name].bits(problem, test.p), test)
+        return {"rival": 100 * rival.metrics[metric], "bits": problem.bits}
+    began = time.perf_counter()
+    network = train(problem, recipe)
+    seconds = time.perf_counter() - began
+    found = evaluate(network, problem, instances=count, seed=seed).metrics
+    record = {method: 100 * found[metric], f"{method}_seconds": seconds}
+    return record | ({f"{method}_feasible": 100 * found["feasible"]} if "feasible" in found else {})
 
 
 class Rival(NamedTuple):
@@ -107,7 +122,7 @@ def _sudoku(seed: int, quick: bool) -> dict[str, Any]:
     problem = Sudoku(size=size, hints=6 if quick else 28, unique=True)
     test = problem.sample(10 if quick else 100, stream(seed, "test"), "test")
     answers = solve_puzzles(learned.hard.A, test.p.long())
-    record = {"problem": f"sudoku {size}", "metric": "solved", "seed": seed}
+    record: dict[str, Any] = {"problem": f"sudoku {size}"}
     record |= {"quant": 100 * problem.score(answers.grids, test)["accuracy"].mean().item()}
     record |= {"quant_seconds": learned.seconds, **rules_found(learned.hard.A, size)}
     return record | {"highest_other": learned.hard.gaps[0][0], "lowest_rule": learned.hard.gaps[0][1]}

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 def run(args: argparse.Namespace, output: Output) -> None:
     began, folder = time.perf_counter(), Path(args.out)
     lengths = [min(args.epochs or own, own) for own in EPOCHS]
-    _, cuts = _methods("maxcut", folder / "maxcut", lengths[0], args.seed, output)
+    cut_runs, cuts = _methods("maxcut", folder / "maxcut", lengths[0], args.seed, output)
     rows = [(r["method"], percent(r["accuracy"]), percent(r["ratio"]), f"{r['seconds']:.1f} s") for r in cuts]
     title = "Max-cut of 8 nodes, 2000 unseen graphs"
     output.table(title, ["method", "optimal", "edges cut, of the most", "training"], rows)
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
     ]
     title = "RandGraph k=4, 8 Chimera qubits, 2000 unseen graphs"
     output.table(title, ["method", "accuracy", "projected", "training"], rows)
-    written = _draw(runs, graphs, cuts, soft, folder) if find_spec("matplotlib") else []
+    written = _draw(runs, graphs, cut_runs, cuts, soft, folder) if find_spec("matplotlib") else []
     for path in written:
         output.say(str(path))
     if not written:
@@ -126,6 +126,7 @@ def _sudoku(epochs: int, seed: int, output: Output) -> tuple[Tensor, Result]:
 def _draw(
     runs: Sequence[Run],
     graphs: Sequence[Mapping[str, Any]],
+    cut_runs: Sequence[Run],
     cuts: Sequence[Mapping[str, Any]],
     soft: Tensor,
     folder: Path,
@@ -139,6 +140,7 @@ def _draw(
     methods = [result["method"] for result in graphs]
     optimal = {"max-cut, 8 nodes": [100 * result["accuracy"] for result in cuts]}
     pictures = {
+        "maxcut-answers.png": plots.answers(cut_runs[0]),
         "maxcut.png": plots.comparison(methods, optimal, "optimal cuts, % of 2000"),
         "sudoku-rules.png": plots.grid_couplings(soft, 9, [0, 40, 65]),
         "comparison.png": plots.comparison(methods, measured, "accuracy, % of 2000"),

@@ -1,6 +1,6 @@
 """Draw what runs learned: Hamming histograms and couplings over training, and their curves together.
 
-Problems that can draw an instance with its answer, such as snakes and scene, are shown with unseen ones; of Sudokus
+Problems that can draw an instance with its answer, such as max-cut and snakes, are shown with unseen ones; of Sudokus
 also the couplings that were learned, where the rules can be seen.
 """
 

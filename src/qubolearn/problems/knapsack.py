@@ -134,6 +134,16 @@ class Knapsack(Problem):
         pairs = [change[:, i] * change[:, j], sign[:, i] * sign[:, j], (both - room).abs()]
         return torch.stack([part.expand_as(values) for part in nodes], -1), torch.stack(pairs, -1)
 
+    def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
+        """Draw one instance on a matplotlib axis: value against weight, packed items filled; red if they do not fit."""
+        (values, weights, capacity), x = self._parts(instances.p), answer[0]
+        load = float((weights[0] * x).sum())
+        colour = "C0" if load <= float(capacity) else "C3"
+        for value, weight, packed in zip(values[0].tolist(), weights[0].tolist(), x.tolist(), strict=True):
+            axis.plot(weight, value, "o", ms=7, mec=colour, mfc=colour if packed else "w")
+        axis.set_xlabel(f"weight, {load:.0f} packed of {float(capacity):.0f}", fontsize=9)
+        axis.set_ylabel(f"value, {float((values[0] * x).sum()):.0f} packed", fontsize=9)
+
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         return _PRESETS[name]
@@ -160,7 +170,7 @@ _PRESETS: Mapping[str, Mapping[str, Any]] = {
         "fresh": True,
         "weight_mlp": 0.0,
         "learning_rate": 5e-3,
-        "epochs": 40,
+        "epochs": 80,
         "beta": 600.0,
     },
     "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False},

@@ -85,6 +85,23 @@ class MaxCut(Problem):
         degree = zeros.index_add(1, i, p).index_add(1, j, p)
         return (2 * degree / (self.nodes - 1) - 1)[:, :, None], (2 * p - 1)[:, :, None]
 
+    def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
+        """Draw one graph and its cut on a matplotlib axis: nodes on a circle, edges between the sides in colour."""
+        import math
+
+        p, x = instances.p[0], answer[0]
+        turns = [2 * math.pi * node / self.nodes for node in range(self.nodes)]
+        places = [(math.sin(turn), math.cos(turn)) for turn in turns]
+        pairs = [(i, j) for i in range(self.nodes) for j in range(i + 1, self.nodes)]
+        for (i, j), edge in zip(pairs, p.tolist(), strict=True):
+            if edge:
+                cut = bool(x[i] != x[j])
+                axis.plot(*zip(places[i], places[j], strict=True), "C3-" if cut else "0.8", lw=1.2, zorder=1 + cut)
+        for place, side in zip(places, x.tolist(), strict=True):
+            axis.plot(*place, "o", ms=9, mec="k", mfc="k" if side else "w", zorder=3)
+        axis.set_xlabel(f"{int(cut_sizes(x[None], p[None]))} of {int(p.sum())} edges cut", fontsize=9)
+        axis.set(aspect="equal", frame_on=False)
+
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         large = name == "best" and options.get("nodes", 8) > 10
