@@ -20,7 +20,7 @@ from qubolearn.solvers.seeds import instance_seeds
 __all__ = ["PersistentContrastive"]
 
 #: Bytes of chains that are kept; instances beyond that start anew each time.
-ROOM = 2**30
+ROOM = 2**28
 
 
 @dataclass(frozen=True)
