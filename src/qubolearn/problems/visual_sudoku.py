@@ -93,8 +93,9 @@ class VisualSudoku(Sudoku):
 def reader_costs(scores: Tensor, shown: Tensor, size: int) -> Tensor:
     """A reader's probabilities of the digits 0 to 9 ``[batch, cells, 10]`` as p ``[batch, cells * size]``.
 
-    >>> reader_costs(torch.full((1, 16, 10), 0.1), torch.arange(16)[None] < 1, 4)[0, :5].round(decimals=2).tolist()
-    [2.3, 2.3, 2.3, 2.3, 0.0]
+    >>> costs = reader_costs(torch.full((1, 16, 10), 0.1), torch.arange(16)[None] < 1, 4)  # one picture, nothing known
+    >>> [f"{cost:.2f}" for cost in costs[0, :5]]
+    ['2.30', '2.30', '2.30', '2.30', '0.00']
     """
     costs = -scores[:, :, 1 : size + 1].clamp_min(LEAST_PROBABILITY).log()
     return torch.where(shown[:, :, None], costs, 0.0).flatten(1)
