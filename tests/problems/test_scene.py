@@ -57,6 +57,11 @@ def test_dropout_is_drawn_in_training_alone_and_is_not_compiled_away() -> None:
     assert layers_of(QuboNetwork(MLP(3, pattern.size, 2, 4), pattern)) is not None
 
 
+def test_a_preset_that_a_problem_lacks_is_said() -> None:
+    with pytest.raises(QubolearnError, match="scene has no preset 'paper'"):
+        preset("paper", "scene")
+
+
 def test_an_ensemble_says_the_mean_of_dense_and_of_sparse_qubos() -> None:
     torch.manual_seed(0)
     edges = torch.tensor([[0, 1], [1, 2]])

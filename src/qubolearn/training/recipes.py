@@ -178,7 +178,10 @@ def recipe_for(name: str, problem: Problem, **options: Any) -> Recipe:
 def _chosen(name: str, kind: type[Problem], options: Mapping[str, Any]) -> Mapping[str, Any]:
     if name not in PRESETS:
         raise unknown_name("preset", name, PRESETS)
-    return kind.preset(name, options)
+    try:
+        return kind.preset(name, options)
+    except KeyError as error:
+        raise QubolearnError(f"{kind.name} has no preset {error}; use another of {', '.join(PRESETS)}") from error
 
 
 def _recipe(problem: Problem, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> Recipe:
