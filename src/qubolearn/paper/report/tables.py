@@ -157,6 +157,10 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
             "difference_in_errors": "mean energy, ours less neal's, in standard errors",
         },
     ),
+    "benchmark-avx2": benchmark_table(
+        "avx2",
+        {"work": "work", "seconds": "as compiled for this CPU, s", "avx2_seconds": "AVX2 only, s", "ratio": "ratio"},
+    ),
     "curves-best": curves_table("best"),
     "curves-near": curves_table("near"),
     "auto-choices": choices_table,
