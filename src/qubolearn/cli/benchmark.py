@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from qubolearn.cli.output import Output
 from qubolearn.cli.train import pick_device
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import make_folder, write_json
-from qubolearn.provenance import provenance
+from qubolearn.provenance import code, provenance
 
 #: name -> (module and function of qubolearn.benchmarks, what it measures)
 BENCHMARKS = {
@@ -94,7 +95,8 @@ def run(args: argparse.Namespace, output: Output) -> None:
     names = columns(records)
     rows = [[_number(record.get(name, "")) for name in names] for record in records]
     output.table(f"benchmark {args.what}", names, rows)
-    result: dict[str, Any] = {"benchmark": args.what, "records": records, **provenance()}
+    when = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **code()}
+    result: dict[str, Any] = {"benchmark": args.what, "records": records, **when, **provenance()}
     if (lines := rows_of(args.what, records)) is not None:
         result["rows"] = lines
     if args.out:

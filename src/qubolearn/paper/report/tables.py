@@ -223,6 +223,17 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
             "fit_over_by_hand": "fit / by hand",
         },
     ),
+    "benchmark-many": benchmark_table(
+        "many",
+        {
+            "problem": "protocol",
+            "runs": "trainings",
+            "engine": "by",
+            "us": "a step, µs",
+            "over_one": "over one training",
+            "difference": "largest difference of weights from alone",
+        },
+    ),
     "benchmark-quantum": benchmark_table("quantum", {**_TIMES, "x_star_found": "x* found"}),
     "benchmark-protocol": benchmark_table("protocol", _PROTOCOL),
     "benchmark-protocol-gpu": benchmark_table("protocol-gpu", _PROTOCOL),
