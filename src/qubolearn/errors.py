@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["NonFiniteError", "QubolearnError", "missing_extra", "unknown_name"]
+__all__ = ["NonFiniteError", "QubolearnError", "missing_extra", "printable", "unknown_name"]
 
 
 class QubolearnError(ValueError):
@@ -18,7 +18,16 @@ class QubolearnError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message))
+        super().__init__(printable(message))
+
+
+def printable(text: str) -> str:
+    """A text whose line ends and control characters are shown escaped.
+
+    >>> printable("a\\nb")
+    'a\\\\nb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class NonFiniteError(QubolearnError):

@@ -15,7 +15,7 @@ from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.version import VERSION
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "main", "make_parser"]
 
 #: command -> (module with ``add_arguments(parser, argv)`` and ``run(args, output)``, one line of help)
 COMMANDS = {
@@ -27,12 +27,15 @@ COMMANDS = {
     "baseline": ("qubolearn.cli.baseline", "score a method without learning: Direct, QGM, AQM, ICP, Procrustes"),
     "embed": ("qubolearn.cli.embed", "qubits, chains and instances per anneal on a chip"),
     "benchmark": ("qubolearn.cli.benchmark", "our solvers and the peers, side by side"),
+    "runs": ("qubolearn.cli.runs", "list run folders with their scores"),
+    "compare": ("qubolearn.cli.compare", "score runs on the same unseen instances, side by side"),
     "plot": ("qubolearn.cli.plot", "draw what a run learned: histograms, couplings, curves"),
     "figure": ("qubolearn.cli.figure", "draw matches, alignments, failures, errors and energies of trained runs"),
     "reproduce": ("qubolearn.cli.reproduce", "fill tables of the paper, and ours beside them"),
     "report": ("qubolearn.cli.report", "write every table and figure beside the paper's, as one HTML page"),
     "tables": ("qubolearn.cli.tables", "fill the tables of Markdown files from result files"),
     "demo": ("qubolearn.cli.demo", "train, compare and draw: the tour in two minutes"),
+    "completion": ("qubolearn.cli.completion", "print a script that completes commands in bash, zsh or fish"),
 }
 
 #: Words in torch's errors that mean that there is not enough memory.
@@ -113,6 +116,14 @@ def _dispatch(arguments: list[str], output: Output) -> int:
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
         raise unknown_name("command", name, COMMANDS)
+    parser = make_parser(name, rest)
+    code = import_module(COMMANDS[name][0]).run(parser.parse_intermixed_args(rest), output)
+    output.close()
+    return int(code or 0)
+
+
+def make_parser(name: str, argv: Sequence[str]) -> Parser:
+    """The parser of a command; argv may name a problem, whose options it then has."""
     module = import_module(COMMANDS[name][0])
     parser = Parser(
         prog=f"qubolearn {name}",
@@ -121,11 +132,9 @@ def _dispatch(arguments: list[str], output: Output) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    module.add_arguments(parser, rest)
+    module.add_arguments(parser, argv)
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    code = module.run(parser.parse_intermixed_args(rest), output)
-    output.close()
-    return int(code or 0)
+    return parser
 
 
 def _help() -> str:

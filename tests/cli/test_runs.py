@@ -1,0 +1,94 @@
+"""Run folders as a set: ``runs`` lists them, ``compare`` scores them on the same instances."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from qubolearn.cli import main
+from qubolearn.cli.compare import paired
+
+QUICK = ("--k", "3", "--hidden", "16", "--epochs", "2", "--instances", "300", "--validation", "20", "--test", "50")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two trained runs, one that has only begun, and one that is no run."""
+    made = tmp_path_factory.mktemp("runs")
+    for method in ("quant", "diag"):
+        assert main(["train", "randgraph", *QUICK, "--method", method, "--out", str(made / method), "--json"]) == 0
+    (made / "begun").mkdir()
+    (made / "begun" / "config.json").write_bytes((made / "quant" / "config.json").read_bytes())
+    (made / "deep" / "broken").mkdir(parents=True)
+    (made / "deep" / "broken" / "config.json").write_text('{"problem": "\\u001b[2J"}')
+    return made
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert isinstance(result, dict)
+    return result
+
+
+def test_runs_lists_what_there_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = call(capsys, "runs", str(folder))["runs"]
+    assert isinstance(rows, list)
+    found = {Path(row["run"]).name: row for row in rows}
+    assert set(found) == {"begun", "broken", "diag", "quant"}
+    stored = json.loads((folder / "quant" / "result.json").read_text())
+    assert (found["quant"]["score"], found["quant"]["instances"]) == (stored["accuracy"], 50)
+    assert (found["diag"]["method"], found["diag"]["epochs"], found["diag"]["finished"]) == ("diag", 2, True)
+    assert (found["begun"]["score"], found["begun"]["finished"]) == (None, False)
+    assert "lacks" in found["broken"]["error"]
+
+
+def test_a_strangers_numbers_and_names_do_no_harm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = folder / "deep" / "bad"
+    bad.mkdir()
+    config = {"problem": {"name": "\x1b[2Jx" * 50}, "training": {"method": ["\x1b"], "epochs": 10**400}}
+    (bad / "config.json").write_text(json.dumps(config))
+    (bad / "result.json").write_text('{"accuracy": NaN}')
+    (row,) = call(capsys, "runs", str(bad))["runs"]  # type: ignore[misc]
+    assert (row["epochs"], row["score"], len(row["problem"])) == (None, None, 60)
+    assert main(["runs", str(bad)]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    assert main(["runs", str(folder / "nowhere")]) == 2
+
+
+def test_compare_agrees_with_evaluate_and_pairs_the_instances(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = [str(folder / "diag"), str(folder / "quant")]
+    found = call(capsys, "compare", *both, "--instances", "200", "--seed", "3")
+    for row, run in zip(found["runs"], both, strict=True):  # type: ignore[call-overload]
+        alone = call(capsys, "evaluate", run, "--instances", "200", "--seed", "3")
+        assert (row["accuracy"], row["accuracy_projected"]) == (alone["accuracy"], alone["accuracy_projected"])
+    change = found["difference"]["accuracy"]  # type: ignore[index]
+    assert change["mean"] == pytest.approx(found["runs"][1]["accuracy"] - found["runs"][0]["accuracy"])  # type: ignore[index]
+    assert change["higher"] - change["lower"] == pytest.approx(200 * change["mean"])
+    assert call(capsys, "compare", *both, both[0], "--instances", "20")["difference"] == {}
+
+
+def test_runs_of_different_problems_are_not_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = folder / "deep" / "other"
+    other.mkdir()
+    config = json.loads((folder / "quant" / "config.json").read_text())
+    config.pop("sha256")
+    config["problem"]["k"] = 4
+    (other / "config.json").write_text(json.dumps(config))
+    assert main(["compare", str(folder / "quant"), str(other)]) == 2
+    assert "k=4" in capsys.readouterr().err
+
+
+def test_the_interval_is_that_of_a_mean_of_differences() -> None:
+    first, second = torch.randn(2, 1000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    change = paired({"x": first}, {"x": second})["x"]
+    values = [b - a for a, b in zip(first.tolist(), second.tolist(), strict=True)]
+    mean = sum(values) / 1000
+    variance = sum((value - mean) ** 2 for value in values) / 999
+    assert change["mean"] == pytest.approx(mean)
+    assert change["interval"] == pytest.approx(1.96 * math.sqrt(variance / 1000))
