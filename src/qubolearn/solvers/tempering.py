@@ -66,7 +66,7 @@ class ParallelTempering(QuboSolver):
     :meth:`sample` draws of each QUBO.
 
     ``ladders`` independent sets of replicas search each QUBO, and the lowest states of all are kept. They share threads
-    as instances do: with as many ladders as cores, one QUBO is searched on all of them in the time of one ladder. Then
+    as instances do, so that several cores search one QUBO. Then
     ``info["sweeps"]`` counts those of all ladders, and temperatures are ``[batch, ladders, replicas]``.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])

@@ -45,7 +45,8 @@ class Training:
 
     ``network`` is being trained, ``step`` of ``steps`` steps are done in ``seconds`` seconds, and ``loss`` is that of
     the last one. ``scores`` are those of the validation instances, where they were scored after this step, and
-    ``history`` lists one record for each scoring. ``stopping`` says whether somebody called :meth:`stop`.
+    ``history`` lists one record for each scoring. ``stopping`` says whether somebody called :meth:`stop`, and ``error``
+    what ended this one of several trainings of :func:`qubolearn.fit_many`.
 
     >>> training = Training(nn.Linear(2, 2), steps=100)
     >>> training.stop()
