@@ -6,7 +6,7 @@ export QUBOLEARN_DATA ?= $(wildcard ../shared/data)
 # of the list are short, so both processes end at about the same time.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test docs lint types pytest format soak protections constraints audit licences clean
+.PHONY: demo test docs lint types pytest format soak explorer protections constraints audit licences clean
 
 demo: .venv/ready
 	$(BIN)/qubolearn demo
@@ -35,6 +35,10 @@ format: .venv/ready
 soak: .venv/ready
 	QUBOLEARN_SOAK=results/soak.json timeout 1200 $(BIN)/python -m pytest -m soak tests/robustness
 	$(BIN)/qubolearn tables docs/guarantees.md
+
+# The picture of the explorer, of a run trained for it; needs Chromium.
+explorer: .venv/ready
+	QUBOLEARN_SCREENSHOTS=docs $(BIN)/python -m pytest tests/explore -k screenshot
 
 # Takes protections out of a copy of the source, one by one, and sees their tests fail.
 protections: .venv/ready

@@ -36,9 +36,10 @@ MAY_IMPORT = {
     "plots": CORE - {"kernels"},
     "testing": CORE - {"kernels"},
     "estimator": CORE - {"kernels"},
+    "explore": CORE - {"kernels"},
     "benchmarks": CORE | {"paper"},
     "paper": CORE - {"kernels"} | {"plots"},
-    "cli": CORE - {"kernels"} | {"plots", "testing", "benchmarks", "paper"},
+    "cli": CORE - {"kernels"} | {"plots", "explore", "testing", "benchmarks", "paper"},
     "__main__": {"cli"},
     "__init__": CORE - {"kernels"},
 }

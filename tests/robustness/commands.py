@@ -35,6 +35,7 @@ ON_RUNS = {
     "export": ("export", "{run}", "{p}", "--out", "{out}"),
     "figure": ("figure", "errors", "{run}", "--instances", "4", "--solver", "exhaustive", "--out", "{out}"),
     "embed": ("embed", "{run}", "--chip", "chimera"),
+    "explore": ("explore", "{run}", "--instances", "3", "--out", "{out}.html"),
 }
 RESULTS = ("alignment-2d", "benchmarks", "energies", "errors", "qubits", "grid.json", "protections.json", "soak.json")
 #: Commands that read results.

@@ -30,6 +30,7 @@ COMMANDS = {
     "runs": ("qubolearn.cli.runs", "list run folders with their scores"),
     "compare": ("qubolearn.cli.compare", "score runs on the same unseen instances, side by side"),
     "plot": ("qubolearn.cli.plot", "draw what a run learned: histograms, couplings, curves"),
+    "explore": ("qubolearn.cli.explore", "write a run as one page to play with in the browser"),
     "figure": ("qubolearn.cli.figure", "draw matches, alignments, failures, errors and energies of trained runs"),
     "reproduce": ("qubolearn.cli.reproduce", "fill tables of the paper, and ours beside them"),
     "report": ("qubolearn.cli.report", "write every table and figure beside the paper's, as one HTML page"),

@@ -30,7 +30,7 @@ from qubolearn.randomness import derive_seed, drawn_from
 from qubolearn.training.optimizers import Adam, Cosine
 from qubolearn.training.recipes import Recipe
 
-__all__ = ["make_loss", "make_optimizer", "new_network"]
+__all__ = ["make_loss", "make_optimizer", "new_network", "pattern_of"]
 
 LOSSES: Mapping[str, Callable[[Recipe], Loss]] = {
     "gap": lambda recipe: Gap(recipe.weight_unique),
@@ -65,7 +65,7 @@ def new_network(problem: Problem, recipe: Recipe) -> nn.Module:
         if recipe.network == "keypoints":  # says all of A itself
             features = _named(problem, "features", "network 'keypoints'")
             return PairMatching(features, recipe.method == "quant", hidden=recipe.hidden)
-        pattern = _pattern(problem, recipe)
+        pattern = pattern_of(problem, recipe)
         body: nn.Module
         if recipe.network == "matching":
             body = MatchingBody(problem, pattern, recipe.hidden)
@@ -81,7 +81,8 @@ def new_network(problem: Problem, recipe: Recipe) -> nn.Module:
     return QuboNetwork(body, pattern, inputs, recipe.method)
 
 
-def _pattern(problem: Problem, recipe: Recipe) -> Topology:
+def pattern_of(problem: Problem, recipe: Recipe) -> Topology:
+    """Which entries of A a recipe asks for."""
     if recipe.topology != "own":
         return topology(recipe.topology, problem.bits)
     made: Topology = _named(problem, "topology", "topology 'own'")()
