@@ -194,6 +194,8 @@ function fillSpectrum(table, states, wordsOf, isRight, shown, onShow) {
   const long = states.length && states[0].x.length > 40;  // then words stand for the bits, where there are any
   const lowest = states.length ? states[0].energy : 0;
   const span = states.length ? Math.max(states[states.length - 1].energy - lowest, 1e-9) : 1;
+  const largest = states.reduce((most, { energy }) => Math.max(most, Math.abs(energy)), 1e-3);
+  const decimals = Math.max(0, 4 - Math.ceil(Math.log10(largest)));  // the same for all, so that points are aligned
   const rows = states.map(({ x, energy }, rank) => {
     const bits = x.join(""), words = wordsOf(x), right = isRight(x);
     const label = long ? words || bits : bits;
@@ -202,7 +204,7 @@ function fillSpectrum(table, states, wordsOf, isRight, shown, onShow) {
     const bar = make("span", { class: "bar" });
     bar.style.width = `${(100 * (energy - lowest)) / span}%`;
     const answer = make("td", { class: "answer" }, [long ? "" : words, right ? "✓" : ""].join(" "));
-    const number = make("td", { class: "number" }, said(energy, 5));
+    const number = make("td", { class: "number" }, energy.toFixed(decimals).replace("-", "−"));
     return make("tr", { class: `${right ? "right" : ""}${rank === shown ? " shown" : ""}` }, make("td", {}, show), answer, number, make("td", {}, bar));
   });
   table.tBodies[0].replaceChildren(...rows);
