@@ -11,7 +11,7 @@ import qubolearn
 SOURCE = Path(qubolearn.__file__).parent
 
 #: Each room and the rooms that it may import besides itself. What is not listed here has no place in the house.
-FOUNDATION = {"errors", "typed", "version", "lazy", "randomness", "provenance", "files"}
+FOUNDATION = {"errors", "typed", "version", "lazy", "randomness", "provenance", "files", "notebook"}
 QUBOS = FOUNDATION | {"qubo", "chips"}
 SOLVING = QUBOS | {"kernels", "solvers"}
 LEARNING = SOLVING | {"problems", "networks", "losses"}
@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "randomness": {"errors"},
     "provenance": {"errors", "version"},
     "files": {"errors"},
+    "notebook": set(),
     "qubo": FOUNDATION,
     "chips": FOUNDATION | {"qubo"},
     "kernels": FOUNDATION | {"qubo"},

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from qubolearn.errors import QubolearnError
+from qubolearn.notebook import table
 from qubolearn.problems.arrays import Arrays, whole_of
 from qubolearn.problems.contract import Instances, Problem, Split, score_bits
 from qubolearn.randomness import stream
@@ -50,6 +51,9 @@ class Evaluation:
         """All fields as one flat mapping that can be written as JSON."""
         flat = asdict(self)
         return {**flat.pop("metrics"), **flat.pop("info"), **{k: v for k, v in flat.items() if v is not None}}
+
+    def _repr_html_(self) -> str:
+        return table(f"on {self.instances} instances", [*self.metrics.items(), *self.info.items()])
 
 
 def evaluate(

@@ -1,4 +1,8 @@
-"""Pictures of what a run learned. Each function takes data and returns a matplotlib Figure."""
+"""Pictures of what a run learned.
+
+Each function takes data and returns matplotlib axes, one or a list from left to right. ``ax=`` draws into axes of
+yours, as many as it would return; without it they are in a new figure, ``axes.figure``.
+"""
 
 from __future__ import annotations
 
@@ -47,17 +51,37 @@ def figure(columns: int, rows: int = 1, width: float = 2.6, height: float = 2.4)
     return made, list(made.subplots(rows, columns, squeeze=False).flat)
 
 
-def save(made: Figure, path: Path) -> Path:
-    """Write a figure as .png or .svg; the same figure gives the same bytes."""
+def _axes(ax: Axes | Sequence[Axes] | None, count: int, width: float = 2.6, height: float = 2.4) -> list[Axes]:
+    """The caller's axes, or those of a new figure."""
+    if ax is None:
+        return figure(count, width=width, height=height)[1]
+    given = list(np.atleast_1d(np.asarray(ax, dtype=object)).flat)
+    if len(given) != count:
+        raise QubolearnError(f"ax has {len(given)} axes, but this picture has {count} parts; pass {count}")
+    return given
+
+
+def _headline(axes: Sequence[Axes], ax: object, text: str) -> None:
+    """A title over all parts, where the figure is ours: that of a caller may have more in it."""
+    if ax is None:
+        axes[0].figure.suptitle(text, fontsize=9)
+
+
+def save(made: Figure | Axes | Sequence[Axes], path: Path) -> Path:
+    """Write a figure, or that of axes, as .png or .svg; the same figure gives the same bytes."""
+    from matplotlib.figure import Figure
+
+    part = made[0] if isinstance(made, Sequence) else made
+    whole: Any = part if isinstance(part, Figure) else part.figure
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
     buffer = io.BytesIO()
-    made.savefig(buffer, format=path.suffix[1:], dpi=150, metadata=metadata)
+    whole.savefig(buffer, format=path.suffix[1:], dpi=150, metadata=metadata)
     make_folder(path.parent)
     write_atomic(path, buffer.getvalue())
     return path
 
 
-def answers(run: Run, count: int = 4) -> Figure:
+def answers(run: Run, count: int = 4, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
     """Unseen instances with the answers of a run, each drawn by the problem's own ``picture(axis, instances, answer)``.
 
     A problem without one is refused.
@@ -70,7 +94,7 @@ def answers(run: Run, count: int = 4) -> Figure:
         raise QubolearnError(f"{run.problem} draws no instances: it has no picture(axis, instances, answer)")
     instances = run.problem.sample(count, stream(run.recipe.seed, "picture"), "test")
     found = run.problem.decode(solve_instances(run.network(), instances.p, problem=run.problem)[0])
-    made, axes = figure(count)
+    axes = _axes(ax, count)
     for row, axis in enumerate(axes):
         some = slice(row, row + 1)
         draw(axis, instances.rows(some), found[some])
@@ -78,14 +102,14 @@ def answers(run: Run, count: int = 4) -> Figure:
         axis.set_title(f"{run.problem.metric} {score:.3g}", fontsize=9)
         axis.set_xticks([])
         axis.set_yticks([])
-    made.suptitle(_title(run), fontsize=9)
-    return made
+    _headline(axes, ax, _title(run))
+    return axes
 
 
-def hamming_over_training(run: Run) -> Figure:
+def hamming_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
     """Wrong bits per validation instance at moments of training; red: after projection, at the end."""
     records = _moments(run)
-    made, axes = figure(len(records))
+    axes = _axes(ax, len(records))
     for axis, record in zip(axes, records, strict=True):
         projected = record.get("hamming_projected", []) if record is records[-1] else []
         shown = 1 + max(int(np.flatnonzero(counts).max(initial=8)) for counts in (record["hamming"], projected))
@@ -97,27 +121,27 @@ def hamming_over_training(run: Run) -> Figure:
         axis.set_xlabel("wrong bits")
     axes[0].set_ylabel("instances")
     axes[-1].legend(fontsize=7)
-    made.suptitle(_title(run), fontsize=9)
-    return made
+    _headline(axes, ax, _title(run))
+    return axes
 
 
-def couplings_over_training(run: Run) -> Figure:
+def couplings_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
     """A of one validation instance at moments of training."""
     records = _moments(run)
-    made, axes = figure(len(records))
+    axes = _axes(ax, len(records))
     for axis, record in zip(axes, records, strict=True):
         image = axis.imshow(record["couplings"], cmap="RdBu_r", vmin=-1, vmax=1)
         axis.set_title(f"step {record['step']}", fontsize=9)
         axis.set_xticks([])
         axis.set_yticks([])
-    made.colorbar(image, ax=axes, shrink=0.8)
-    made.suptitle(f"couplings A of one instance: {_title(run)}", fontsize=9)
-    return made
+    axes[0].figure.colorbar(image, ax=axes, shrink=0.8)
+    _headline(axes, ax, f"couplings A of one instance: {_title(run)}")
+    return axes
 
 
-def curves(runs: Sequence[Run]) -> Figure:
+def curves(runs: Sequence[Run], ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
     """Loss and metric on validation instances over training, one line per run."""
-    made, (left, right) = figure(2, width=3.6, height=2.8)
+    left, right = _axes(ax, 2, width=3.6, height=2.8)
     for run in runs:
         records = _records(run)
         steps = [record["step"] for record in records]
@@ -127,12 +151,14 @@ def curves(runs: Sequence[Run]) -> Figure:
     left.set(xlabel="step", ylabel="training loss")
     right.set(xlabel="step", ylabel=f"validation {runs[0].problem.metric}")
     right.legend(fontsize=8)
-    return made
+    return [left, right]
 
 
-def comparison(names: Sequence[str], values: Mapping[str, Sequence[float]], ylabel: str) -> Figure:
+def comparison(
+    names: Sequence[str], values: Mapping[str, Sequence[float]], ylabel: str, ax: Axes | None = None
+) -> Axes:
     """Bars side by side: for each name, one bar per entry of ``values``."""
-    made, (axis,) = figure(1, width=4.5, height=2.8)
+    (axis,) = _axes(ax, 1, width=4.5, height=2.8)
     width = 0.8 / len(values)
     for index, (label, heights) in enumerate(values.items()):
         places = [place + (index - (len(values) - 1) / 2) * width for place in range(len(names))]
@@ -142,17 +168,19 @@ def comparison(names: Sequence[str], values: Mapping[str, Sequence[float]], ylab
     axis.set_ylabel(ylabel)
     axis.margins(y=0.15)
     axis.legend(fontsize=8, loc="lower right")
-    return made
+    return axis
 
 
-def grid_couplings(A: torch.Tensor, size: int, cells: Sequence[int]) -> Figure:
+def grid_couplings(
+    A: torch.Tensor, size: int, cells: Sequence[int], ax: Axes | Sequence[Axes] | None = None
+) -> list[Axes]:
     """How strongly some cells of a grid repel their own digit elsewhere: A_ij + A_ji, mean over the digits.
 
     A is ``[n, n]`` with n = size ** 3 bits, bit ``cell * size + digit``. Where the rules of Sudoku were learned, each
     cell's row, column and box stand out.
     """
     couplings = (A + A.T).reshape(size**2, size, size**2, size).diagonal(dim1=1, dim2=3).mean(-1)
-    made, axes = figure(len(cells), width=2.4, height=2.5)
+    axes = _axes(ax, len(cells), width=2.4, height=2.5)
     limit = float(couplings.abs().max()) or 1.0
     for axis, cell in zip(axes, cells, strict=True):
         image = axis.imshow(couplings[cell].reshape(size, size).numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
@@ -160,16 +188,18 @@ def grid_couplings(A: torch.Tensor, size: int, cells: Sequence[int]) -> Figure:
         axis.set_title(f"row {cell // size + 1}, column {cell % size + 1}", fontsize=9)
         axis.set_xticks([])
         axis.set_yticks([])
-    made.colorbar(image, ax=axes, shrink=0.8)
-    made.suptitle("learned couplings of a cell with the same digit elsewhere", fontsize=9)
-    return made
+    axes[0].figure.colorbar(image, ax=axes, shrink=0.8)
+    _headline(axes, ax, "learned couplings of a cell with the same digit elsewhere")
+    return axes
 
 
-def sudoku(puzzle: torch.Tensor, answer: torch.Tensor, solved: bool) -> Figure:
+def sudoku(
+    puzzle: torch.Tensor, answer: torch.Tensor, solved: bool, ax: Axes | Sequence[Axes] | None = None
+) -> list[Axes]:
     """A puzzle and an answer to it, ``[cells]`` each: hints in black, what was found in blue, or red if it is wrong."""
     size = math.isqrt(len(puzzle))
     box = math.isqrt(size)
-    made, axes = figure(2, width=2.6, height=2.8)
+    axes = _axes(ax, 2, width=2.6, height=2.8)
     for axis, digits, title in zip(axes, (puzzle, answer), ("puzzle", "answer"), strict=True):
         for line in range(size + 1):
             width = 1.6 if line % box == 0 else 0.5
@@ -182,7 +212,7 @@ def sudoku(puzzle: torch.Tensor, answer: torch.Tensor, solved: bool) -> Figure:
                 axis.text(*place, str(int(digit)), ha="center", va="center", color=colour, fontsize=10)
         axis.set(xlim=(0, size), ylim=(size, 0), xticks=[], yticks=[], aspect="equal")
         axis.set_title(title, fontsize=10)
-    return made
+    return axes
 
 
 def keeps_couplings(run: Run) -> bool:
@@ -192,9 +222,15 @@ def keeps_couplings(run: Run) -> bool:
     return run.problem.bits <= MOST_SHOWN and run.recipe.network != "shared"
 
 
-def pipeline(p: torch.Tensor, A: torch.Tensor, x_star: torch.Tensor, answer: torch.Tensor) -> Figure:
+def pipeline(
+    p: torch.Tensor,
+    A: torch.Tensor,
+    x_star: torch.Tensor,
+    answer: torch.Tensor,
+    ax: Axes | Sequence[Axes] | None = None,
+) -> list[Axes]:
     """One instance on its way: p -> network -> A -> solver -> x* -> answer."""
-    made, axes = figure(4, width=2.3, height=2.5)
+    axes = _axes(ax, 4, width=2.3, height=2.5)
     side = round(len(p) ** 0.5)
     axes[0].imshow((p.reshape(side, side) if side * side == len(p) else p[None]).numpy(), cmap="viridis")
     axes[0].set_title("instance  p", fontsize=10)
@@ -209,7 +245,7 @@ def pipeline(p: torch.Tensor, A: torch.Tensor, x_star: torch.Tensor, answer: tor
     for axis in axes:
         axis.set_xticks([])
         axis.set_yticks([])
-    return made
+    return axes
 
 
 def _records(run: Run) -> list[dict[str, Any]]:

@@ -135,6 +135,6 @@ def test_runs_draw_unseen_instances_with_their_answers(name: str, tmp_path: Path
     problem, recipe = preset("best", name, epochs=1, instances=141, validation=10)
     run = Run.create(tmp_path, problem, recipe)
     train(problem, recipe, run=run)
-    left, right = answers(run, count=2).axes
+    left, right = answers(run, count=2)
     assert left.get_xlabel() != right.get_xlabel()  # how many edges are cut, what is packed
     assert len(left.lines) >= problem.bits

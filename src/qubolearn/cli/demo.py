@@ -24,7 +24,7 @@ from qubolearn.provenance import provenance
 from qubolearn.training.recipes import preset
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
     from torch import Tensor
 
     from qubolearn.training.runs import Run
@@ -139,7 +139,7 @@ def _draw(
     }
     methods = [result["method"] for result in graphs]
     optimal = {"max-cut, 8 nodes": [100 * result["accuracy"] for result in cuts]}
-    pictures = {
+    pictures: dict[str, Axes | Sequence[Axes]] = {
         "maxcut-answers.png": plots.answers(cut_runs[0]),
         "maxcut.png": plots.comparison(methods, optimal, "optimal cuts, % of 2000"),
         "sudoku-rules.png": plots.grid_couplings(soft, 9, [0, 40, 65]),
@@ -149,7 +149,7 @@ def _draw(
     return [*draw(runs, folder), *(plots.save(picture, folder / name) for name, picture in pictures.items())]
 
 
-def _pipeline(here: Run) -> Figure:
+def _pipeline(here: Run) -> list[Axes]:
     import torch
 
     from qubolearn import plots

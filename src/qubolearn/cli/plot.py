@@ -7,7 +7,7 @@ also the couplings that were learned, where the rules can be seen.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from qubolearn.cli.options import add_problem_of_run, open_run
 from qubolearn.cli.output import Output
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
     from qubolearn.training.runs import Run
 
@@ -47,7 +47,9 @@ def draw(runs: Sequence[Run], folder: Path, suffix: str = "png") -> list[Path]:
     written = [plots.save(plots.curves(scored), folder / f"curves.{suffix}")] if scored else []
     for here in runs:
         name = here.folder.name
-        made = {"hamming": plots.hamming_over_training} if here in scored else {}
+        made: dict[str, Callable[[Run], list[Axes]]] = (
+            {"hamming": plots.hamming_over_training} if here in scored else {}
+        )
         if here in scored and plots.keeps_couplings(here):
             made["couplings"] = plots.couplings_over_training
         if hasattr(here.problem, "picture"):
@@ -59,7 +61,7 @@ def draw(runs: Sequence[Run], folder: Path, suffix: str = "png") -> list[Path]:
     return written
 
 
-def _sudoku(here: Run) -> Iterator[tuple[str, Figure]]:
+def _sudoku(here: Run) -> Iterator[tuple[str, list[Axes]]]:
     """A test puzzle with its answer, and the learned couplings of three cells, where a run is of Sudokus."""
     from qubolearn import plots
     from qubolearn.evaluation import solve_instances

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from qubolearn.chips.topologies import Topology
 from qubolearn.errors import NonFiniteError, QubolearnError, unknown_name
 from qubolearn.networks import Method
-from qubolearn.qubo import Qubo, SparseQubo, reflected
+from qubolearn.notebook import MOST_CELLS, heat_map, table
+from qubolearn.qubo import Qubo, SparseQubo, as_dense, reflected
 
 __all__ = ["Couplings", "QuboNetwork", "Standardise"]
 
@@ -146,3 +147,20 @@ class QuboNetwork(nn.Module):
     def forward(self, p: Any) -> Qubo:
         """p -> A ``[batch, n, n]``, or the same as a sparse value."""
         return self.couplings(p).A
+
+    def _repr_html_(self) -> str:
+        weights = sum(parameter.numel() for parameter in self.parameters())
+        rows: list[tuple[str, object]] = [("bits", self.n), ("couplers", self.size - self.n), ("method", self.method)]
+        rows += [("body", type(self.body).__name__), ("weights", weights)]
+        if self.sparse or self.n > MOST_CELLS:
+            return table(type(self).__name__, rows)
+        if self.standardise is None:  # nothing says what p looks like
+            there = (self.column < self.size).double().reshape(self.n, self.n)
+            return table(type(self).__name__, rows) + heat_map(there.tolist(), "entries of A that exist")
+        was_training = self.training
+        try:
+            with torch.no_grad():
+                A = as_dense(self.eval()(self.standardise.mean[None]))[0]
+        finally:
+            self.train(was_training)
+        return table(type(self).__name__, rows) + heat_map(A.tolist(), "A of the mean input")

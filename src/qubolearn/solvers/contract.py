@@ -15,6 +15,7 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels.compiling import compiled
 from qubolearn.kernels.parallel import run_tasks, stop_flag, thread_count
+from qubolearn.notebook import table
 from qubolearn.qubo import Clamp, Groups, Qubo, as_dense, check_qubo, energies, not_capturing
 from qubolearn.solvers.eager import eager
 
@@ -31,6 +32,8 @@ __all__ = [
     "thread_count",
     "with_neighbours",
 ]
+
+MOST_SHOWN = 5  # instances, and states of each, that a notebook shows
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,17 @@ class Solution:
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.states, self.energies))
+
+    def _repr_html_(self) -> str:
+        batch, count, n = self.states.shape
+        shown = self.states[:MOST_SHOWN, :MOST_SHOWN].int().tolist()
+        rows = [
+            (instance, rank, self.energies[instance, rank].item(), "".join(map(str, bits)))
+            for instance, states in enumerate(shown)
+            for rank, bits in enumerate(states)
+        ]
+        title = f"{batch} × {count} states of {n} bits, {self.info.get('source', 'unknown')}; the first"
+        return table(title, rows, ["instance", "state", "energy", "bits"])
 
 
 class Solver(Protocol):

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import math
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -261,10 +262,14 @@ class ProgressBar(Callback):
         self.title, self.metric = title, metric
 
     def on_start(self, training: Training) -> None:
+        from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        words = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%")
-        self._bar = Progress(*words, TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+        plain = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[note]}", markup=False)
+        words = plain[0], BarColumn(), TextColumn("{task.percentage:>3.0f}%")
+        self._bar: Any = Progress(*words, TimeRemainingColumn(), plain[1])
+        if Console().is_jupyter:  # there rich wants ipywidgets, which few have
+            self._bar = _NotebookBar()
         self._bar.start()
         self._task = self._bar.add_task(self.title, total=training.steps, completed=training.step, note="")
         self._shown, self._note = training.step, ""
@@ -280,3 +285,26 @@ class ProgressBar(Callback):
 
     def on_end(self, training: Training) -> None:
         self._bar.stop()
+
+
+class _NotebookBar:
+    """What ProgressBar needs of rich's bar, as HTML that a notebook replaces in its place."""
+
+    def start(self) -> None:
+        from IPython.display import HTML, display
+
+        self._html = HTML
+        self._shown = display(HTML(""), display_id=True)
+
+    def add_task(self, title: str, total: int, completed: int, note: str) -> int:
+        self._title, self._total = title, total
+        self.update(0, completed, note)
+        return 0
+
+    def update(self, task: int, completed: int, note: str) -> None:
+        bar = f'<progress value="{completed}" max="{self._total}"></progress>'
+        words = escape(f"{completed}/{self._total}  {note}")
+        self._shown.update(self._html(f"{escape(self._title)} {bar} {words}"))
+
+    def stop(self) -> None:
+        """The last state stays in the notebook."""

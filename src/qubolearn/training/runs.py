@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from qubolearn.errors import QubolearnError
 from qubolearn.files import FORMAT, FORMAT_VERSION, check_version, is_temporary, read_json, write_json
+from qubolearn.notebook import table
 from qubolearn.problems import Problem, problem_type
 from qubolearn.provenance import provenance
 from qubolearn.training.build import new_network
@@ -125,6 +126,15 @@ class Run(Folder):
         network = new_network(self.problem, self.recipe)
         self.load(network)
         return network.eval()
+
+    def _repr_html_(self) -> str:
+        recipe, metric = self.recipe, self.problem.metric
+        rows: list[tuple[str, object]] = [("problem", self.problem), ("method", recipe.method), ("loss", recipe.loss)]
+        rows += [("network", recipe.network), ("topology", recipe.topology), ("epochs", recipe.epochs)]
+        rows += [("seed", recipe.seed), ("finished", self.finished)]
+        records = self.metrics()
+        rows += [(f"validation {metric}", records[-1].get(metric, ""))] if records else []
+        return table(f"run in {self.folder}", rows)
 
     def _check_fits(self, path: Path) -> None:
         """Refuse a config.json that asks for a network too large for the weights beside it, before it is made."""
