@@ -27,6 +27,7 @@ COMMANDS = {
     "baseline": ("qubolearn.cli.baseline", "score a method without learning: Direct, QGM, AQM, ICP, Procrustes"),
     "embed": ("qubolearn.cli.embed", "qubits, chains and instances per anneal on a chip"),
     "benchmark": ("qubolearn.cli.benchmark", "our solvers and the peers, side by side"),
+    "info": ("qubolearn.cli.info", "say what a run or a model file holds; save a run as one file to share"),
     "runs": ("qubolearn.cli.runs", "list run folders with their scores"),
     "compare": ("qubolearn.cli.compare", "score runs on the same unseen instances, side by side"),
     "plot": ("qubolearn.cli.plot", "draw what a run learned: histograms, couplings, curves"),

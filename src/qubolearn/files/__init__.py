@@ -11,7 +11,7 @@ from qubolearn.files.json_files import (
     write_records,
 )
 from qubolearn.files.lock import lock_folder
-from qubolearn.files.tensors import FORMAT, FORMAT_VERSION, check_version, read_tensors, write_tensors
+from qubolearn.files.tensors import FORMAT, FORMAT_VERSION, check_version, read_metadata, read_tensors, write_tensors
 
 __all__ = [
     "FORMAT",
@@ -23,6 +23,7 @@ __all__ = [
     "make_folder",
     "read_bytes",
     "read_json",
+    "read_metadata",
     "read_records",
     "read_tensors",
     "read_text",

@@ -15,7 +15,7 @@ from qubolearn.files.json_files import CHECKSUM
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "check_version", "read_tensors", "write_tensors"]
+__all__ = ["FORMAT", "FORMAT_VERSION", "check_version", "read_metadata", "read_tensors", "write_tensors"]
 
 FORMAT = "qubolearn-run"
 FORMAT_VERSION = 2  # 1: the loss nll also meant soft targets; all fields had to be there
@@ -64,7 +64,7 @@ def read_tensors(
         most = MAX_HEADER + sum(tensor.numel() * tensor.element_size() for tensor in like.values())
         most = most if others is None else 9 * most
         if path.stat().st_size > most:
-            raise QubolearnError(f"{path} has {path.stat().st_size} bytes, but config.json beside it allows {most}")
+            raise QubolearnError(f"{path} has {path.stat().st_size} bytes, but its configuration allows {most}")
         data = path.read_bytes()  # not by its name, which the library wants to be UTF-8
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         metadata = {str(key): str(value) for key, value in (header.pop("__metadata__", None) or {}).items()}
@@ -72,7 +72,7 @@ def read_tensors(
         shapes = {name: entry["shape"] for name, entry in header.items()}
         known = {name: shape for name, shape in shapes.items() if others is None or not name.startswith(others)}
         if known != {name: list(tensor.shape) for name, tensor in like.items()}:
-            raise QubolearnError(f"{path} does not fit the network of config.json beside it")
+            raise QubolearnError(f"{path} does not fit the network that its configuration asks for")
         tensors = load(data)
     except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         if isinstance(error, QubolearnError):
@@ -81,12 +81,29 @@ def read_tensors(
     for name, tensor in tensors.items():
         want = like.get(name, tensor)
         if tensor.shape != want.shape:
-            raise QubolearnError(f"{path} does not fit the network of config.json beside it")
+            raise QubolearnError(f"{path} does not fit the network that its configuration asks for")
         if tensor.dtype != want.dtype or (finite and not bool(torch.isfinite(tensor).all())):
             raise QubolearnError(f"{path}: {name} is not finite {want.dtype}; is the file damaged?")
     if metadata.pop(CHECKSUM, None) not in (None, _tensors_digest(tensors, metadata)):
         raise QubolearnError(f"{path} is damaged: its checksum is another; take a copy of it, or train again")
     return tensors, metadata
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a safetensors file, of which no more than 1 MiB is read; its checksum is not checked."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > MAX_HEADER:
+                raise QubolearnError(f"{path} is no model file: its header has {length} bytes (limit {MAX_HEADER})")
+            metadata = json.loads(file.read(length)).get("__metadata__") or {}
+        found = {str(key): str(value) for key, value in metadata.items()}
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        if isinstance(error, QubolearnError):
+            raise
+        raise QubolearnError(f"{path} is not a readable safetensors file ({type(error).__name__})") from error
+    check_version(found.get("format_version", "1"), path)
+    return found
 
 
 def check_version(version: object, path: Path) -> None:

@@ -96,7 +96,7 @@ class Folder:
             raise QubolearnError(f"{self.folder} holds no model yet; to go on, train it again")
         return path
 
-    def load(self, network: nn.Module) -> None:
+    def put_into(self, network: nn.Module) -> None:
         """Put the trained weights into a network of the same shape; before the end, those of the last checkpoint."""
         path = self.weights()
         if self.finished:

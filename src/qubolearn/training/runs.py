@@ -6,6 +6,7 @@ its default. ``tests/training/formats`` holds a folder of every format that was 
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -15,7 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from qubolearn.errors import QubolearnError
-from qubolearn.files import FORMAT, FORMAT_VERSION, check_version, is_temporary, read_json, write_json
+from qubolearn.files import (
+    FORMAT,
+    FORMAT_VERSION,
+    check_version,
+    is_temporary,
+    make_folder,
+    read_json,
+    write_json,
+    write_tensors,
+)
 from qubolearn.notebook import table
 from qubolearn.problems import Problem, problem_type
 from qubolearn.provenance import provenance
@@ -26,6 +36,8 @@ from qubolearn.typed import check_option
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from qubolearn.evaluation import Evaluation
 
 __all__ = ["Run"]
 
@@ -84,13 +96,74 @@ class Run(Folder):
         """Open the run in a folder; anything else there is refused.
 
         Args:
-            folder: its path.
+            folder: its path, or that of a file that :meth:`save` wrote.
             problem: the problem, or its class, where no installed package registers its name; files never run code.
         """
+        if os.path.isfile(folder):
+            return cls.load(folder, problem)
         path = Path(folder) / "config.json"
         if not os.path.isfile(path):
             raise QubolearnError(f"{folder} holds no run (no config.json); train one with: qubolearn train ... --out")
-        header = read_json(path)
+        run = cls(Path(folder), *cls._asked(read_json(path), path, problem))
+        run._check_size(path)
+        return run
+
+    @classmethod
+    def load(cls, file: Path | str, problem: Problem | type[Problem] | None = None) -> Run:
+        """The run in a file that :meth:`save` wrote: one to evaluate and to solve with, not to train further.
+
+        Args:
+            file: its path.
+            problem: as for :meth:`open`.
+
+        Raises:
+            QubolearnError: where the file is damaged, is no such file, or asks for more than its weights are.
+        """
+        from qubolearn.training.saved import load_run
+
+        return load_run(Path(file), problem)
+
+    def save(self, file: Path | str, score: Evaluation | None = None) -> Path:
+        """Write the trained network as one safetensors file to share, with its recipe, its problem and its score.
+
+        Args:
+            file: where to; its name ends in .safetensors.
+            score: what :func:`qubolearn.evaluate` found; by default the run's own result, see :meth:`scored`.
+
+        Returns:
+            The path of the file, for :meth:`load`, :meth:`open` and every command that takes a run.
+        """
+        from qubolearn.training.saved import plain_score
+
+        path = Path(file)
+        if path.suffix != ".safetensors":
+            raise QubolearnError(f"a model file {file}; want a name that ends in .safetensors")
+        found = self.scored() if score is None else plain_score(score.as_dict())
+        header = {**self._header(), **self.trained_with()}
+        make_folder(path.parent)
+        write_tensors(path, self.network().state_dict(), run=json.dumps(header), score=json.dumps(found))
+        return path
+
+    def trained_with(self) -> dict[str, Any]:
+        """The versions of qubolearn and of what it needs when the run was made, and the machine in words."""
+        from qubolearn.training.saved import plain_provenance
+
+        return plain_provenance(read_json(self._path("config.json")))
+
+    def scored(self) -> dict[str, Any]:
+        """The score on unseen instances in result.json; before there is one, the last on validation instances."""
+        from qubolearn.training.saved import plain_score
+
+        if self._path("result.json").is_file():
+            return plain_score(read_json(self._path("result.json")))
+        records, metric = self.metrics(), self.problem.metric
+        return plain_score({f"validation_{metric}": records[-1].get(metric)}) if records else {}
+
+    @staticmethod
+    def _asked(
+        header: Mapping[str, Any], path: Path, problem: Problem | type[Problem] | None
+    ) -> tuple[Problem, Recipe]:
+        """Problem and recipe of a header, which may be a stranger's."""
         if header.get("format") != FORMAT:
             raise QubolearnError(f"{path} has format {str(header.get('format'))[:40]!r}, want {FORMAT!r}")
         check_version(header.get("format_version"), path)
@@ -99,9 +172,7 @@ class Run(Folder):
         made = problem if isinstance(problem, Problem) else _problem_from(header["problem"], path, problem)
         training = _upgraded(header["training"], header["format_version"], made)
         _check_types(training, Recipe, path)
-        run = cls(Path(folder), made, Recipe(**_known(training, Recipe)))
-        run._check_size(path)
-        return run
+        return made, Recipe(**_known(training, Recipe))
 
     def _check_size(self, path: Path) -> None:
         """Refuse a network that a stranger's file makes as large as memory."""
@@ -124,7 +195,7 @@ class Run(Folder):
         """The trained network, or that of the last checkpoint if training has not ended."""
         self._check_fits(self.weights())
         network = new_network(self.problem, self.recipe)
-        self.load(network)
+        self.put_into(network)
         return network.eval()
 
     def _repr_html_(self) -> str:
@@ -141,7 +212,7 @@ class Run(Folder):
         hidden, layers = self.recipe.hidden, self.recipe.layers
         least = hidden * (self.problem.input_size + (layers - 2) * hidden + self.problem.bits)
         if self.recipe.network == "mlp" and path.stat().st_size < 4 * least:
-            raise QubolearnError(f"{path} does not fit the network of config.json beside it")
+            raise QubolearnError(f"{path} does not fit the network that its configuration asks for")
 
 
 def _sweep(folder: Path) -> None:

@@ -1,0 +1,147 @@
+"""Build sdist and wheel, install the wheel into a fresh environment without extras, and use it there.
+
+    python tools/release_check.py [--python PATH ...] [--constraint FILE] [--torch FOLDER]
+
+builds with the setuptools of this Python. Then for each --python it makes a virtual environment, installs the wheel
+with what it requires and nothing else, and there trains, evaluates, solves, saves and loads a model, and looks at the
+errors where an extra is missing. --constraint pins versions, e.g. the lowest ones that are allowed:
+
+    uv pip compile --resolution lowest-direct pyproject.toml > lowest.txt
+
+--torch FOLDER uses the torch in the site-packages of another environment, since its download has gigabytes. Prints one
+JSON object; exit code 1 where anything fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LIMIT = 1200  # seconds for one step
+
+#: Pins of torch and of what only some of its builds need.
+WITH_TORCH = re.compile(r"torch=|triton=|nvidia-|cuda-")
+#: What must be in the wheel and in the sdist besides the code.
+DATA = ("qubolearn/py.typed", "qubolearn/paper/report/templates/")
+
+TRAIN = "train randgraph --k 3 --hidden 16 --epochs 2 --instances 300 --validation 20 --test 50 --out run"
+WORKS = (
+    TRAIN,
+    "evaluate run --instances 50",
+    "instances randgraph --k 3 --count 5 --out five.npz",
+    "solve run five.npz --out solved.npz",
+    "export run five.npz --out qubos",
+    "runs .",
+    "info run --save model.safetensors",
+    "info model.safetensors",
+    "solve model.safetensors five.npz --out again.npz",
+    "completion bash",
+)
+#: commands that need an extra -> which one their error must name
+LACKS = {
+    "plot run": "plots",
+    "solve run five.npz --out x.npz --solver dwave-mock": "dwave",
+    "train randgraph --k 3 --epochs 1 --out other --tensorboard": "tensorboard",
+    "reproduce --quick --engine ray": "ray",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", action="append", help="an interpreter to check with; several times for several")
+    parser.add_argument(
+        "--constraint", default=ROOT / "constraints-torch.txt", help="versions to install [torch's pin]"
+    )
+    parser.add_argument("--torch", help="a site-packages folder whose torch is used instead of an installed one")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        wheel = build(folder)
+        done = [check(python, wheel, folder, given) for python in given.python or [sys.executable]]
+    print(json.dumps({"wheel": wheel.name, "checked": done}, indent=2))
+    return int(any(found["failed"] for found in done))
+
+
+def build(folder: Path) -> Path:
+    """sdist and, from it, the wheel, with the setuptools of this Python; the wheel's path."""
+    backend = "import setuptools.build_meta as b, sys; print(getattr(b, sys.argv[1])(sys.argv[2]))"
+    step([sys.executable, "-c", backend, "build_sdist", str(folder)], ROOT)
+    (sdist,) = folder.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "source", filter="data")
+    (source,) = (folder / "source").iterdir()
+    step([sys.executable, "-c", backend, "build_wheel", str(folder)], source)
+    (wheel,) = folder.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    missing = [wanted for wanted in DATA if not any(name.startswith(wanted) for name in names)]
+    code = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src/qubolearn").rglob("*.py")}
+    missing += sorted(code - set(names))
+    if missing:
+        raise SystemExit(f"release_check: the wheel lacks {missing[:5]}")
+    return wheel
+
+
+def check(python: str, wheel: Path, folder: Path, given: argparse.Namespace) -> dict[str, object]:
+    """Install the wheel for one Python and use it: versions, and what failed."""
+    home = folder / re.sub(r"\W", "_", python)
+    step([python, "-m", "venv", str(home)], folder)
+    own = home / "bin" / "python"
+    pins = Path(given.constraint).read_text()
+    if given.torch:  # pip sees it as installed
+        (here,) = (home / "lib").glob("python*/site-packages")
+        (here / "torch.pth").write_text(given.torch + "\n")
+        pins = "".join(line for line in pins.splitlines(True) if not WITH_TORCH.match(line))
+    (home / "pins.txt").write_text(pins)
+    step([str(own), "-m", "pip", "install", "-q", "--no-compile", "-c", str(home / "pins.txt"), str(wheel)], folder)
+    work = home / "work"
+    work.mkdir()
+    failed = []
+    for words in WORKS:
+        code, said = qubolearn(own, words, work)
+        if code:
+            failed.append(f"{words}: exit code {code}: {said[-300:]}")
+    for words, extra in LACKS.items():
+        code, said = qubolearn(own, words, work)
+        if code != 2 or f"qubolearn[{extra}]" not in said or said.count("\n") > 3:
+            failed.append(f"{words}: want one line that names the extra {extra}, got {code}: {said[-300:]}")
+    names = ["torch", "numpy", "scipy", "numba", "dimod", "dwave-samplers", "safetensors"]
+    ask = f"import json; from importlib.metadata import version as v; print(json.dumps({{n: v(n) for n in {names}}}))"
+    versions = json.loads(step([str(own), "-c", ask], work))
+    said = step([str(own), "--version"], work).strip()
+    return {"python": said, "versions": versions, "commands": len(WORKS) + len(LACKS), "failed": failed}
+
+
+def qubolearn(python: Path, words: str, folder: Path) -> tuple[int, str]:
+    """Exit code and words of a command in the environment; nothing of ours or the user's is on its path."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "QUBOLEARN"))}
+    done = subprocess.run(
+        [str(python), "-m", "qubolearn", *words.split()],
+        cwd=folder,
+        env={**environment, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    return done.returncode, done.stderr if done.returncode else done.stdout
+
+
+def step(command: list[str], folder: Path) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT)
+    if done.returncode:
+        raise SystemExit(f"release_check: {' '.join(command)[:200]} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
