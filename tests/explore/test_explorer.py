@@ -17,7 +17,7 @@ import torch
 
 from qubolearn import ExhaustiveSearch, Instances, Problem, make_problem, preset, solve, train
 from qubolearn.cli import main
-from qubolearn.explore import page
+from qubolearn.explore import page, rendered
 from qubolearn.files import write_tensors
 from qubolearn.problems.sudoku import Sudoku, rule_qubo
 from qubolearn.problems.sudoku_grids import keeps_rules
@@ -394,6 +394,20 @@ def test_without_its_couplers_a_rule_is_not_kept(opened: Opened) -> None:
     settle(browser)
     assert float(text(browser, "#spectrum td.number").replace("−", "-")) == 0
     assert not browser.evaluate("state.states.every(s => keepsRules(digitsOf(s.x, 4), 4))")
+
+
+def test_of_pictures_only_the_grid_they_show_is_right(browser: Any, tmp_path: Path) -> None:
+    """Biases that speak for one grid, as a reader of pictures gives: others keep the rules, too, and are not right."""
+    run = make_run(tmp_path / "run", Sudoku(size=4, hints=0), network="shared", topology="dense")
+    data = page(run, 1)[1]
+    one = data["instances"][0]
+    one["linear"] = [0.5 - int(bit) for bit in one["right"][0]]
+    out = tmp_path / "page.html"
+    out.write_text(rendered(data), encoding="utf-8")
+    browser.open(out)
+    settle(browser)
+    assert text(browser, "#verdict") == "✓ right"
+    assert browser.evaluate("document.querySelectorAll('#spectrum .tick').length") == 1
 
 
 def test_a_large_sudoku_is_solved(opened: Opened) -> None:

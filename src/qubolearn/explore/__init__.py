@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from qubolearn.explore.numbers import contents
 from qubolearn.training.runs import Run
 
-__all__ = ["contents", "page"]
+__all__ = ["contents", "page", "rendered"]
 
 
 def page(run: Run, instances: int = 24, seed: int = 0) -> tuple[str, dict[str, Any]]:
@@ -21,6 +21,11 @@ def page(run: Run, instances: int = 24, seed: int = 0) -> tuple[str, dict[str, A
             page stays below 2 MB.
         seed: which ones.
     """
-    templates = Environment(loader=PackageLoader("qubolearn.explore"), autoescape=True, undefined=StrictUndefined)
     data = contents(run, instances, seed)
-    return templates.get_template("page.html").render(data=data), data
+    return rendered(data), data
+
+
+def rendered(data: dict[str, Any]) -> str:
+    """The page of what :func:`contents` gathered; texts from a run are escaped."""
+    templates = Environment(loader=PackageLoader("qubolearn.explore"), autoescape=True, undefined=StrictUndefined)
+    return templates.get_template("page.html").render(data=data)

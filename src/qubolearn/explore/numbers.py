@@ -24,11 +24,11 @@ from qubolearn.training.runs import Run
 __all__ = ["contents"]
 
 #: Numbers that all instances of a page may have together, and couplers of one: either is about 1 MB of text.
-MOST_NUMBERS, MOST_COUPLERS = 150_000, 60_000
-#: Numbers of p that are shown, and right answers of one instance that are known to the page.
-MOST_INPUTS, MOST_RIGHT = 4096, 64
-#: Bits that decide one part of an answer, up to which all its values are written down.
-MOST_BLOCK = 12
+MOST_NUMBERS, MOST_COUPLERS = 120_000, 50_000
+#: Numbers of p that are shown, and bits of all right answers to one instance that the page knows.
+MOST_INPUTS, MOST_RIGHT = 4096, 4096
+#: Words for all parts of answers, each with all its values.
+MOST_WORDS = 8192
 
 
 def contents(run: Run, instances: int, seed: int) -> dict[str, Any]:
@@ -91,8 +91,8 @@ def _inputs(test: Instances) -> Tensor:
 
 def _positions(run: Run) -> list[tuple[float, float]]:
     if run.recipe.network in ("shared", "keypoints"):  # these have no pattern
-        return positions(topology("diagonal", run.problem.bits))
-    return positions(pattern_of(run.problem, run.recipe))
+        return positions(topology("diagonal", run.problem.bits), run.problem.groups)
+    return positions(pattern_of(run.problem, run.recipe), run.problem.groups)
 
 
 def _instances(problem: Problem, test: Instances, A: SparseQubo, found: Tensor) -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ def _instances(problem: Problem, test: Instances, A: SparseQubo, found: Tensor) 
             "p": _short(inputs[i]),
             "linear": _short(A.linear[i]),
             "clamp": [int(bit) for bit in clamp[i]],
-            "right": [_bits(x) for x in right[:MOST_RIGHT]],
+            "right": [_bits(x) for x in right[: max(1, MOST_RIGHT // A.n)]],
             "found": _bits(found[i]),
             "hit": bool(hits[i]),
             "score": float(f"{scores[problem.metric][i].item():.4g}"),
@@ -128,7 +128,7 @@ def _answers(problem: Problem, seed: int) -> list[list[str]]:
         return []
     size = problem.decode(torch.zeros(1, n))[0].numel()
     for parts in (size, 1):
-        if parts < 1 or n % parts or n // parts > MOST_BLOCK:
+        if parts < 1 or n % parts or n // parts > 20 or parts << n // parts > MOST_WORDS:
             continue
         length = n // parts
         values = torch.arange(2**length)

@@ -146,11 +146,12 @@ function makeGraph(svg, data, onBit, onCoupler) {
   });
   return (x, clamp, quadratic, off) => {
     const most = quadratic.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9);
+    const thin = Math.max(0.2, Math.min(1, Math.sqrt(120 / lines.length)));  // many lines must not hide each other
     for (const [e, line] of lines) {
       const share = Math.abs(quadratic[e]) / most;
       line.setAttribute("class", `coupler${quadratic[e] < 0 ? " negative" : ""}${off.has(e) ? " off" : ""}`);
-      line.style.strokeWidth = 0.6 + 3.6 * share;
-      line.style.strokeOpacity = off.has(e) ? 1 : 0.15 + 0.8 * share;
+      line.style.strokeWidth = 0.6 + 3.6 * share * thin;
+      line.style.strokeOpacity = off.has(e) ? 1 : (0.15 + 0.8 * share) * thin;
       reaches.get(e).textContent = `coupler of bits ${data.rows[e]} and ${data.columns[e]}: ${said(quadratic[e])}${off.has(e) ? ", off" : ""}`;
     }
     nodes.forEach((node, bit) => {
@@ -203,9 +204,10 @@ function fillSpectrum(table, states, wordsOf, isRight, shown, onShow) {
     show.addEventListener("click", () => onShow(rank));
     const bar = make("span", { class: "bar" });
     bar.style.width = `${(100 * (energy - lowest)) / span}%`;
-    const answer = make("td", { class: "answer" }, [long ? "" : words, right ? "✓" : ""].join(" "));
+    const tick = right ? [make("span", { class: "tick" }, " ✓")] : [];
+    const answer = make("td", { class: "answer" }, long ? "" : words, ...(long || !words ? [] : tick));
     const number = make("td", { class: "number" }, energy.toFixed(decimals).replace("-", "−"));
-    return make("tr", { class: `${right ? "right" : ""}${rank === shown ? " shown" : ""}` }, make("td", {}, show), answer, number, make("td", {}, bar));
+    return make("tr", { class: `${right ? "right" : ""}${rank === shown ? " shown" : ""}` }, make("td", {}, show, ...(long || !words ? tick : [])), answer, number, make("td", {}, bar));
   });
   table.tBodies[0].replaceChildren(...rows);
 }

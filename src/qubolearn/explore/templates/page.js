@@ -31,6 +31,8 @@ function wordsOf(x) {
 function isRight(x) {
   if (data.sudoku) {
     const digits = digitsOf(x, data.sudoku), hints = digitsOf(state.clamp.map((bit) => (bit === 1 ? 1 : 0)), data.sudoku);
+    const read = instance().linear.some((bias) => bias !== 0) && !instance().clamp.includes(1);  // pictures, not digits
+    if (read) return instance().right.includes(x.join(""));
     return keepsRules(digits, data.sudoku) && hints.every((hint, cell) => !hint || hint === digits[cell]);
   }
   return instance().right.includes(x.join(""));
@@ -265,7 +267,7 @@ function start() {
   const { n, rows, instances } = data, hits = instances.filter((one) => one.hit).length;
   const couplers = data.dropped ? `the strongest ${rows.length} of ${rows.length + data.dropped} couplers` : `${rows.length} couplers`;
   $("about").textContent = `${data.method} · ${n} bits, ${couplers} · ${hits} of ${instances.length} unseen instances right`;
-  $("graph-kind").textContent = ["dense", "diagonal", "own"].includes(data.topology) ? "on a circle" : `on a ${data.topology} chip`;
+  $("graph-kind").textContent = ["dense", "diagonal", "own"].includes(data.topology) ? (data.groups.length ? "in their groups" : "on a circle") : `on a ${data.topology} chip`;
   $("input-note").textContent = `${instances[0].p.length} numbers.`;
   instances.forEach((one, k) => {
     const mark = make("button", { type: "button", class: one.hit ? "hit" : "miss", "aria-label": `Instance ${k + 1}, ${one.hit ? "right" : "wrong"}`, tabindex: -1 });
@@ -291,7 +293,8 @@ function start() {
     drawHistogram($("histogram"), state.energies, state.states.length ? state.states[0].energy : -Infinity);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  if (data.sudoku || !wordsOf(new Uint8Array(n))) document.querySelector("th.answer").textContent = "";
+  if (n > 40 || !wordsOf(new Uint8Array(n))) $("panels").classList.add("wordless");  // no column of its own
+  if (n > 200) $("graph").classList.add("many");
   leaf(0);
 }
 
