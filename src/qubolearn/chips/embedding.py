@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from qubolearn.chips.topologies import FAMILIES, Cell, Qubit, Topology, chip_graph, topology
@@ -124,6 +124,7 @@ class EmbedReport:
     method: str  # "direct" (one qubit per bit) or "minor"
     seeds: int
     physical_qubits: float
+    physical_qubits_deviation: float  # over the embeddings
     physical_qubits_best: int  # of the embedding that is copied over the chip
     chain_mean: float
     chain_max: float  # the longest chain, averaged over seeds
@@ -155,6 +156,7 @@ def embed_report(pattern: Topology, chip: str = "pegasus", size: int | None = No
         method=tiling.method,
         seeds=len(lengths),
         physical_qubits=fmean(map(sum, lengths)),
+        physical_qubits_deviation=stdev(map(sum, lengths)) if len(lengths) > 1 else 0.0,
         physical_qubits_best=sum(map(len, tiling.tiles[0])),
         chain_mean=fmean(map(fmean, lengths)),
         chain_max=fmean(map(max, lengths)),

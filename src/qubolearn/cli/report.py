@@ -40,9 +40,11 @@ def run(args: argparse.Namespace, output: Output) -> None:
     seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
     with damage_said(results):
         summary = write_report(results, Path(args.out), args.quick, seeds)
-    counted, claims = sum(summary.cells.values()), sum(summary.claims.values())
+    counted, claims = sum(summary.cells["a"].values()), sum(summary.claims["a"].values())
+    better = ", ".join(f"{cells['better']} under ({protocol})" for protocol, cells in summary.cells.items())
+    holding = ", ".join(f"{answers['holds']} under ({protocol})" for protocol, answers in summary.claims.items())
     output.say(
-        f"{args.out}: {summary.cells['better']} of {counted} cells better than the paper's, "
-        f"{summary.claims['holds']} of {claims} claims hold, {summary.done} of {summary.jobs} jobs done"
+        f"{args.out}: of {counted} numbers better than the paper's {better}; of {claims} claims hold {holding}; "
+        f"{summary.done} of {summary.jobs} jobs done"
     )
     output.result(out=args.out, **asdict(summary))

@@ -19,9 +19,17 @@ from qubolearn.solvers import ExhaustiveSearch
 needs_data = pytest.mark.skipif(not os.environ.get("QUBOLEARN_DATA"), reason="QUBOLEARN_DATA names no data folder")
 
 
-@pytest.mark.parametrize("name", [name for name, (problems, _) in BASELINES.items() if "randgraph" in problems])
+GRAPHS = [name for name, (problems, _) in BASELINES.items() if "randgraph" in problems and name != "guess"]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
 def test_graph_baselines_are_always_right_on_randgraph(name: str) -> None:
     assert evaluate_baseline(name, RandGraph(k=3), ExhaustiveSearch(), 50).metrics["accuracy"] == 1.0
+
+
+def test_guessing_is_right_as_often_as_chance_is() -> None:
+    found = evaluate_baseline("guess", RandGraph(k=3), ExhaustiveSearch(), 3000).metrics["accuracy"]
+    assert abs(found - 1 / 6) < 0.03
 
 
 def test_every_method_of_the_package_is_a_module_of_that_name() -> None:

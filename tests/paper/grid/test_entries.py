@@ -9,8 +9,8 @@ import pytest
 
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.entries import ENTRIES
-from qubolearn.paper.grid.entries.clouds import OUR_POINTSET, OUR_ROTATION
-from qubolearn.paper.grid.entries.graphs import OUR_WILLOW
+from qubolearn.paper.grid.entries.clouds import OUR_POINTSET, OUR_ROTATION, POINTSET, ROTATION
+from qubolearn.paper.grid.entries.graphs import OUR_WILLOW, PAPER_WILLOW
 from qubolearn.paper.grid.jobs import Job, Outcome, Store, run_job
 from qubolearn.paper.grid.tasks import TASKS
 from qubolearn.problems import make_problem
@@ -21,7 +21,8 @@ RESULTS = Path(__file__).parents[3] / "results"
 #: What the paper's numbers are compared with.
 VIEWS = """randgraph randgraph-scale willow pointset pointset-noise pointset-noise-small pointset-intervals
 pointset-solvers rotation rotation-noise rotation-noise-small rotation-noise-trained rotation-solvers
-ablation-randgraph ablation-pointset ablation-rotation training-solver success qubits second-best"""
+ablation-randgraph ablation-pointset ablation-rotation training-solver training-raw success qubits qubits-mean
+second-best"""
 
 
 def jobs(quick: bool) -> list[Job]:
@@ -80,8 +81,12 @@ def test_every_table_has_a_place_for_quick_jobs(item: str) -> None:
 def _imagined(job: Job) -> dict[str, Any]:
     """Metrics under every label that a job of these options will have."""
     metrics = dict.fromkeys(("accuracy", "accuracy_projected", "success_probability", "relative", "deviation"), 0.5)
-    counts = {"logical": 1, "physical": 1, "chain": 1}
-    labels = [test["label"] for test in job.options.get("tests", [{"label": "exhaustive"}])]
+    counts = dict.fromkeys(("logical", "physical", "chain", "physical_mean", "physical_deviation", "chain_mean"), 1)
+    labels = (
+        ["own", "training"]
+        if job.task == "train-raw"
+        else [test["label"] for test in job.options.get("tests", [{"label": "exhaustive"}])]
+    )
     if job.task in ("second-best", "qubits", "qgm"):
         labels = [*job.options.get("solvers", ()), "embedding", "quantum"]
     return {label: {**metrics, **counts} for label in labels}
@@ -89,7 +94,13 @@ def _imagined(job: Job) -> dict[str, Any]:
 
 def test_quick_jobs_run_for_real_and_fill_their_tables() -> None:
     pytest.importorskip("minorminer")
-    picked = {"qubits": "QGM inserted", "training-solver": "SA", "randgraph": "without unique", "rotation": "quant"}
+    picked = {
+        "qubits": "QGM inserted",
+        "training-solver": "SA",
+        "randgraph": "without unique",
+        "rotation": "(a) quant",
+        "training-raw": "(a) SA",
+    }
     for item, column in picked.items():
         if ENTRIES[item].data and not _has(ENTRIES[item].data):
             continue
@@ -121,3 +132,31 @@ def test_qubits_of_dense_and_of_native_qubos() -> None:
 def test_our_inputs_are_those_of_the_preset(ours: dict[str, Any]) -> None:
     options = {name: value for name, value in ours.items() if name == "k"}
     assert make_problem(**ours) == preset("best", ours["name"], **options).problem
+
+
+@pytest.mark.parametrize("theirs", [POINTSET, ROTATION, PAPER_WILLOW], ids=lambda options: options["name"])
+def test_the_papers_inputs_are_those_of_the_preset(theirs: dict[str, Any]) -> None:
+    options = {name: value for name, value in theirs.items() if name == "k"}
+    assert make_problem(**theirs) == preset("paper", theirs["name"], **options).problem
+
+
+def test_every_seed_has_a_split_of_its_own() -> None:
+    made = [job for job in ENTRIES["pointset"].jobs(3, False) if (job.row, job.column) == ("L5 H78", "(a) quant")]
+    assert [(job.seed, job.options["problem"]["split_seed"]) for job in made] == [(seed, seed + 1) for seed in range(5)]
+    one = ENTRIES["pointset"].jobs(1, False)
+    assert {job.seed for job in one} == {0}
+    assert {job.options["problem"]["split_seed"] for job in one} == {1}
+
+
+def test_the_papers_protocol_is_the_papers() -> None:
+    """Rate, epochs, batches, instances, weights of the loss and network as the paper prints them, for all methods."""
+    wanted = {"learning_rate": 1e-3, "epochs": 20, "batch_size": 32, "standardise": False, "fresh": False}
+    for item, instances in (("pointset", 500_000), ("rotation", 300_000)):
+        for job in ENTRIES[item].jobs(3, False):
+            if job.column not in ("(a) quant", "(a) diag", "(a) pure"):
+                continue
+            recipe = recipe_for("paper", make_problem(**job.options["problem"]), **job.options["overrides"])
+            assert {name: getattr(recipe, name) for name in wanted} == wanted
+            assert (recipe.instances, recipe.weight_mlp, recipe.weight_unique) == (instances, 1e-4, 1e-3)
+            assert recipe.loss == ("l1" if recipe.method == "pure" else "gap")
+            assert job.options["problem"].keys() == {"name", "split_seed"}  # no input or noise of ours

@@ -13,7 +13,7 @@ from qubolearn.paper.grid.jobs import Job, Outcome, Store
 from qubolearn.paper.report import write_report
 from qubolearn.provenance import provenance
 
-SEEDS = 2
+SEEDS = 3
 FIGURE = {
     "title": "All kinds <of> panels",
     "note": "A note & more.",
@@ -72,7 +72,7 @@ def metrics_by_chance(job: Job, chance: random.Random) -> dict[str, Any]:
     for view in ENTRIES[job.item].views:
         for place in view.places(job):
             for name in view.metrics:
-                value = chance.random() * {"%": 1, "degrees": 12, "qubits": 40}[view.unit]
+                value = chance.random() * {"%": 1, "degrees": 12, "qubits": 40, "mean qubits": 40}[view.unit]
                 metrics.setdefault(place.label, {})[name + place.suffix] = value
     for label in ENTRIES[job.item].figures:
         metrics[label] = {"figure": FIGURE}

@@ -125,7 +125,8 @@ def test_claims_name_tables_rows_and_columns_that_exist() -> None:
             ):
                 table = paper().table(name)
                 assert row == "*" or row in table.rows or not table.cells, (claim.text, row)
-                assert column in table.ours or column in table.columns, (claim.text, column)
+                known = column in table.ours or column in table.columns
+                assert known or (column == "guess" and comparison.value is not None), (claim.text, column)
                 assert set(comparison.metrics) <= set(table.metrics)
 
 

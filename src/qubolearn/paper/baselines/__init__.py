@@ -48,6 +48,17 @@ def by_direct_search(problem: Problem, count: int, seed: int, split: Split, solv
     return Answers(search(W), P)
 
 
+def by_guessing(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
+    """Random answers: a random permutation, or bits by chance."""
+    import torch
+
+    data = problem.sample(count, stream(seed, split), split)
+    generator = stream(seed, "guess")
+    if problem.name in _GRAPHS:
+        return Answers(torch.rand(data.answer.shape, generator=generator).argsort(-1), data.answer)
+    return Answers(problem.decode(torch.randint(2, (count, problem.bits), generator=generator).float()), data.answer)
+
+
 def by_qgm(variant: str) -> Baseline:
     """The permutation that the minimiser of QGM's QUBO says."""
 
@@ -124,6 +135,7 @@ BASELINES: Mapping[str, tuple[tuple[str, ...], Baseline]] = {
     "icp": (("pointset",), by_icp([0.0])),
     "icp-two-starts": (("pointset",), by_icp([15.0, 45.0])),
     "procrustes": (("rotation",), by_procrustes),
+    "guess": ((*_GRAPHS, "pointset", "rotation"), by_guessing),
 }
 
 

@@ -205,16 +205,16 @@ def run_jobs(
     return [outcomes[job] for job in jobs if job in outcomes]
 
 
-def run_job(job: Job) -> Outcome:
-    """Run one job; an error becomes part of the outcome."""
+def run_job(job: Job, **more: Any) -> Outcome:
+    """Run one job; an error becomes part of the outcome. ``more`` goes to its task, beside the job's options."""
     from qubolearn.paper.grid.tasks import TASKS  # not at the top: these need torch, and lists of jobs do not
     from qubolearn.problems.data import files_read
 
     began = time.perf_counter()
     try:
         with files_read() as data:
-            metrics = TASKS[job.task](job.seed, **job.options)
-        seconds = round(time.perf_counter() - began, 3)
+            metrics = TASKS[job.task](job.seed, **job.options, **more)
+        seconds = round(time.perf_counter() - began + (more["made"][1] if "made" in more else 0.0), 3)
         made = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **code(), "data": data, **provenance()}
         record = {"key": job.key, "job": asdict(job), "metrics": metrics, "seconds": seconds, **made}
         json.dumps(record, allow_nan=False)  # what cannot be stored is this job's error, not the grid's

@@ -15,9 +15,14 @@ from typing import Any, Literal
 
 from qubolearn.errors import unknown_name
 
-__all__ = ["Claim", "Comparison", "Paper", "PaperCell", "PaperTable", "Protocol", "Times", "paper"]
+__all__ = ["PROTOCOLS", "Claim", "Comparison", "Paper", "PaperCell", "PaperTable", "Protocol", "Times", "paper"]
 
-Protocol = Literal["best", "paper"]  # our recipe, and the paper's
+Protocol = Literal["a", "b", "c"]
+PROTOCOLS: Mapping[Protocol, str] = {
+    "a": "the paper's protocol",
+    "b": "our recipe, the paper's p and network",
+    "c": "our recipe, our inputs",
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class PaperTable:
     better: Literal["higher", "lower"]
     own: tuple[str, ...]  # the columns that hold the paper's own method
     not_counted: str  # why its own cells are left out of the count, "" where they count
+    differs: str  # what of ours differs from the paper, in one line
+    guess: str  # what random guessing gives, "" where that means nothing
     ours: Mapping[str, Mapping[str, tuple[str, ...]]]  # column -> protocol or "any" -> (row, column[, view])
     cells: tuple[PaperCell, ...]
 
@@ -82,6 +89,7 @@ class Comparison:
     metrics: tuple[str, ...] = ()  # those of the table, unless given
     slack: float | None = None  # "not worse by more than": what the first may fall short by
     factor: float = 1.0  # the first is better by this factor
+    value: float | None = None  # what the column "guess" stands for, which no table has
 
 
 @dataclass(frozen=True)
@@ -154,6 +162,8 @@ def _table(plain: Mapping[str, Any]) -> PaperTable:
         better=plain["better"],
         own=tuple(plain["own"]),
         not_counted=plain.get("not_counted", ""),
+        differs=plain.get("differs", ""),
+        guess=plain.get("guess", ""),
         ours={column: {p: tuple(at) for p, at in places.items()} for column, places in plain["ours"].items()},
         cells=tuple(
             PaperCell(cell["row"], cell["column"], tuple(cell["values"]), tuple(cell.get("spread", ())))
@@ -172,6 +182,7 @@ def _claim(plain: Mapping[str, Any]) -> Claim:
             metrics=tuple(each.get("metrics", ())),
             slack=float(each["slack"]) if "slack" in each else None,
             factor=float(each.get("factor", 1)),
+            value=float(each["value"]) if "value" in each else None,
         )
         for each in plain["comparisons"]
     )

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
+from torch import nn
+
+from qubolearn.chips.chains import Embedding
 from qubolearn.chips.embedding import Chip, embed_report, find_tiles
 from qubolearn.chips.topologies import topology
-from qubolearn.evaluation import Evaluation, evaluate
+from qubolearn.evaluation import Evaluation, evaluate, evaluate_bits, solve_instances
 from qubolearn.paper.baselines import evaluate_baseline
 from qubolearn.paper.baselines.qgm import qgm
 from qubolearn.paper.grid.figure_tasks import FIGURE_TASKS
+from qubolearn.paper.grid.raw_reads import RawReads
 from qubolearn.paper.grid.sampler_figures import second_best
 from qubolearn.paper.grid.trained import device, time_of, trained, trained_model
 from qubolearn.paper.problems.rotation import STAGES, Rotation
@@ -19,69 +25,136 @@ from qubolearn.paper.staged import evaluate_stages
 from qubolearn.problems import Problem, make_problem
 from qubolearn.randomness import stream
 from qubolearn.solvers import Solver, make_solver
+from qubolearn.training.build import make_loss, make_optimizer, new_network
+from qubolearn.training.fit import fit
+from qubolearn.training.recipes import Recipe, recipe_for
 
-__all__ = ["TASKS"]
+__all__ = ["TASKS", "trainings"]
 
+Training = tuple[Problem, Recipe]
 Options = Mapping[str, Any]
-Score = Callable[[Any, Solver, int], Evaluation]  # (problem, solver, instances)
+Score = Callable[[Any, Solver, int, bool], Evaluation]  # (problem, solver, instances, whether of the training set)
+PLAIN: Sequence[Options] = ({"label": "exhaustive"},)
 
 
-def _tested(
-    problem: Problem, score: Score, tests: Sequence[Options] = ({"label": "exhaustive"},), instances: int = 2000
-) -> dict[str, Any]:
+def _tested(problem: Problem, score: Score, tests: Sequence[Options] = PLAIN, instances: int = 2000) -> dict[str, Any]:
     """Label -> metrics; each test may have a solver, a number of instances, and options of the problem to set."""
     found = {}
     for test in tests:
         changed = replace(problem, **test.get("set", {}))  # type: ignore[type-var]
         solver = make_solver(test.get("solver", "exhaustive"))
-        flat = score(changed, solver, test.get("instances", instances)).as_dict()
-        found[test["label"]] = {
-            name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()
-        }
+        flat = score(changed, solver, test.get("instances", instances), "on" in test).as_dict()
+        found[test["label"]] = _plain(flat)
     return found
 
 
-def train_and_evaluate(
-    seed: int, problem: Options, protocol: str, overrides: Options | None = None, **testing: Any
-) -> dict[str, Any]:
-    """Train one network, then score it on unseen instances under each of the tests."""
-    made = make_problem(**problem)
-    network, seconds = trained(made, protocol, seed, overrides)
-    score = lambda changed, solver, count: evaluate(network, changed, solver, count, seed, device=device())  # noqa: E731
-    return {**time_of(seconds), **_tested(made, score, **testing)}
-
-
-def train_stages(
-    seed: int, problem: Options, protocol: str, overrides: Options | None = None, **testing: Any
-) -> dict[str, Any]:
-    """Train one network per angle of a rotation, then score all three together."""
+def trainings(seed: int, task: str, problem: Options, protocol: str, overrides: Options | None) -> list[Training]:
+    """What a job of the tasks train and stages trains: a problem and its recipe, or one for each stage."""
     whole = make_problem(**problem)
-    assert isinstance(whole, Rotation)
-    made = [trained(replace(whole, stage=stage), protocol, seed, overrides) for stage in STAGES]
-    networks, times = zip(*made, strict=True)
+    parts: list[Problem] = [whole]
+    if task == "stages":
+        assert isinstance(whole, Rotation)
+        parts = [replace(whole, stage=stage) for stage in STAGES]
+    return [(part, recipe_for(protocol, part, seed=seed, **(overrides or {}))) for part in parts]
 
-    def score(changed: Rotation, solver: Solver, count: int) -> Evaluation:
-        stages = [replace(changed, stage=stage) for stage in STAGES]
-        return evaluate_stages(networks, stages, solver, count, seed, device=device())
 
-    return {**time_of(sum(times)), **_tested(whole, score, **testing)}
+def train_and_evaluate(
+    seed: int,
+    problem: Options,
+    protocol: str,
+    overrides: Options | None = None,
+    task: str = "train",
+    made: tuple[Sequence[nn.Module], float, int] | None = None,
+    **testing: Any,
+) -> dict[str, Any]:
+    """Train one network, or one per angle of a rotation, then score unseen instances under each of the tests.
+
+    ``made`` holds networks that were trained already, their share of the seconds of the stack that they were trained
+    in, and how many networks that stack had.
+    """
+    asked = trainings(seed, task, problem, protocol, overrides)
+    if made is None:
+        both = [trained(part, recipe) for part, recipe in asked]
+        made = [network for network, _ in both], sum(seconds for _, seconds in both), 1
+    networks, seconds, together = made
+
+    def score(changed: Any, solver: Solver, count: int, known: bool) -> Evaluation:
+        if task == "stages":
+            stages = [replace(changed, stage=stage) for stage in STAGES]
+            return evaluate_stages(networks, stages, solver, count, seed, device=device())
+        if known:
+            data = changed.sample(asked[0][1].instances, stream(seed, "train", 0), "train").to(device())
+            states, info = solve_instances(networks[0].to(device()), data.p, solver)
+            return evaluate_bits(changed, states, data, info)
+        return evaluate(networks[0], changed, solver, count, seed, device=device())
+
+    stack = {"trained_together": together} if together > 1 else {}
+    return {**time_of(seconds), **stack, **_tested(make_problem(**problem), score, **testing)}
+
+
+def train_raw(
+    seed: int, problem: Options, protocol: str, overrides: Options, sampler: str, instances: int
+) -> dict[str, Any]:
+    """Train one network through raw reads, and score it through raw reads of the same sampler, seeded."""
+    ((made, recipe),) = trainings(seed, "train", problem, protocol, overrides)
+    read = RawReads(make_solver(sampler)) if hasattr(make_solver(sampler), "sample") else make_solver(sampler)
+    network = new_network(made, recipe)
+    began = time.perf_counter()
+    fit(
+        network,
+        made,
+        make_loss(recipe),
+        epochs=recipe.epochs,
+        optimizer=make_optimizer(recipe),
+        solver=read,
+        batch_size=recipe.batch_size,
+        instances=recipe.instances,
+        validation=recipe.validation,
+        score_after=[recipe.steps],
+        standardise=recipe.standardise,
+        seed=seed,
+        device=device(),
+    )
+    seconds = round(time.perf_counter() - began, 3)
+    solver = read.with_seed(seed) if isinstance(read, RawReads) else read
+    tested = evaluate(network, made, solver, instances, seed, device=device()).as_dict()
+    data = made.sample(recipe.instances, stream(seed, "train", 0), "train").rows(slice(0, instances)).to(device())
+    states, info = solve_instances(network, data.p, solver)
+    known = evaluate_bits(made, states, data, info).as_dict()
+    return {**time_of(seconds), "own": _plain(tested), "training": _plain(known)}
+
+
+def _plain(flat: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}
 
 
 def baseline(seed: int, method: str, problem: Options, **testing: Any) -> dict[str, Any]:
     """Score a method without learning on the same instances."""
-    score = lambda changed, solver, count: evaluate_baseline(method, changed, solver, count, seed)  # noqa: E731
+    score = lambda changed, solver, count, _: evaluate_baseline(method, changed, solver, count, seed)  # noqa: E731
     return _tested(make_problem(**problem), score, **testing)
 
 
-def qgm_success(seed: int, variant: str, k: int, solver: str, instances: int = 141) -> dict[str, Any]:
-    """How often one simulated quantum anneal of QGM's QUBO of a RandGraph instance ends in the right permutation."""
+def qgm_success(
+    seed: int, variant: str, k: int, solver: str, instances: int = 141, chip: str = "", size: int = 0
+) -> dict[str, Any]:
+    """How often one simulated quantum anneal of QGM's QUBO of a RandGraph instance ends in the right permutation.
+
+    With a chip, its bits are chains of qubits of that chip; otherwise each bit is a qubit.
+    """
     data = make_problem("randgraph", k=k).sample(instances, stream(seed, "test"), "test")
     made = qgm(data.p.reshape(instances, k * k, k * k), variant)  # type: ignore[arg-type]
-    solution = make_solver(solver)(made.A.to(device()), 1)
+    annealer: Any = make_solver(solver)
+    if chip:
+        bits = made.A.shape[1]
+        tile = find_tiles(bits, topology("dense", bits).couplers, Chip.ideal(chip, size)).tiles[0]
+        annealer = replace(annealer, embedding=Embedding.of(dict(enumerate(tile)), Chip.ideal(chip, size).graph.edges))
+    solution = annealer(made.A.to(device()), 1)
     right = (made.decode(solution.states[:, 0].cpu()) == data.answer).all(-1)
-    success = solution.info["success_probability"]
-    found = {"accuracy": right.double().mean().item(), "success_probability": success.double().mean().item()}
-    return {"quantum": {**found, "source": solution.info["source"], "qubits": made.A.shape[1]}}
+    success = solution.info["success_probability"].double()
+    found = {"accuracy": right.double().mean().item(), "success_probability": success.mean().item()}
+    spread = {"success_deviation": success.std().item()} if instances > 1 else {}
+    qubits = annealer.embedding.qubits if chip else made.A.shape[1]
+    return {"quantum": {**found, **spread, "source": solution.info["source"], "qubits": qubits}}
 
 
 def second_best_energies(
@@ -104,20 +177,28 @@ def second_best_energies(
     return {**time_of(seconds), **shares}
 
 
-def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int) -> dict[str, Any]:
-    """What QUBOs of this number of bits cost on a chip: logical and physical qubits, and the longest chain.
+def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int, blocks: int = 1) -> dict[str, Any]:
+    """What QUBOs cost on a chip: logical and physical qubits and the longest chain, of blocks of so many bits each.
 
-    Of the shortest embedding that was found, which is the one to use; ``report`` has means over embeddings, too.
+    ``physical`` and ``chain`` are those of the smallest embedding that was found, which is the one to use; others are
+    means and the standard deviation over all of them.
     """
     wanted = topology(pattern, bits)
     chains = [len(chain) for chain in find_tiles(bits, wanted.couplers, Chip.ideal(chip, size)).tiles[0]]
-    report = asdict(embed_report(wanted, chip, size))
-    return {"embedding": {"logical": bits, "physical": sum(chains), "chain": max(chains), "report": report}}
+    report = embed_report(wanted, chip, size)
+    smallest = {"logical": blocks * bits, "physical": blocks * sum(chains), "chain": max(chains)}
+    means = {
+        "physical_mean": blocks * report.physical_qubits,
+        "physical_deviation": blocks * report.physical_qubits_deviation,
+        "chain_mean": report.chain_max,
+    }
+    return {"embedding": {**smallest, **means, "report": asdict(report)}}
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "train": train_and_evaluate,
-    "stages": train_stages,
+    "stages": partial(train_and_evaluate, task="stages"),
+    "train-raw": train_raw,
     "baseline": baseline,
     "qgm": qgm_success,
     "second-best": second_best_energies,

@@ -13,7 +13,7 @@ from torch import nn
 from qubolearn.paper.grid.answers import Model
 from qubolearn.paper.problems.rotation import STAGES, Rotation
 from qubolearn.problems import Problem, make_problem
-from qubolearn.training.recipes import recipe_for
+from qubolearn.training.recipes import Recipe, recipe_for
 from qubolearn.training.train import train
 
 __all__ = ["device", "time_of", "trained", "trained_model"]
@@ -29,12 +29,10 @@ def time_of(seconds: float) -> dict[str, Any]:
     return {"training_seconds": seconds, "device": device().type}
 
 
-def trained(
-    problem: Problem, protocol: str, seed: int, overrides: Mapping[str, Any] | None = None
-) -> tuple[nn.Module, float]:
+def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
     """A network and its seconds of training."""
     began = time.perf_counter()
-    network = train(problem, recipe_for(protocol, problem, seed=seed, **(overrides or {})), device=device())
+    network = train(problem, recipe, device=device())
     if device().type == "cuda":
         torch.cuda.synchronize()
     return network, round(time.perf_counter() - began, 3)
@@ -48,6 +46,6 @@ def trained_model(
     stages: list[Problem] = [whole]
     if isinstance(whole, Rotation):
         stages = [replace(whole, stage=stage) for stage in STAGES]
-    made = [trained(stage, protocol, seed, overrides) for stage in stages]
+    made = [trained(stage, recipe_for(protocol, stage, seed=seed, **(overrides or {}))) for stage in stages]
     networks = tuple(network.cpu() for network, _ in made)
     return Model(whole, tuple(stages), networks), sum(seconds for _, seconds in made)

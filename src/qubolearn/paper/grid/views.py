@@ -23,8 +23,8 @@ __all__ = [
     "rows_and_columns",
 ]
 
-Unit = Literal["%", "degrees", "qubits"]
-DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0}
+Unit = Literal["%", "degrees", "qubits", "mean qubits"]
+DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0, "mean qubits": 1}
 
 
 class Place(NamedTuple):
@@ -74,6 +74,7 @@ class Cell:
     values: tuple[tuple[float, ...], ...]  # one tuple per metric
     unit: Unit
     records: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)  # behind the values, in their order
+    instances: tuple[int, ...] = ()  # behind each value, where records say so
 
     @property
     def shown(self) -> tuple[tuple[float, ...], ...]:
@@ -134,18 +135,20 @@ class View:
 
     def cells(self, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Cell]:
         """(row, column) -> cell, over the outcomes that have a record with these metrics."""
-        found: dict[tuple[str, str], list[tuple[Mapping[str, Any], tuple[float, ...]]]] = {}
+        found: dict[tuple[str, str], list[tuple[Mapping[str, Any], tuple[float, ...], int]]] = {}
         for outcome in outcomes:
             if outcome.record is None:
                 continue
             for place in self.places(outcome.job):
                 values = self._values(outcome, place)
                 if values is not None:
-                    found.setdefault((place.row, place.column), []).append((outcome.record, values))
-        return {
-            place: Cell(tuple(zip(*(v for _, v in both), strict=True)), self.unit, tuple(r for r, _ in both))
-            for place, both in found.items()
-        }
+                    count = int(outcome.record["metrics"][place.label].get("instances", 0))
+                    found.setdefault((place.row, place.column), []).append((outcome.record, values, count))
+        return {place: self._cell(all_of_it) for place, all_of_it in found.items()}
+
+    def _cell(self, found: Sequence[tuple[Mapping[str, Any], tuple[float, ...], int]]) -> Cell:
+        records, values, counts = zip(*found, strict=True)
+        return Cell(tuple(zip(*values, strict=True)), self.unit, records, tuple(filter(None, counts)))
 
     def _values(self, outcome: Outcome, place: Place) -> tuple[float, ...] | None:
         assert outcome.record is not None

@@ -1,34 +1,30 @@
-"""The paper's ordering claims, checked on its own numbers and on ours: on the means, and seed by seed."""
+"""The paper's ordering claims, checked on its own numbers and on ours, under its protocol and under our recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import statistics
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from qubolearn.paper.grid.paper import Claim, Comparison, Paper, PaperTable
+from qubolearn.paper.grid.paper import Claim, Comparison, Paper, PaperTable, Protocol
 from qubolearn.paper.report.collect import Measured
 from qubolearn.paper.report.compare import Number, number
-from qubolearn.paper.report.wording import many
+from qubolearn.paper.report.intervals import Interval, interval
+from qubolearn.paper.report.wording import many, short
 
-__all__ = ["Answer", "Checked", "Pair", "Seeds", "check_claims", "seeds_said", "sources"]
+__all__ = ["ANSWERS", "SOURCES", "Answer", "Checked", "Pair", "Source", "check_claims", "interval_said", "sources"]
 
-Answer = Literal["holds", "does not hold", "not measured"]
-Both = tuple[float, float]  # the number claimed to be better, and the other
-#: Where numbers come from: printed in the paper, our best recipe, our run of the paper's recipe.
-Source = Literal["printed", "best", "paper"]
+Answer = Literal["holds", "does not hold", "cannot be told apart", "not measured"]
+ANSWERS: tuple[Answer, ...] = ("holds", "does not hold", "cannot be told apart", "not measured")
+#: Where numbers come from: printed in the paper, our run of its protocol, our recipe with our inputs.
+Source = Literal["printed", "a", "c"]
 SOURCES: Mapping[Source, str] = {
-    "printed": "Paper",
-    "best": "qubolearn",
-    "paper": "qubolearn, the paper’s recipe",
+    "printed": "the paper's numbers",
+    "a": "(a) the paper's protocol",
+    "c": "(c) our recipe, our inputs",
 }
-
-
-class Seeds(NamedTuple):
-    """How many seeds, each taken alone, give the answer that their means give."""
-
-    agreeing: int
-    seeds: int
 
 
 @dataclass(frozen=True)
@@ -42,29 +38,43 @@ class Pair:
     metric: str
     numbers: Mapping[Source, tuple[Number, Number] | None]
 
-    def means(self, source: Source) -> Both | None:
-        both = self.numbers[source]
-        return None if both is None else (both[0].mean, both[1].mean)
+    def gains(self, source: Source) -> list[float]:
+        """By how much the first number is better than the claim asks for, seed by seed; positive bears it out.
 
-    def by_seed(self, source: Source) -> list[Both]:
-        """The numbers of each seed; one without seeds, such as a count of qubits, stands beside all of the other."""
+        That is, than the other number times the claim's factor, or less what it may fall short by.
+        """
         both = self.numbers[source]
         if both is None:
             return []
-        seeds = max(len(each.values) for each in both)
-        first, second = (each.values * seeds if len(each.values) == 1 else each.values for each in both)
-        return list(zip(first, second, strict=True)) if len(first) == len(second) else []
+        first, second = both
+        if len(second.values) == 1:  # a count of qubits, or a printed number, stands beside all of the other
+            pairs = [(value, second.values[0]) for value in first.values]
+        elif len(first.values) == 1:
+            pairs = [(first.values[0], value) for value in second.values]
+        else:
+            other = dict(zip(second.seeds or range(len(second.values)), second.values, strict=True))
+            mine = zip(first.seeds or range(len(first.values)), first.values, strict=True)
+            pairs = [(value, other[seed]) for seed, value in mine if seed in other]
+        higher = self.table.better == "higher"
+        factor, slack = self.comparison.factor, self.comparison.slack or 0.0
+        return [(a - factor * b if higher else b - factor * a) + slack for a, b in pairs]
 
-    def ordered(self, both: Both | None) -> bool | None:
-        """Whether the first number is better, by the factor or within the slack that the claim has."""
-        if both is None:
+    def gain(self, source: Source) -> Interval | None:
+        """The mean of :meth:`gains` with its interval, None where nothing was measured."""
+        gains, both = self.gains(source), self.numbers[source]
+        if not gains or both is None:
             return None
-        # as errors: the smaller, the better
-        first, second = both if self.table.better == "lower" else (-both[0], -both[1])
-        if self.comparison.slack is not None:
-            return first <= second + self.comparison.slack
-        factor = self.comparison.factor if self.table.better == "higher" else 1 / self.comparison.factor
-        return first < second * factor
+        if source == "printed" or all(each.exact for each in both):  # nothing to spread
+            return Interval(gains[0], gains[0], gains[0])
+        return interval(gains, sum(each.least_variance for each in both))
+
+    def ordered(self, source: Source) -> bool | None:
+        """Whether the first is better; None where the interval holds 0. Equal is better only where there is slack."""
+        found = self.gain(source)
+        if found is None or (found.low < 0 < found.high) or not math.isfinite(found.low):
+            return None
+        allowed = self.comparison.slack is not None
+        return found.low > 0 or (allowed and found.low == 0)
 
     def __str__(self) -> str:
         """What is compared with what."""
@@ -77,12 +87,14 @@ class Pair:
         return f"{self.better[0]}: {names[0]} against {names[1]}{metric}"
 
     def said(self, source: Source) -> str:
-        """Two numbers and whether the first is better, in words."""
-        both = self.means(source)
-        if both is None:
+        """Two numbers, by how much the first is better, and whether that can be told."""
+        both, found = self.numbers[source], self.gain(source)
+        if both is None or found is None:
             return "–"
-        answer = "✓ yes" if self.ordered(both) else "= equal" if _same(both) else "✗ no"
-        return f"{_against(both)} {answer}"
+        ordered = self.ordered(source)
+        answer = "≈ not told apart" if ordered is None else "✓ yes" if ordered else "✗ no"
+        against = f"{both[0].mean:.4g} against {both[1].mean:.4g}"
+        return f"{against} {answer}" if source == "printed" else f"{against} ({interval_said(found)}) {answer}"
 
 
 @dataclass(frozen=True)
@@ -94,55 +106,38 @@ class Checked:
 
     def found(self, source: Source) -> Answer:
         """Whether the numbers of a source bear it out."""
-        return self._answer([pair.ordered(pair.means(source)) for pair in self.pairs])
+        if any(pair.numbers[source] is None for pair in self.pairs):
+            known = [pair.ordered(source) for pair in self.pairs if pair.numbers[source] is not None]
+            return "does not hold" if self.claim.need == "all" and False in known else "not measured"
+        ordered = [pair.ordered(source) for pair in self.pairs]
+        yes, no, total = ordered.count(True), ordered.count(False), len(ordered)
+        wanted = {"all": total, "most": math.ceil(0.75 * total), "all but one": total - 1}
+        if self.claim.need == "mixed":
+            holds, fails = yes > 0 and no > 0, yes == total or no == total
+        else:
+            holds, fails = yes >= wanted[self.claim.need], total - no < wanted[self.claim.need]
+        return "holds" if holds else "does not hold" if fails else "cannot be told apart"
 
     @property
     def in_paper(self) -> Answer:
         return self.found("printed")
 
-    @property
-    def counts(self) -> Source:
-        """The source whose answer counts: our best recipe, or the paper's where only that was measured."""
-        return "best" if self.found("best") != "not measured" else "paper"
-
-    @property
-    def answer(self) -> Answer:
-        return self.found(self.counts)
-
-    @property
-    def seeds(self) -> Seeds | None:
-        """Of the answer that counts."""
-        return self.agreement(self.counts)
-
-    def agreement(self, source: Source) -> Seeds | None:
-        """None with fewer than two seeds, and where nothing was measured."""
-        answer, by_seed = self.found(source), [pair.by_seed(source) for pair in self.pairs]
-        seeds = min(map(len, by_seed), default=0)
-        if answer == "not measured" or seeds < 2:
+    def effect(self, source: Source) -> Interval | None:
+        """By how much the first numbers are better than asked for, over all pairs: mean and interval over seeds."""
+        gains = [pair.gains(source) for pair in self.pairs]
+        if not all(gains) or source == "printed":
             return None
-        alone = [
-            self._answer([pair.ordered(of[seed]) for pair, of in zip(self.pairs, by_seed, strict=True)])
-            for seed in range(seeds)
-        ]
-        return Seeds(alone.count(answer), seeds)
+        if len(gains) == 1:
+            return self.pairs[0].gain(source)
+        if all(each.exact for pair in self.pairs for each in pair.numbers[source] or ()):
+            return Interval(*[statistics.fmean(each[0] for each in gains)] * 3)
+        seeds = min(map(len, gains))
+        means = [statistics.fmean(each[seed % len(each)] for each in gains) for seed in range(seeds)]
+        return interval(means)
 
     def pairs_table(self, paper: Paper) -> PaperTable:
         """The table that it is shown with."""
         return paper.table(self.claim.comparisons[0].table)
-
-    def _answer(self, ordered: Sequence[bool | None]) -> Answer:
-        if self.claim.need == "all" and False in ordered:
-            return "does not hold"
-        if None in ordered:
-            return "not measured"
-        right, total = sum(map(bool, ordered)), len(ordered)
-        holds = {
-            "all": right == total,
-            "most": 4 * right >= 3 * total,
-            "mixed": 0 < right < total,
-            "all but one": right >= total - 1,
-        }
-        return "holds" if holds[self.claim.need] else "does not hold"
 
 
 def check_claims(paper: Paper, found: Measured) -> list[Checked]:
@@ -163,47 +158,53 @@ def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pa
             numbers: dict[Source, tuple[Number, Number] | None] = {}
             for source in SOURCES:
                 first, second = (
-                    _number(found, at, *place, metric, source) for at, place in ((table, better), (other, than))
+                    Number((comparison.value,), 0.0, exact=True)
+                    if place[1] == "guess" and comparison.value is not None
+                    else _number(found, at, *place, metric, source)
+                    for at, place in ((table, better), (other, than))
                 )
-                numbers[source] = None if first is None or second is None else (first, second)
+                both = None if first is None or second is None else (first, second)
+                if both and source != "printed":
+                    # not where splits differ, nor where one cell of ours stands in both places
+                    same = table.place(*better, source) == other.place(*than, source)
+                    apart = both[0].older != both[1].older and not both[0].exact
+                    both = None if same or apart else both
+                numbers[source] = both
             yield Pair(comparison, table, better, than, metric, numbers)
 
 
 def _number(found: Measured, table: PaperTable, row: str, column: str, metric: str, source: Source) -> Number | None:
     if source != "printed":
-        return number(found, table, row, column, metric, source)
+        protocol: Protocol = source
+        return number(found, table, row, column, metric, protocol)
     printed = table.value(row, column, metric)
     return None if printed is None else Number((float(printed),), 0.0)
 
 
 def sources(checked: Checked) -> list[str]:
-    """One line for each source, such as 'Paper: holds, 3 of 5 comparisons, 1 equal, 1 not measured'."""
+    """One line for each source, such as '(a) the paper's protocol: holds, 3 of 5 comparisons, 1 not told apart'."""
     lines = []
     for source, name in SOURCES.items():
-        known = [(pair, both) for pair in checked.pairs if (both := pair.means(source)) is not None]
-        asked, said = len(checked.pairs), f"{name}: {checked.found(source)}{seeds_said(checked.agreement(source))}"
-        right = sum(bool(pair.ordered(both)) for pair, both in known)
-        equal = sum(_same(both) and not pair.ordered(both) for pair, both in known)
-        words = [_against(known[0][1])] if known and asked == 1 else [f"{right} of {many(asked, 'comparison')}"]
-        words += [f"{equal} equal"] if equal and asked > 1 else []
+        asked, known = len(checked.pairs), [pair for pair in checked.pairs if pair.numbers[source] is not None]
+        if not known:
+            lines.append(f"{name}: no number")
+            continue
+        ordered = [pair.ordered(source) for pair in known]
+        words = [f"{name}: {checked.found(source)}", f"{ordered.count(True)} of {many(asked, 'comparison')}"]
+        words += [f"{ordered.count(None)} not told apart"] if None in ordered else []
         words += [f"{asked - len(known)} not measured"] if len(known) < asked else []
-        lines.append(", ".join([said, *words]) if known else f"{name}: no number")
+        effect = checked.effect(source)
+        lines.append(", ".join([*words, *([f"effect {interval_said(effect)}"] if effect else [])]))
     return lines
 
 
-def seeds_said(seeds: Seeds | None) -> str:
-    """A word of caution where seeds disagree.
-
-    >>> seeds_said(Seeds(2, 3)), seeds_said(Seeds(3, 3)), seeds_said(None)
-    (' (2 of 3 seeds)', '', '')
+def interval_said(found: Interval) -> str:
     """
-    return f" ({seeds.agreeing} of {seeds.seeds} seeds)" if seeds and seeds.agreeing < seeds.seeds else ""
-
-
-def _same(both: Both) -> bool:
-    """Equal as far as it is shown."""
-    return f"{both[0]:.4g}" == f"{both[1]:.4g}"
-
-
-def _against(both: Both) -> str:
-    return f"{both[0]:.4g} against {both[1]:.4g}"
+    >>> interval_said(Interval(1.234, -0.5, 2.5))
+    '1.23, from −0.5 to 2.5'
+    """
+    if not math.isfinite(found.low):
+        return f"{short(found.mean)}, one seed"
+    if found.low == found.high:
+        return short(found.mean)
+    return f"{short(found.mean)}, from {short(found.low)} to {short(found.high)}"

@@ -1,24 +1,42 @@
-"""The paper's numbers beside ours: one verdict per number."""
+"""The paper's numbers beside ours under three protocols: one verdict per number and protocol."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from qubolearn.paper.grid.entries import ENTRIES
-from qubolearn.paper.grid.paper import Paper, PaperTable, Protocol
-from qubolearn.paper.grid.views import DIGITS, Unit, View
+from qubolearn.paper.grid.entries.contract import OLDER
+from qubolearn.paper.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol
+from qubolearn.paper.grid.views import DIGITS, Cell, Unit, View
 from qubolearn.paper.report.collect import Measured
-from qubolearn.paper.report.wording import signed, spread
+from qubolearn.paper.report.intervals import Interval, binomial_variance, interval
+from qubolearn.paper.report.wording import spread
 
-__all__ = ["VERDICTS", "Compared", "Line", "Number", "Verdict", "by_row", "compare", "counts", "number", "view_of"]
+__all__ = [
+    "VERDICTS",
+    "Compared",
+    "Line",
+    "Number",
+    "Verdict",
+    "by_row",
+    "compare",
+    "control",
+    "counts",
+    "number",
+    "view_of",
+]
 
-Verdict = Literal["better", "equal", "worse", "not measured"]
-VERDICTS: tuple[Verdict, ...] = ("better", "equal", "worse", "not measured")
+Verdict = Literal["better", "not told apart", "worse", "not measured"]
+VERDICTS: tuple[Verdict, ...] = ("better", "not told apart", "worse", "not measured")
+#: Marks numbers of the older split.
+DAGGER = " †"
+#: Runs behind a ± of the paper.
+PAPER_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -27,6 +45,10 @@ class Number:
 
     values: tuple[float, ...]  # by seed
     seconds: float  # of training, mean over the seeds
+    seeds: tuple[int, ...] = ()
+    least_variance: float = 0.0  # of one value, by the instances behind it
+    exact: bool = False  # a count, which has no spread
+    older: bool = False  # of the split of before
 
     @property
     def mean(self) -> float:
@@ -40,7 +62,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Compared:
-    """A number of the paper, and ours for the same place."""
+    """A number of the paper, and ours for the same place under each protocol."""
 
     table: PaperTable
     row: str
@@ -48,38 +70,39 @@ class Compared:
     metric: str
     paper: Decimal
     paper_spread: Decimal | None
-    best: Number | None
-    protocol: Number | None  # under the paper's protocol
+    numbers: Mapping[Protocol, Number | None]
 
-    @property
-    def ours(self) -> Number | None:
-        """What the verdict is about: our best recipe, or the paper's where the place belongs to that one only."""
-        return self.best if self.table.place(self.row, self.column, "best") else self.protocol
+    def difference(self, protocol: Protocol) -> Interval | None:
+        """Ours minus the paper's; beyond the interval over seeds the paper's number is as wide as its last digit."""
+        ours = self.numbers[protocol]
+        return None if ours is None else difference(ours, self)
 
-    @property
-    def under_protocol(self) -> Number | None:
-        """Ours under the paper's protocol, of methods that are trained."""
-        return None if "any" in self.table.ours.get(self.column, {}) else self.protocol
-
-    @property
-    def difference(self) -> float | None:
-        """Ours minus the paper's."""
-        return None if self.ours is None else self.ours.mean - float(self.paper)
-
-    @property
-    def verdict(self) -> Verdict:
-        """Of ours, rounded to the digits that the paper prints."""
-        if self.ours is None:
-            return "not measured"
-        rounded = Decimal(self.ours.mean).quantize(self.paper)
-        if rounded == self.paper:
-            return "equal"
-        return "better" if (rounded > self.paper) == (self.table.better == "higher") else "worse"
+    def verdict(self, protocol: Protocol) -> Verdict:
+        return verdict(self.numbers[protocol], self)
 
     @property
     def counted(self) -> bool:
         """Whether it is one of the paper's "Ours" cells that the summary counts."""
         return self.column in self.table.own and not self.table.not_counted
+
+
+def difference(ours: Number, cell: Compared) -> Interval:
+    """A number of ours minus the paper's in a cell."""
+    printed = (float(cell.paper_spread), PAPER_RUNS) if cell.paper_spread is not None else None
+    minus = [value - float(cell.paper) for value in ours.values]
+    half_digit = 0.5 * 10.0 ** int(cell.paper.as_tuple().exponent)
+    mean, low, high = (minus[0],) * 3 if ours.exact else interval(minus, ours.least_variance, printed)
+    return Interval(mean, low - half_digit, high + half_digit)
+
+
+def verdict(ours: Number | None, cell: Compared) -> Verdict:
+    """Of a number of ours against the paper's in a cell."""
+    if ours is None:
+        return "not measured"
+    _, low, high = difference(ours, cell)
+    if low <= 0 <= high:
+        return "not told apart"
+    return "better" if (low > 0) == (cell.table.better == "higher") else "worse"
 
 
 def compare(paper: Paper, found: Measured) -> list[Compared]:
@@ -88,18 +111,9 @@ def compare(paper: Paper, found: Measured) -> list[Compared]:
     for table in paper.tables:
         for cell in table.cells:
             for index, metric in enumerate(table.metrics):
-                made.append(
-                    Compared(
-                        table,
-                        cell.row,
-                        cell.column,
-                        metric,
-                        cell.values[index],
-                        cell.spread[index] if cell.spread else None,
-                        number(found, table, cell.row, cell.column, metric, "best"),
-                        number(found, table, cell.row, cell.column, metric, "paper"),
-                    )
-                )
+                numbers = {each: number(found, table, cell.row, cell.column, metric, each) for each in PROTOCOLS}
+                printed = cell.spread[index] if cell.spread else None
+                made.append(Compared(table, cell.row, cell.column, metric, cell.values[index], printed, numbers))
     return made
 
 
@@ -108,11 +122,23 @@ def number(found: Measured, table: PaperTable, row: str, column: str, metric: st
     place = table.place(row, column, protocol)
     if place is None:
         return None
-    view, *at = place
-    cell = found.get(view, {}).get((at[0], at[1]))
+    view, row_at, column_at = place
+    cells = found.get(view, {})
+    older = (row_at, column_at) not in cells
+    cell = cells.get((row_at, column_at + (OLDER if older else "")))
     if cell is None:
         return None
-    return Number(cell.shown[view_of(view).metrics.index(metric)], cell.seconds)
+    index = view_of(view).metrics.index(metric)
+    seeds = tuple(record.get("job", {}).get("seed", position) for position, record in enumerate(cell.records))
+    return Number(cell.shown[index], cell.seconds, seeds, _least_variance(cell, index), "qubits" in cell.unit, older)
+
+
+def _least_variance(cell: Cell, index: int) -> float:
+    """Of shares, in percent squared."""
+    if cell.unit != "%" or not cell.instances:
+        return 0.0
+    share = min(1.0, max(0.0, statistics.mean(cell.values[index])))
+    return 1e4 * binomial_variance(share, min(cell.instances))
 
 
 class Line(NamedTuple):
@@ -120,10 +146,8 @@ class Line(NamedTuple):
 
     column: str
     paper: str
-    best: str
-    recipe: str  # ours under the paper's protocol
-    verdicts: tuple[Verdict, ...]
-    difference: str
+    ours: Mapping[Protocol, str]
+    verdicts: Mapping[Protocol, tuple[Verdict, ...]]
 
 
 def by_row(compared: Sequence[Compared], unit: Unit) -> dict[str, list[Line]]:
@@ -135,24 +159,34 @@ def by_row(compared: Sequence[Compared], unit: Unit) -> dict[str, list[Line]]:
 
 
 def _line(column: str, cell: Sequence[Compared], digits: int) -> Line:
-    return Line(
-        column,
-        " / ".join(spread(each.paper, each.paper_spread) for each in cell),
-        _joined([spread(each.best.mean, each.best.spread, digits) for each in cell if each.best]),
-        _joined([spread(n.mean, n.spread, digits) for each in cell if (n := each.under_protocol)]),
-        tuple(dict.fromkeys(each.verdict for each in cell)),
-        _joined([signed(each.difference, digits) for each in cell if each.difference is not None]),
-    )
+    texts: dict[Protocol, str] = {}
+    for protocol in PROTOCOLS:
+        numbers = [found for each in cell if (found := each.numbers[protocol])]
+        texts[protocol] = " / ".join(spread(each.mean, each.spread, digits) for each in numbers) or "–"
+        texts[protocol] += DAGGER if any(each.older for each in numbers) else ""
+    verdicts = {each: tuple(dict.fromkeys(one.verdict(each) for one in cell)) for each in PROTOCOLS}
+    return Line(column, " / ".join(spread(each.paper, each.paper_spread) for each in cell), texts, verdicts)
 
 
-def _joined(texts: Sequence[str]) -> str:
-    return " / ".join(texts) or "–"
-
-
-def counts(compared: Sequence[Compared]) -> dict[Verdict, int]:
-    """How many of the counted numbers got which verdict."""
-    verdicts = [each.verdict for each in compared if each.counted]
+def counts(compared: Sequence[Compared], protocol: Protocol) -> dict[Verdict, int]:
+    """How many of the counted numbers got which verdict under a protocol."""
+    verdicts = [each.verdict(protocol) for each in compared if each.counted]
     return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
+
+
+def control(compared: Sequence[Compared], protocol: Protocol, method: str) -> tuple[int, int]:
+    """Of how many counted numbers a method without couplings is better than the paper's Ours, and of how many measured.
+
+    Where Diag or Pure are better as well, it is the recipe that is, and not the learnt QUBO.
+    """
+    others = {(each.table.name, each.row, each.metric): each for each in compared if each.column == method}
+    better = measured = 0
+    for cell in compared:
+        other = others.get((cell.table.name, cell.row, cell.metric))
+        if cell.counted and cell.column == "Ours" and other is not None and other.numbers[protocol] is not None:
+            measured += 1
+            better += verdict(other.numbers[protocol], cell) == "better"
+    return better, measured
 
 
 @lru_cache

@@ -124,24 +124,29 @@ def described(panel: Panel) -> str:
 
 
 def dumbbells(compared: Sequence[Compared], unit: str) -> Markup | None:
-    """One line per row: the paper's number, ours with its spread, and ours under the paper's recipe."""
-    shown = [each for each in compared if each.metric == compared[0].metric and each.ours is not None]
+    """One line per row: the paper's number, ours under its protocol, and ours by our recipe with its spread."""
+    numbers = [
+        (each, each.numbers["c"] or each.numbers["b"] or each.numbers["a"])
+        for each in compared
+        if each.metric == compared[0].metric
+    ]
+    shown = [(each, best) for each, best in numbers if best is not None]
     if len(shown) < 2:
         return None
-    several = len({each.column for each in shown}) > 1
+    several = len({each.column for each, _ in shown}) > 1
     made, (axis,) = _figure(380, 24 * len(shown) + 50)
     tips: dict[str, list[tuple[float, int, str]]] = {"recipe-dot": [], "paper-dot": [], "ours-dot": []}
-    for y, each in enumerate(shown):
-        assert each.ours is not None
-        ours, paper, spread = each.ours.mean, float(each.paper), each.ours.spread
+    for y, (each, best) in enumerate(shown):
+        ours, paper, spread = best.mean, float(each.paper), best.spread
         axis.plot([paper, ours], [y, y], color=PALETTE["line"], linewidth=3)
         axis.plot([max(0.0, ours - (spread or 0)), ours + (spread or 0)], [y, y], color=PALETTE["s2"], linewidth=1.5)
         tips["paper-dot"].append((paper, y, f"{each.row}, paper: {each.paper}"))
         around = f" ± {spread:.2f}" if spread is not None else ""
         tips["ours-dot"].append((ours, y, f"{each.row}, qubolearn: {ours:.2f}{around}"))
-        if each.protocol is not None and each.protocol is not each.ours:
-            recipe = each.protocol.mean
-            tips["recipe-dot"].append((recipe, y, f"{each.row}, qubolearn with the paper’s recipe: {recipe:.2f}"))
+        protocol = each.numbers["a"]
+        if protocol is not None and protocol is not best:
+            recipe = protocol.mean
+            tips["recipe-dot"].append((recipe, y, f"{each.row}, qubolearn, the paper’s protocol: {recipe:.2f}"))
     for style, dots in tips.items():
         face = PALETTE["s2" if style == "ours-dot" else "sheet"]
         edge = PALETTE["s1" if style == "paper-dot" else "s2"]
@@ -149,13 +154,13 @@ def dumbbells(compared: Sequence[Compared], unit: str) -> Markup | None:
         size = 36 if style == "recipe-dot" else 64
         drawn = axis.scatter(*places, s=size, facecolor=face, edgecolor=edge, linewidths=1.8, zorder=3)
         mark(drawn, [tip for _, _, tip in dots], style)
-    axis.set_yticks(range(len(shown)), [f"{each.row}, {each.column}" if several else each.row for each in shown])
+    axis.set_yticks(range(len(shown)), [f"{each.row}, {each.column}" if several else each.row for each, _ in shown])
     axis.set(xlabel=f"{unit} ({'more' if compared[0].table.better == 'higher' else 'less'} is better)")
     axis.set(ylim=(len(shown) - 0.5, -0.5), xlim=(-2, 103) if unit == "%" else (0, None))
     axis.grid(axis="y", visible=False)
     axis.grid(axis="x")
     axis.spines.bottom.set_visible(False)
-    words = "; ".join(f"{each.row}: paper {each.paper}, qubolearn {each.ours.mean:.2f}" for each in shown if each.ours)
+    words = "; ".join(f"{each.row}: paper {each.paper}, qubolearn {best.mean:.2f}" for each, best in shown)
     return svg(made, words, "plot dumbbells")
 
 

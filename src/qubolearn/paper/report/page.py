@@ -14,15 +14,17 @@ from markupsafe import Markup
 
 from qubolearn.errors import QubolearnError, missing_extra
 from qubolearn.paper.grid.panels import check_figure
+from qubolearn.paper.grid.paper import PROTOCOLS
 from qubolearn.paper.grid.views import rows_and_columns
 from qubolearn.paper.report import claims, compare, drawings, wording
+from qubolearn.paper.report.markdown import older_said
 from qubolearn.paper.report.speed import total
 from qubolearn.paper.report.summary import Report
 
 __all__ = ["page"]
 
 WORDS = (
-    *(claims.seeds_said, claims.sources, compare.by_row, drawings.dumbbells, rows_and_columns, total),
+    *(claims.sources, compare.by_row, older_said, drawings.dumbbells, rows_and_columns, total),
     *(wording.duration, wording.listed, wording.many, wording.times, wording.trained_on),
 )
 
@@ -46,7 +48,7 @@ def page(report: Report) -> str:
         extensions=["jinja2.ext.do"],
     )
     templates.globals |= {word.__name__: word for word in WORDS}
-    templates.globals |= {"drawn": drawn, "marks": wording.VERDICT_MARKS}
+    templates.globals |= {"drawn": drawn, "marks": wording.VERDICT_MARKS, "protocols": PROTOCOLS}
     summary = report.summary
     return templates.get_template("page.html").render(
         report=report, summary=summary, summary_values=asdict(summary), no_drawings=no_drawings()

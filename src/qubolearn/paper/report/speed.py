@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qubolearn.paper.grid.paper import Paper, Times
+from qubolearn.paper.grid.paper import Paper, Protocol, Times
 from qubolearn.paper.report.collect import Measured
 from qubolearn.paper.report.compare import number
 
@@ -27,9 +27,9 @@ class Speed:
         return 3600 * self.paper_hours / self.seconds if self.seconds else None
 
 
-def speeds(paper: Paper, found: Measured) -> list[Speed]:
-    """One per problem for which the paper gives hours."""
-    return [_speed(paper, found, times) for times in paper.times]
+def speeds(paper: Paper, found: Measured, protocol: Protocol) -> list[Speed]:
+    """One per problem for which the paper gives hours: (a) of the same training, (c) of what it takes to be better."""
+    return [_speed(paper, found, times, protocol) for times in paper.times]
 
 
 def total(each: Sequence[Speed]) -> Speed:
@@ -43,11 +43,11 @@ def total(each: Sequence[Speed]) -> Speed:
     )
 
 
-def _speed(paper: Paper, found: Measured, times: Times) -> Speed:
+def _speed(paper: Paper, found: Measured, times: Times, protocol: Protocol) -> Speed:
     cells = []
     for table in map(paper.table, times.tables):
         for cell in table.cells:
-            ours = number(found, table, cell.row, cell.column, table.metrics[0], "best")
+            ours = number(found, table, cell.row, cell.column, table.metrics[0], protocol)
             if cell.column in times.hours and ours is not None and ours.seconds:
                 cells.append((float(times.hours[cell.column]), ours.seconds))
     hours, seconds = sum(hours for hours, _ in cells), sum(seconds for _, seconds in cells)

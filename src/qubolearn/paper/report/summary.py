@@ -9,10 +9,10 @@ from typing import Any
 
 from qubolearn.files import read_json
 from qubolearn.paper.grid.jobs import by_code, code_note, digest
-from qubolearn.paper.grid.paper import Paper, PaperTable, paper
-from qubolearn.paper.report.claims import Checked, check_claims
+from qubolearn.paper.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol, paper
+from qubolearn.paper.report.claims import ANSWERS, Checked, check_claims
 from qubolearn.paper.report.collect import Item, Measured, collect, measured
-from qubolearn.paper.report.compare import Compared, compare, counts
+from qubolearn.paper.report.compare import Compared, compare, control, counts
 from qubolearn.paper.report.speed import Speed, speeds, total
 
 __all__ = ["Grid", "Report", "Summary", "gather"]
@@ -27,18 +27,26 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Time:
+    """Of the trainings that both did."""
+
+    trainings: int
+    paper_hours: float
+    seconds: float
+    faster: float | None  # paper_hours / seconds
+
+
+@dataclass(frozen=True)
 class Summary:
     """The result of a reproduction in a few numbers."""
 
     quick: bool
     seeds: int
-    cells: Mapping[str, int]  # verdict -> the paper's "Ours" numbers that got it
-    claims: Mapping[str, int]  # answer -> claims
-    split: int  # claims whose answer not every seed gives
-    trainings: int  # behind the times
-    paper_hours: float
-    seconds: float
-    faster: float | None  # paper_hours / seconds
+    cells: Mapping[str, Mapping[str, int]]  # protocol -> verdict -> the paper's "Ours" numbers that got it
+    control: Mapping[str, Mapping[str, tuple[int, int]]]  # protocol -> Diag, Pure -> better than Ours, of so many
+    older: Mapping[str, int]  # protocol -> how many of these numbers are of the older split
+    claims: Mapping[str, Mapping[str, int]]  # a or c -> answer -> claims
+    times: Mapping[str, Time]  # a or c
     qubits: Mapping[str, Mapping[str, Mapping[str, float]]]  # problem -> method -> physical qubits: paper, ours
     machines: Sequence[str]
     jobs: int
@@ -65,7 +73,7 @@ class Report:
     found: Measured
     compared: Sequence[Compared]
     claims: Sequence[Checked]
-    speeds: Sequence[Speed]
+    speeds: Mapping[Protocol, Sequence[Speed]]  # under (a) and (c)
     quick: bool
     seeds: int
     grid: Grid | None
@@ -88,6 +96,22 @@ class Report:
         names = {view.name for view in item.entry.views}
         return [checked for checked in self.claims if checked.pairs_table(self.paper).view in names]
 
+    def _older(self, protocol: Protocol) -> int:
+        found = [each.numbers[protocol] for each in self.compared if each.counted]
+        return sum(each is not None and each.older for each in found)
+
+    def better_in(self, item: Item) -> str:
+        """How many of an item's counted numbers are better, under each protocol."""
+        mine = self.counted_in(item)
+        found = [str(sum(each.verdict(protocol) == "better" for each in mine)) for protocol in PROTOCOLS]
+        return f"{' / '.join(found)} of {len(mine)}" if mine else "–"
+
+    def holding_in(self, item: Item) -> str:
+        """How many of an item's claims hold, under (a) and (c)."""
+        mine = self.claims_of(item)
+        found = [str(sum(each.found(source) == "holds" for each in mine)) for source in ("a", "c")]
+        return f"{' / '.join(found)} of {len(mine)}" if mine else "–"
+
     @property
     def left_over(self) -> tuple[list[PaperTable], list[Checked]] | None:
         """Tables and claims that no item shows: nothing is passed over in silence."""
@@ -103,18 +127,19 @@ class Report:
 
     @property
     def summary(self) -> Summary:
-        answers = [checked.answer for checked in self.claims]
-        all_speeds = total(self.speeds)
+        answered: dict[str, dict[str, int]] = {}
+        for source in ("a", "c"):
+            answers = [checked.found(source) for checked in self.claims]
+            answered[source] = {answer: answers.count(answer) for answer in ANSWERS}
+        methods = ("Diag", "Pure")
         return Summary(
             quick=self.quick,
             seeds=self.seeds,
-            cells={str(verdict): count for verdict, count in counts(self.compared).items()},
-            claims={answer: answers.count(answer) for answer in ("holds", "does not hold", "not measured")},
-            split=sum(seeds.agreeing < seeds.seeds for each in self.claims if (seeds := each.seeds)),
-            trainings=all_speeds.trainings,
-            paper_hours=all_speeds.paper_hours,
-            seconds=all_speeds.seconds,
-            faster=all_speeds.ratio,
+            cells={each: {str(v): count for v, count in counts(self.compared, each).items()} for each in PROTOCOLS},
+            control={each: {m: control(self.compared, each, m) for m in methods} for each in PROTOCOLS},
+            older={each: self._older(each) for each in PROTOCOLS},
+            claims=answered,
+            times={each: _time(total(speeds)) for each, speeds in self.speeds.items()},
             qubits=_qubits(self.compared),
             machines=sorted({machine for item in self.items for machine in item.machines}),
             jobs=sum(len(item.outcomes) for item in self.items),
@@ -123,11 +148,16 @@ class Report:
         )
 
 
+def _time(speed: Speed) -> Time:
+    return Time(speed.trainings, speed.paper_hours, speed.seconds, speed.ratio)
+
+
 def _qubits(compared: Sequence[Compared]) -> dict[str, dict[str, dict[str, float]]]:
     found: dict[str, dict[str, dict[str, float]]] = {}
     for each in compared:
-        if each.metric == "physical" and each.ours is not None:
-            both = {"paper": float(each.paper), "ours": each.ours.mean}
+        ours = each.numbers["c"]
+        if each.metric == "physical_mean" and ours is not None:
+            both = {"paper": float(each.paper), "ours": ours.mean}
             found.setdefault(each.row, {})[each.column] = both
     return found
 
@@ -136,7 +166,8 @@ def gather(results: Path, quick: bool, seeds: int) -> Report:
     """Read the result files and compare them with the paper."""
     items = collect(results, seeds, quick)
     found, source = measured(items), paper()
-    fast = speeds(source, {} if quick else found)  # a quick run trains too short for its times to mean anything
+    timed: Measured = {} if quick else found  # a quick run trains too short for its times to mean anything
+    fast: dict[Protocol, Sequence[Speed]] = {each: speeds(source, timed, each) for each in ("a", "c")}
     compared, claims = compare(source, found), check_claims(source, found)
     return Report(source, items, found, compared, claims, fast, quick, seeds, _grid(results, items))
 

@@ -11,7 +11,8 @@ __all__ = ["VERDICT_MARKS", "duration", "listed", "many", "short", "signed", "sp
 VERDICT_MARKS = {
     "better": "✓",
     "holds": "✓",
-    "equal": "=",
+    "not told apart": "≈",
+    "cannot be told apart": "≈",
     "worse": "✗",
     "does not hold": "✗",
     "not measured": "·",

@@ -1,4 +1,8 @@
-"""Point clouds: 2D registration of point sets, and 3D rotation in three stages."""
+"""Point clouds: 2D registration of point sets, and 3D rotation in three stages, under three protocols.
+
+Columns say which: (a) is the paper's protocol, (b) our recipe with the paper's p and network, (c) our recipe with
+inputs of our own. Every seed has a split of the shapes of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from qubolearn.paper.grid.entries.contract import ABLATIONS, METHODS, SIZES, Entry, ablation_columns, cell
+from qubolearn.paper.grid.entries.contract import (
+    ABLATIONS,
+    METHODS,
+    OLDER,
+    RELEASED,
+    SIZES,
+    Entry,
+    ablation_columns,
+    cell,
+    of_older_split,
+)
 from qubolearn.paper.grid.jobs import Job
 from qubolearn.paper.grid.views import View, conditions
 
 __all__ = ["ENTRIES"]
 
 Options = Mapping[str, Any]
-LARGE = "L5 H78"
+SMALL, LARGE = "L3 H32", "L5 H78"
 #: The paper's inputs: one AQM matrix, the cross-covariance; no noise or wrong matches in training.
-POINTSET, ROTATION = {"name": "pointset"}, {"name": "rotation"}
+POINTSET, ROTATION = {"name": "pointset", "split_seed": 1}, {"name": "rotation", "split_seed": 1}
 #: Those of the preset `best`, spelled out: a record's key holds what was asked.
 OUR_POINTSET = {**POINTSET, "starts": 4, "form": "features", "train_noise": 0.2, "rotations": 300}
 OUR_ROTATION = {**ROTATION, "covariance": "joint", "train_noise": 0.2, "leftover": True, "draws": 100}
-BASELINES = ("icp", "icp-two-starts", "aqm")
+BASELINES = ("icp", "icp-two-starts", "aqm", "aqm-iterated", "guess")
+PEERS = (*BASELINES, *(name + OLDER for name in BASELINES))
 INTERVALS = ("0-10", "10-20", "20-30", "30-40", "40-50", "50-60")
-#: row -> the share of wrong matches in training; p is the paper's, which withstands them best when none were seen
-TRAINED = {"trained without wrong matches": 0.0, "trained with up to 10 % wrong matches": 0.1}
 
 
 def noise_rows(what: str, *shares: float) -> dict[str, str]:
@@ -42,116 +55,172 @@ SOLVER_TESTS = [{"label": each, "solver": f"{each}:seed=0", "instances": 500} fo
 SOLVER_ROWS = {"exhaustive": "exhaustive", "annealing (simulated)": "annealing", "quantum (simulated)": "quantum"}
 
 
-def by_size(make: Any, gap_epochs: int, tests: Sequence[Options], more_tests: Sequence[Options]) -> Iterator[Job]:
-    """At each size the paper's loss on our inputs in full and without its parts, and our recipe for each method.
+def under_protocols(
+    make: Any, paper: Options, ours: Options, tests: Sequence[Options], more: Sequence[Options]
+) -> Iterator[Job]:
+    """All three methods at all four sizes under (a), (b) and (c); (a) at the released rate and without loss terms too.
 
-    quant at the largest size is scored under more tests than the others.
+    quant at the largest size is scored under ``more`` tests than the others.
     """
+    at_paper, at_best = partial(make, problem=paper, protocol="paper"), partial(make, protocol="best")
+    p = {**paper, "leftover": True} if paper["name"] == "rotation" else paper  # of stages that follow one another
+    longer = {"epochs": 200} if paper["name"] == "pointset" else {}
     for row, size in SIZES.items():
-        for column, without in {"full": {}, **ABLATIONS}.items():
-            overrides = {**size, "loss": "gap", "weight_mlp": 1e-4, "epochs": gap_epochs, **without}
-            yield make(row, column, overrides=overrides, tests=[{"label": "ablation"}])
         for method in METHODS:
-            own = [*tests, *more_tests] if (method, row) == ("quant", LARGE) else tests
-            yield make(row, method, overrides={"method": method, **size}, tests=own)
+            own = {"overrides": {"method": method, **size}}
+            scored = [*tests, *more] if (method, row) == ("quant", LARGE) else tests
+            yield at_paper(row, f"(a) {method}", **own, tests=scored)
+            slow = {"overrides": {**own["overrides"], **RELEASED[paper["name"]]}}
+            yield at_paper(row, f"(a) {method}, released rate", **slow, tests=tests[:1])
+            yield at_best(row, f"(b) {method}", problem=p, overrides={**own["overrides"], **longer}, tests=scored)
+            yield at_best(row, f"(c) {method}", problem=ours, **own, tests=scored)
+        for column, without in ABLATIONS.items():
+            yield at_paper(row, f"(a) {column}", overrides={**size, **without}, tests=tests[:1])
 
 
 def pointsets() -> Iterator[Job]:
-    """Our recipe at the paper's four sizes, the paper's protocol at the largest, its loss without parts, and peers."""
-    make = partial(cell, "pointset", tests=NOISE_TESTS)
-    ours = partial(make, problem=OUR_POINTSET, protocol="best")
-    yield from by_size(ours, 25, NOISE_TESTS, [*INTERVAL_TESTS, *SOLVER_TESTS])
-    yield make(LARGE, "quant, paper's p", problem=POINTSET, protocol="best", overrides={"epochs": 200})
-    for method in METHODS:
-        papers = partial(make, LARGE, f"{method}, paper", problem=POINTSET, protocol="paper")
-        own = [*NOISE_TESTS, *(INTERVAL_TESTS if method == "quant" else [])]
-        yield papers(overrides={"method": method}, tests=own)
+    """Point sets under the three protocols, clouds of unequal sizes, and methods that do not learn."""
+    make = partial(cell, "pointset")
+    yield from under_protocols(make, POINTSET, OUR_POINTSET, NOISE_TESTS, [*INTERVAL_TESTS, *SOLVER_TESTS])
+    unequal = {**POINTSET, "template_points": 100, "reference_points": 70}
+    yield make(LARGE, "(a) quant, unequal sizes", problem=unequal, protocol="paper", overrides={}, tests=NOISE_TESTS)
     for name in BASELINES:
-        yield make(LARGE, name, "baseline", method=name, problem=POINTSET)
+        yield make(LARGE, name, "baseline", method=name, problem=POINTSET, tests=NOISE_TESTS)
 
 
 def rotations() -> Iterator[Job]:
-    """Our recipe at the paper's four sizes and with 8 bits, the paper's protocol at the largest, its loss in parts."""
-    make = partial(cell, "rotation", task="stages", tests=WRONG_TESTS)
-    yield from by_size(partial(make, problem=OUR_ROTATION, protocol="best"), 10, WRONG_TESTS, SOLVER_TESTS)
-    yield make(LARGE, "quant, paper's p", problem=ROTATION, protocol="best", overrides={})
+    """Rotations under the three protocols, from random poses, in one network, with 8 bits, and Procrustes."""
+    make = partial(cell, "rotation", task="stages")
+    yield from under_protocols(make, ROTATION, OUR_ROTATION, WRONG_TESTS, SOLVER_TESTS)
+    papers = partial(make, LARGE, protocol="paper", overrides={}, tests=WRONG_TESTS)
+    yield papers("(a) quant, random pairs", problem={**ROTATION, "turned": True})
+    yield papers("(a) quant, one network", task="train", problem=ROTATION)
     sharp = {**OUR_ROTATION, "angle_bits": 8, "soft_width": 2.0}
-    yield make(LARGE, "quant, 3 x 8 bits", problem=sharp, protocol="best", overrides={"beta": 20.0})
-    for method in METHODS:
-        yield make(LARGE, f"{method}, paper", problem=ROTATION, protocol="paper", overrides={"method": method})
-    yield procrustes("rotation", LARGE)
+    yield make(
+        LARGE, "(c) quant, 3 x 8 bits", problem=sharp, protocol="best", overrides={"beta": 20.0}, tests=WRONG_TESTS
+    )
+    for name in ("procrustes", "guess"):
+        yield cell("rotation", LARGE, name, "baseline", method=name, problem=ROTATION, tests=WRONG_TESTS)
 
 
 def trained_with_noise() -> Iterator[Job]:
-    """The smallest network, trained without and with wrong matches."""
-    for row, share in TRAINED.items():
+    """The smallest network, trained with 10 % wrong matches in every instance, or with up to as many."""
+    make = partial(cell, "rotation-trained", SMALL, task="stages", tests=WRONG_TESTS)
+    for method in METHODS:
+        overrides = {"method": method, **SIZES[SMALL]}
+        every = {**ROTATION, "train_noise": 0.1, "same_noise": True, "draws": 100}
+        yield make(f"(a) {method}", problem=every, protocol="paper", overrides=overrides)
+        up_to = {**ROTATION, "train_noise": 0.1, "leftover": True, "draws": 100}
+        yield make(f"(b) {method}", problem=up_to, protocol="best", overrides=overrides)
+
+
+def before() -> Iterator[Job]:
+    """What was measured on the older split, and stands for cells that have not been measured on the new ones."""
+    for item, task, paper, ours, tests, peers in (
+        ("pointset", "train", POINTSET, OUR_POINTSET, NOISE_TESTS, ("icp", "icp-two-starts", "aqm")),
+        ("rotation", "stages", ROTATION, OUR_ROTATION, WRONG_TESTS, ("procrustes",)),
+    ):
+        make = partial(cell, item, task=task)
+        more = [*INTERVAL_TESTS, *SOLVER_TESTS] if item == "pointset" else SOLVER_TESTS
+        for row, size in SIZES.items():
+            for method in METHODS:
+                own = [*tests, *more] if (method, row) == ("quant", LARGE) else tests
+                overrides = {"method": method, **size}
+                yield make(row, f"(c) {method}", problem=ours, protocol="best", overrides=overrides, tests=own)
+        for method in METHODS:
+            own = [*tests, *(INTERVAL_TESTS if (item, method) == ("pointset", "quant") else [])]
+            papers = partial(make, LARGE, f"(a) {method}", problem=paper, protocol="paper")
+            yield papers(overrides={"method": method}, tests=own)
+        longer = {"epochs": 200} if item == "pointset" else {}
+        yield make(LARGE, "(b) quant", problem=paper, protocol="best", overrides=longer, tests=tests)
+        for name in peers:
+            yield cell(item, LARGE, name, "baseline", method=name, problem=paper, tests=tests)
+    sharp = {**OUR_ROTATION, "angle_bits": 8, "soft_width": 2.0}
+    make = partial(cell, task="stages", protocol="best", tests=WRONG_TESTS)
+    yield make("rotation", LARGE, "(c) quant, 3 x 8 bits", problem=sharp, overrides={"beta": 20.0})
+    for item, share in (("rotation", 0.0), ("rotation-trained", 0.1)):
         problem = {**ROTATION, "leftover": True, "train_noise": share, "draws": 100}
         for method in METHODS:
-            make = partial(cell, "rotation-trained", row, method, "stages", problem=problem, protocol="best")
-            yield make(overrides={"method": method, **SIZES["L3 H32"]}, tests=WRONG_TESTS)
-    yield procrustes("rotation-trained", "any")
+            overrides = {"method": method, **SIZES[SMALL]}
+            yield make(item, SMALL, f"(b) {method}", problem=problem, overrides=overrides)
 
 
-def procrustes(item: str, row: str) -> Job:
-    return cell(item, row, "procrustes", "baseline", method="procrustes", problem=ROTATION, tests=WRONG_TESTS)
+def older(item: str) -> list[Job]:
+    """The jobs of :func:`before` that belong to an item."""
+    return [of_older_split(job) for job in before() if job.item == item]
 
 
 def figure(title: str, paper: str, item: str, task: str, of_points: bool, **options: Any) -> Entry:
     """The entry of a figure of a model that is trained by our recipe, on point sets or else on rotations."""
-    row, problem = ("point sets", OUR_POINTSET) if of_points else ("rotations", OUR_ROTATION)
+    row, ours = ("point sets", OUR_POINTSET) if of_points else ("rotations", OUR_ROTATION)
+    problem = {**ours, "split_seed": 0}  # as they were drawn
     made = cell(item, row, "quant, best", task, problem=problem, protocol="best", overrides={}, **options)
     data = "shapes2d" if of_points else "modelnet10"
     return Entry(title, paper, [made], figures=(task,), data=data, one_seed=True)
 
 
+def loss_panels() -> Iterator[Job]:
+    """The same pairs aligned by the paper's loss in full and without each part, after a tenth of its epochs."""
+    for column, without in {"full": {}, **ABLATIONS}.items():
+        overrides = {"epochs": 2, **without}
+        options = {"problem": POINTSET, "protocol": "paper", "overrides": overrides, "cases": 2}
+        yield cell("loss-panels", "point sets", column, "alignment", **options)
+
+
 degrees = partial(View, metrics=("degrees", "degrees_median"), unit="degrees", better="lower")
-by_solver = conditions(LARGE, SOLVER_ROWS, only=("quant",))
-ablations = ablation_columns("full", "ablation", "quant")
-clean, noisy = (conditions(row, WRONG, ("procrustes",)) for row in TRAINED)
+by_solver = conditions(LARGE, SOLVER_ROWS, only=("(a) quant", "(c) quant", "(c) quant" + OLDER))
+ablations = ablation_columns("(a) quant", "exhaustive", "(c) quant", "(a) ")
 intervals = conditions(LARGE, {f"{each} degrees": f"interval {each}" for each in INTERVALS})
+always = ("procrustes", "guess", "procrustes" + OLDER)
 ENTRIES: Mapping[str, Entry] = {
     "pointset": Entry(
         "2D point set registration, 9 bits: mean / median error in degrees on unseen shapes",
         "Tables 2, 4b, 6, 8, 13, 14",
-        [*pointsets()],
+        [*pointsets(), *older("pointset")],
         (
-            degrees("pointset", "By size of the network; the paper's protocol at the largest"),
-            degrees("pointset-noise", "Under noise, L5 H78", places=conditions(LARGE, NOISE, BASELINES)),
-            degrees("pointset-noise-small", "Under noise, L3 H32", places=conditions("L3 H32", NOISE, BASELINES)),
+            degrees("pointset", "By size of the network"),
+            degrees("pointset-noise", "Under noise, L5 H78", places=conditions(LARGE, NOISE, PEERS)),
+            degrees("pointset-noise-small", "Under noise, L3 H32", places=conditions(SMALL, NOISE, PEERS)),
             degrees("pointset-intervals", "By angle, L5 H78", places=intervals),
             degrees("pointset-solvers", "By solver at test time, L5 H78", places=by_solver),
-            degrees("ablation-pointset", "The paper's loss without its parts, on our inputs", places=ablations),
+            degrees("ablation-pointset", "The paper's loss without its parts, under (a)", places=ablations),
         ),
         data="shapes2d",
-        quick_rows=("L3 H32", LARGE),
+        quick_rows=(LARGE,),
     ),
     "alignment-2d": figure(
         "Point sets before and after alignment", "Figure 3", "alignment-2d", "alignment", True, cases=4
+    ),
+    "loss-panels": Entry(
+        "The same point sets aligned by the paper's loss in full and without its parts, two epochs",
+        "Figure 5",
+        [*loss_panels()],
+        figures=("alignment",),
+        data="shapes2d",
+        one_seed=True,
     ),
     "failures": figure(
         "Point sets that are aligned worst", "Figure 11", "failures", "failures", True, instances=1000, cases=3
     ),
     "rotation": Entry(
         "3D rotation in three stages of 5 bits: mean / median error in degrees on unseen shapes",
-        "Tables 3, 4c, 11",
-        [*rotations()],
+        "Tables 3, 4c, 7, 11, 12a, Figure 4a",
+        [*rotations(), *older("rotation")],
         (
-            degrees("rotation", "By size of the network; the paper's protocol at the largest"),
+            degrees("rotation", "By size of the network"),
             degrees("rotation-noise", "With wrong matches, L5 H78", places=conditions(LARGE, WRONG)),
+            degrees("rotation-noise-small", "With wrong matches, L3 H32", places=conditions(SMALL, WRONG, always)),
             degrees("rotation-solvers", "By solver at test time, L5 H78", places=by_solver),
-            degrees("ablation-rotation", "The paper's loss without its parts, on our inputs", places=ablations),
+            degrees("ablation-rotation", "The paper's loss without its parts, under (a)", places=ablations),
         ),
         data="modelnet10",
         quick_rows=(LARGE,),
     ),
     "rotation-trained": Entry(
-        "3D rotation with wrong matches, trained without and with them: mean / median degrees, L3 H32, the paper's p",
-        "Tables 7, 12",
-        [*trained_with_noise()],
-        (
-            degrees("rotation-noise-small", "Trained without wrong matches, L3 H32", places=clean),
-            degrees("rotation-noise-trained", "Trained with up to 10 % wrong matches, L3 H32", places=noisy),
-        ),
+        "3D rotation, trained with 10 % wrong matches: mean / median error in degrees, L3 H32",
+        "Table 12b",
+        [*trained_with_noise(), *older("rotation-trained")],
+        (degrees("rotation-noise-trained", "Trained with wrong matches", places=conditions(SMALL, WRONG)),),
         data="modelnet10",
     ),
     "errors": figure(

@@ -9,10 +9,29 @@ from typing import Any
 from qubolearn.paper.grid.jobs import Job, Outcome
 from qubolearn.paper.grid.views import Places, View, chosen_columns
 
-__all__ = ["ABLATIONS", "METHODS", "SEEDS", "SIZES", "Entry", "ablation_columns", "cell"]
+__all__ = [
+    "ABLATIONS",
+    "METHODS",
+    "OLDER",
+    "RELEASED",
+    "SEEDS",
+    "SIZES",
+    "SPLITS",
+    "Entry",
+    "ablation_columns",
+    "cell",
+    "of_older_split",
+]
 
-#: Seeds of every cell of a full run.
-SEEDS = 3
+#: Seeds of every cell of a full run, and of those whose shapes or images are split: every seed has a split of its own.
+SEEDS, SPLITS = 3, 5
+#: Rates of Adam in the code that the paper's authors released (github.com/MSeelbach/QuAnt, commit b37bcc8), where the
+#: paper prints 1e-3.
+RELEASED: Mapping[str, Mapping[str, float]] = {
+    "randgraph": {"learning_rate": 1e-5},
+    "pointset": {"learning_rate": 1e-6},
+    "rotation": {"learning_rate": 1e-4},
+}
 #: The paper's networks, smallest first, and its methods.
 SIZES = {f"L{layers} H{hidden}": {"layers": layers, "hidden": hidden} for layers in (3, 5) for hidden in (32, 78)}
 METHODS = ("quant", "diag", "pure")
@@ -21,6 +40,10 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
     "without unique": {"weight_unique": 0.0},
     "without mlp": {"weight_mlp": 0.0},
 }
+
+
+#: What columns of results on the split of before end in: one split for all seeds, by number, with copies across.
+OLDER = ", older split"
 
 
 @dataclass(frozen=True)
@@ -39,8 +62,12 @@ class Entry:
     def jobs(self, seeds: int, quick: bool) -> list[Job]:
         """Every cell for every seed; a quick run has some of the rows, in small."""
         cells = [shortened(each) for each in self.cells if each.row in (self.quick_rows or [each.row])]
-        numbers = range(1 if self.one_seed else seeds)
-        return [replace(each, seed=seed) for each in (cells if quick else self.cells) for seed in numbers]
+        made = []
+        for each in cells if quick else self.cells:
+            splits = each.options.get("problem", {}).get("split_seed", 0) > 0
+            more = SPLITS if splits and seeds >= SEEDS else seeds
+            made += [of_seed(each, seed) for seed in range(1 if self.one_seed else more)]
+        return made
 
     def markdown(self, outcomes: Sequence[Outcome]) -> str:
         """All tables that have a cell, titled where there are several, and the titles of the figures."""
@@ -57,6 +84,20 @@ class Entry:
 def cell(item: str, row: str, column: str, task: str = "train", **options: Any) -> Job:
     """One cell of a table."""
     return Job(item, row, column, 0, task, options)
+
+
+def of_seed(job: Job, seed: int) -> Job:
+    """A cell's job for another seed; where its problem has a split, that is the next one with every seed."""
+    options = dict(job.options)
+    if seed and options.get("problem", {}).get("split_seed", 0):  # 0 is one split for all
+        options["problem"] = {**options["problem"], "split_seed": options["problem"]["split_seed"] + seed}
+    return replace(job, seed=seed, options=options)
+
+
+def of_older_split(job: Job) -> Job:
+    """The same cell as it was measured before splits were by content."""
+    problem = {**job.options["problem"], "split_seed": 0}
+    return replace(job, column=job.column + OLDER, options={**job.options, "problem": problem})
 
 
 def shortened(job: Job) -> Job:
@@ -85,7 +126,11 @@ def _fewer_reads(solvers: Any) -> Any:
     return solvers.replace("reads=1000", "reads=100") if isinstance(solvers, str) else [*map(_fewer_reads, solvers)]
 
 
-def ablation_columns(full: str, label: str, best: str) -> Places:
-    """The paper's loss in full (a column of jobs and the label of its test), without its parts, and our recipe."""
-    parts = {name: (name, "ablation") for name in ABLATIONS}
-    return chosen_columns({full: ("full", label), **parts, best: ("best", "exhaustive")})
+def ablation_columns(full: str, label: str, best: str, before: str = "") -> Places:
+    """The paper's loss in full (a column of jobs and the label of its test), without its parts, and our recipe.
+
+    ``before`` is what the columns of jobs without a part have before its name.
+    """
+    parts = {before + name: (name, "exhaustive" if before else "ablation") for name in ABLATIONS}
+    older = {full + OLDER: ("full" + OLDER, label), best + OLDER: ("best" + OLDER, "exhaustive")}
+    return chosen_columns({full: ("full", label), **parts, best: ("best", "exhaustive"), **older})

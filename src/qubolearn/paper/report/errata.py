@@ -1,0 +1,185 @@
+"""What in the paper does not hold or looks like an error, each with the numbers that show it, as a table.
+
+Numbers come from the paper's own tables and figures (``paper.json``, ``series.json``), from result files, or from a few
+lines of arithmetic here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from qubolearn.paper.grid.entries.contract import OLDER
+from qubolearn.paper.grid.views import markdown_table
+from qubolearn.paper.report.summary import Report
+
+__all__ = ["errata_table", "findings", "series"]
+
+#: Of the code that the authors released.
+CODE = "github.com/MSeelbach/QuAnt, commit b37bcc8"
+
+
+class Finding(NamedTuple):
+    """One finding: what the paper says, what comes out, and the command that shows it."""
+
+    where: str
+    printed: str
+    found: str
+    command: str
+
+
+def series() -> Mapping[str, Mapping[str, list[float]]]:
+    """The numbers behind the paper's bar charts: figure -> name -> heights."""
+    text = files("qubolearn.paper.grid").joinpath("series.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    found.pop("source")
+    return found
+
+
+def errata_table(report: Callable[[Path], Report]) -> Callable[[Path], str]:
+    """The table of findings from the report of a folder of results."""
+
+    def table(results: Path) -> str:
+        rows = [(each.where, each.printed, each.found, f"`{each.command}`") for each in findings(report(results))]
+        return markdown_table(["where", "the paper", "what comes out", "shown by"], rows)
+
+    return table
+
+
+def findings(report: Report) -> list[Finding]:
+    """All of them, those of formulas first."""
+    return [*_formulas(), *_figures(report), *_numbers(report)]
+
+
+def _formulas() -> list[Finding]:
+    same, models = _printed_ising()
+    return [
+        Finding(
+            "Section 3, Ising to QUBO",
+            "A = J/4 + (J1 + 1ᵀJ)/2 + diag(b)/2",
+            f"of {models} random models of four spins the printed A has the minimiser of the model in {same}; "
+            "A = 4J + diag(2b - 2(J1 + Jᵀ1)) has it in all; the printed factors are those of the way back",
+            "pytest tests/qubo/test_qubo.py -k ising",
+        ),
+        Finding(
+            "Section 3.2, gradient of L_gap",
+            "2 x̂ᵢx̂ⱼ - 2 x*ᵢx*ⱼ",
+            "x̂ᵢx̂ⱼ - x*ᵢx*ⱼ for free entries of A; the factor belongs to symmetric ones that are tied",
+            "pytest tests/losses/test_losses.py -k factor_two",
+        ),
+        Finding(
+            "Section 3.2, L_unique",
+            "minus the absolute value of E(x̂) - E(x⁺)",
+            "while x̂ is above x⁺, this loss falls as E(x̂) rises: it pushes the right solution up",
+            "pytest tests/losses/test_losses.py -k unique_as_printed",
+        ),
+    ]
+
+
+def _printed_ising(models: int = 500) -> tuple[int, int]:
+    """How often the QUBO of the printed formula has the minimiser of its Ising model, of so many random models."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    x = (np.arange(16)[:, None] >> np.arange(4) & 1).astype(float)
+    s, same = 2 * x - 1, 0
+    for _ in range(models):
+        J, b = rng.normal(size=(4, 4)), rng.normal(size=4)
+        A = J / 4 + np.diag(J.sum(1) + J.sum(0)) / 2 + np.diag(b) / 2  # a vector added to a matrix: on its diagonal
+        ising = np.einsum("si,ij,sj->s", s, J, s) + s @ b
+        same += int(ising.argmin() == np.einsum("si,ij,sj->s", x, A, x).argmin())
+    return same, models
+
+
+def _figures(report: Report) -> list[Finding]:
+    drawn = series()
+    errors, last, energies = drawn["Figure 4a"], drawn["Figure 4b, epoch 450"], drawn["Figure 8"]
+    equal = {
+        "Figure 4a": sum(a == b for a, b in zip(errors["QA"], errors["SA"], strict=True)),
+        "Figure 8": sum(a == b for a, b in zip(energies["dimod"], energies["QA"], strict=True)),
+    }
+    shares = [100 * last[name][0] / sum(last["unprojected"]) for name in ("unprojected", "projected")]
+    table = report.paper.table("Table 5")
+    printed = [table.value(f"{when} projection", "QA", "accuracy") for when in ("before", "after")]
+    return [
+        Finding(
+            "Figure 4a",
+            "errors of QA and of SA as two series, SA 'very similar to QA'",
+            f"{equal['Figure 4a']} of {len(errors['QA'])} bars are equal in all digits: one series is drawn twice",
+            "pytest tests/paper/report/test_errata.py",
+        ),
+        Finding(
+            "Figure 8",
+            "energies of dimod and of QA as two panels",
+            f"{equal['Figure 8']} of {len(energies['QA'])} bars are equal: one panel is drawn twice",
+            "pytest tests/paper/report/test_errata.py",
+        ),
+        Finding(
+            "Table 5, QA",
+            f"{printed[0]} % and {printed[1]} % after projection, 'test-time results'",
+            f"Figure 4b's bars of the same training add up to {sum(last['unprojected']):,.0f}, the size of the "
+            f"training set (the test set has 846), and {shares[0]:.1f} % and {shares[1]:.1f} % of them are right: the "
+            f"table seems to be training accuracy. Ours, exact search, 450 epochs at 1e-5: {_known(report)}",
+            "qubolearn reproduce training-raw",
+        ),
+    ]
+
+
+def _known(report: Report) -> str:
+    """Accuracy on the training set beside that on the test set."""
+    cells = report.found.get("training-raw", {})
+    column = "(a) exact, 450 epochs"
+    rows = [cells.get((f"before projection{what}", column)) for what in (", training set", "")]
+    if rows[0] is None or rows[1] is None:
+        return "not measured"
+    return f"{rows[0].text()} % on the training set, {rows[1].text()} % on the test set"
+
+
+def _numbers(report: Report) -> list[Finding]:
+    def ours(view: str, row: str, column: str) -> str:
+        cells = report.found.get(view, {})
+        cell, older = cells.get((row, column)), cells.get((row, column + OLDER))
+        return cell.text() if cell else f"{older.text()} (older split)" if older else "(not measured)"
+
+    def printed(table: str, row: str, column: str) -> str:
+        source = report.paper.table(table)
+        return " / ".join(str(source.value(row, column, metric)) for metric in source.metrics)
+
+    rates = [ours("randgraph", "L5 H78", column) for column in ("quant, paper", "quant, released rate")]
+    unborne = [each.claim.text for each in report.claims if each.in_paper == "does not hold"]
+    found = [
+        Finding(
+            "Table 7, Procrustes at 20 % wrong matches",
+            f"{printed('Table 7', '20 % wrong matches', 'Procrustes')} degrees",
+            f"{ours('rotation-noise-small', '20 % wrong matches', 'procrustes')} degrees where a share of the points "
+            "is permuted among itself, as the text says",
+            "qubolearn reproduce rotation",
+        ),
+        Finding(
+            "Table 1a, L5 H78",
+            f"{printed('Table 1a', 'L5 H78', 'Ours')} % at the printed rate 1e-3 (the released code has 1e-5: {CODE})",
+            f"{rates[0]} % at 1e-3, {rates[1]} % at 1e-5: the table looks undertrained",
+            "qubolearn reproduce randgraph",
+        ),
+        Finding(
+            "Table 8, AQM without noise",
+            f"{printed('Table 8', '0 % noise', 'AQM')} degrees",
+            f"{ours('pointset-noise', '0 % noise', 'aqm')} degrees in one shot on three nearest neighbours, "
+            f"{ours('pointset-noise', '0 % noise', 'aqm-iterated')} after ten rounds",
+            "qubolearn reproduce pointset",
+        ),
+    ]
+    if unborne:
+        listed = "; ".join(unborne)
+        found.append(
+            Finding(
+                "Claims against the paper's own tables",
+                f"{len(report.claims)} claims of the text",
+                f"{len(unborne)} are not borne out by the numbers printed beside them: {listed}",
+                "qubolearn report",
+            )
+        )
+    return found

@@ -1,0 +1,30 @@
+"""The manifest of data names every file that results were made of, by its digest."""
+
+import hashlib
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from qubolearn.problems.data import data_root
+
+RESULTS = Path(__file__).parents[3] / "results"
+FILES = json.loads(files("qubolearn.paper.datasets").joinpath("manifest.json").read_text(encoding="utf-8"))["files"]
+
+
+@pytest.mark.parametrize("entry", FILES, ids=lambda entry: entry["file"])
+def test_a_file_is_the_one_that_the_manifest_names(entry: dict[str, str]) -> None:
+    assert entry["source"]
+    assert entry["licence"]
+    path = data_root() / entry["file"]
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == entry["sha256"]
+
+
+def test_every_file_that_a_record_was_made_of_is_in_the_manifest() -> None:
+    known = {entry["file"]: entry["sha256"] for entry in FILES}
+    for path in RESULTS.glob("*/*.json"):
+        for name, digest in json.loads(path.read_text()).get("data", {}).items():
+            assert known.get(name) == digest, (path, name)

@@ -1,0 +1,80 @@
+"""Trainings of many jobs taken together: each has the record that it would have alone, beside jobs in processes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qubolearn.errors import QubolearnError
+from qubolearn.paper.grid.engines.local import LocalEngine
+from qubolearn.paper.grid.engines.stacks import StackEngine, can_be_stacked, stacks_of
+from qubolearn.paper.grid.entries import ENTRIES
+from qubolearn.paper.grid.jobs import Job, Started, Store, run_job, run_jobs
+from qubolearn.problems.data import data_folder
+
+SMALL = {"train_shapes": 20, "test_shapes": 5}
+
+
+def tiny(seed: int, column: str = "quant", task: str = "stages", **overrides: Any) -> Job:
+    short = {"epochs": 1, "instances": 64, "batch_size": 32, "validation": 8, "layers": 3, "hidden": 8, **overrides}
+    options = {"problem": {"name": "rotation", "split_seed": 1, **SMALL}, "protocol": "paper", "overrides": short}
+    return Job("item", "row", column, seed, task, {**options, "instances": 50})
+
+
+@pytest.fixture(autouse=True)
+def needs_clouds() -> None:
+    try:
+        data_folder("modelnet10")
+    except QubolearnError as error:
+        pytest.skip(str(error))
+
+
+def test_records_are_those_of_jobs_alone_and_say_with_how_many_they_were_trained(tmp_path: Path) -> None:
+    jobs = [tiny(0), tiny(1), tiny(0, "rate", learning_rate=1e-2), tiny(0, "one network", "train")]
+    other = Job("item", "row", "guess", 0, "baseline", {"method": "guess", "problem": jobs[0].options["problem"]})
+    events: list[Any] = []
+    engine = StackEngine(LocalEngine(1))
+    outcomes = run_jobs([*jobs, other], Store(tmp_path), engine, events.append)
+    assert [outcome.error for outcome in outcomes] == [None] * 5
+    assert {event.job for event in events if isinstance(event, Started)} == {*jobs, other}
+    for outcome in outcomes:
+        alone = run_job(outcome.job).record
+        assert outcome.record is not None
+        assert alone is not None
+        for label in ("exhaustive",):
+            assert outcome.record["metrics"][label]["degrees"] == alone["metrics"][label]["degrees"]
+    assert [outcome.record["metrics"].get("trained_together") for outcome in outcomes if outcome.record] == [
+        *[9] * 3,  # three stages each
+        None,
+        None,
+    ]
+
+
+def test_a_training_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
+    bad = tiny(1, learning_rate=3e37)
+    outcomes = run_jobs([tiny(0), bad], Store(tmp_path), StackEngine(LocalEngine(1)))
+    assert outcomes[0].error is None
+    assert outcomes[1].record is None
+    assert "step" in str(outcomes[1].error)
+
+
+def test_nothing_is_scored_once_the_grid_is_stopped(tmp_path: Path) -> None:
+    outcomes = run_jobs([tiny(0), tiny(1)], Store(tmp_path), StackEngine(LocalEngine(1)), stop=lambda: True)
+    assert outcomes == []
+    assert not list(tmp_path.glob("*/*.json"))
+
+
+def test_stacks_hold_one_shape_each_and_the_papers_own_method_comes_first() -> None:
+    jobs = [job for job in ENTRIES["rotation"].jobs(3, False) if can_be_stacked(job)]
+    stacks = stacks_of(jobs)
+    assert sum(map(len, stacks)) == len(jobs)
+    assert sorted(job.name for stack in stacks for job in stack) == sorted(job.name for job in jobs)
+    firsts = [(stack[0].options["protocol"], stack[0].options["overrides"].get("method", "quant")) for stack in stacks]
+    assert firsts[:4] == [("paper", "quant")] * 4
+    assert max(len(stack) for stack in stacks) >= 20
+    for stack in stacks:
+        assert len({job.options["overrides"].get("layers", 5) for job in stack}) == 1
+    assert not any(can_be_stacked(replace(job, task="baseline")) for job in jobs)

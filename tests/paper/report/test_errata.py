@@ -1,0 +1,50 @@
+"""The findings on the paper are arithmetic on its own numbers; the charts' numbers are those of its LaTeX."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from qubolearn.paper.report.errata import _printed_ising, findings, series
+from qubolearn.paper.report.summary import gather
+
+TEX = Path(os.environ.get("QUBOLEARN_PAPER") or Path(__file__).parents[4] / "shared/paper/quant-paper.tex")
+
+
+def test_two_charts_are_drawn_twice_and_others_are_not() -> None:
+    drawn = series()
+    assert drawn["Figure 4a"]["QA"] == drawn["Figure 4a"]["SA"] != drawn["Figure 4a"]["ES"]
+    assert drawn["Figure 8"]["QA"] == drawn["Figure 8"]["dimod"]
+    assert drawn["Figure 8"]["QA"] != drawn["Figure 8"]["SA, 10 sweeps"] != drawn["Figure 8"]["SA, 2 sweeps"]
+
+
+def test_the_bars_of_figure_4b_are_the_training_set() -> None:
+    last = series()["Figure 4b, epoch 450"]
+    assert sum(last["unprojected"]) == 5640
+    assert round(100 * last["unprojected"][0] / 5640, 1) == 18.7  # Table 5 has 18
+    assert round(100 * last["projected"][0] / 5640, 1) == 36.6  # and 36
+
+
+def test_the_printed_formula_fails_brute_force() -> None:
+    same, models = _printed_ising(200)
+    assert same < 0.8 * models
+
+
+def test_findings_of_an_empty_folder_say_what_was_not_measured(tmp_path: Path) -> None:
+    made = findings(gather(tmp_path, False, 3))
+    assert len(made) > 8
+    assert all(each.command for each in made)
+    assert sum("not measured" in each.found for each in made) >= 3
+
+
+@pytest.mark.skipif(not TEX.is_file(), reason="needs the paper's LaTeX in QUBOLEARN_PAPER")
+def test_the_numbers_of_the_charts_are_those_of_the_latex() -> None:
+    text = TEX.read_text(encoding="utf-8")
+    tables = [
+        [float(height) for height in re.findall(r"^\s*-?[\d.]+\s+(-?[\d.]+)\s*\\\\", body, re.MULTILINE)]
+        for body in re.findall(r"table\[row sep=crcr\]\{%(.*?)\};", text, re.DOTALL)
+    ]
+    for figure, named in series().items():
+        for name, heights in named.items():
+            assert heights in tables, (figure, name)
