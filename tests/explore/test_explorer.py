@@ -195,6 +195,15 @@ def test_fewer_instances_where_they_would_be_too_many_numbers(
     assert len(page(runs["sudoku4"], 50)[1]["instances"]) == 1000 // (64 + 64 + 16)  # couplers are there once
 
 
+def test_a_long_p_is_cut_and_said_so(
+    browser: Any, runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qubolearn.explore.numbers.MOST_INPUTS", 100)
+    (tmp_path / "page.html").write_text(page(runs["chip"], 2)[0], encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    assert text(browser, "#input-note") == "The first 100 of 256 numbers."
+
+
 # --- instances
 
 

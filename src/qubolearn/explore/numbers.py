@@ -38,7 +38,8 @@ def contents(run: Run, instances: int, seed: int) -> dict[str, Any]:
     test = problem.sample(shown, stream(seed, "test"), "test")
     with torch.no_grad():
         A, dropped = _sparse(network(test.rows(slice(0, 2)).p))
-        numbers = 2 * A.n + (0 if _is_shared(A) else A.edges.shape[1]) + _inputs(test).shape[1]
+        inputs = _inputs(test).shape[1]
+        numbers = 2 * A.n + (0 if _is_shared(A) else A.edges.shape[1]) + min(inputs, MOST_INPUTS)
         test = test.rows(slice(0, max(1, min(shown, MOST_NUMBERS // numbers))))
         A, dropped = _sparse(network(test.p))
     found, _ = solve_instances(network, test.p, problem=problem)
@@ -49,6 +50,7 @@ def contents(run: Run, instances: int, seed: int) -> dict[str, Any]:
         "method": run.recipe.method,
         "topology": run.recipe.topology,
         "n": A.n,
+        "inputs": inputs,
         "positions": _positions(run),
         "rows": A.edges[0].tolist(),
         "columns": A.edges[1].tolist(),
@@ -86,7 +88,7 @@ def _is_shared(A: SparseQubo) -> bool:
 def _inputs(test: Instances) -> Tensor:
     """p as one row of numbers for each instance, ``[count, m]``."""
     parts = [tensor.flatten(1).float() for tensor in tensors_of(test.p)]
-    return torch.cat(parts, 1)[:, :MOST_INPUTS].nan_to_num()
+    return torch.cat(parts, 1).nan_to_num()
 
 
 def _positions(run: Run) -> list[tuple[float, float]]:
@@ -100,7 +102,7 @@ def _instances(problem: Problem, test: Instances, A: SparseQubo, found: Tensor) 
     hits = scores["accuracy"] == 1 if "accuracy" in scores else test.wrong_bits(found) == 0
     held = problem.clamp(test.p)
     clamp = torch.full(found.shape, FREE) if held is None else held
-    inputs, shared = _inputs(test), _is_shared(A)
+    inputs, shared = _inputs(test)[:, :MOST_INPUTS], _is_shared(A)
     listed = []
     for i in range(len(found)):
         right = test.x_true[i : i + 1] if test.right is None else test.right.states[i][test.right.valid[i]]

@@ -268,7 +268,8 @@ function start() {
   const couplers = data.dropped ? `the strongest ${rows.length} of ${rows.length + data.dropped} couplers` : `${rows.length} couplers`;
   $("about").textContent = `${data.method} · ${n} bits, ${couplers} · ${hits} of ${instances.length} unseen instances right`;
   $("graph-kind").textContent = ["dense", "diagonal", "own"].includes(data.topology) ? (data.groups.length ? "in their groups" : "on a circle") : `on a ${data.topology} chip`;
-  $("input-note").textContent = `${instances[0].p.length} numbers.`;
+  const shown = instances[0].p.length;
+  $("input-note").textContent = shown < data.inputs ? `The first ${shown} of ${data.inputs} numbers.` : `${shown} numbers.`;
   instances.forEach((one, k) => {
     const mark = make("button", { type: "button", class: one.hit ? "hit" : "miss", "aria-label": `Instance ${k + 1}, ${one.hit ? "right" : "wrong"}`, tabindex: -1 });
     mark.addEventListener("click", () => leaf(k));
