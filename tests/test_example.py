@@ -64,7 +64,7 @@ def test_own_parts_are_short_and_learn_and_both_solvers_agree(output: Callable[[
     assert abs(exact["accuracy"] - annealed["accuracy"]) < 0.02
 
 
-@pytest.mark.parametrize(("name", "least"), [("loader.py", 0.75), ("graph_network.py", 0.85)])
+@pytest.mark.parametrize(("name", "least"), [("loader.py", 0.75)])
 def test_other_examples_learn(name: str, least: float, output: Callable[[str], str]) -> None:
     (scores,) = metrics(output(name))
     assert scores["accuracy"] > least

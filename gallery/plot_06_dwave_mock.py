@@ -1,0 +1,63 @@
+"""
+On a D-Wave chip, without one: tiles and chains
+===============================================
+
+A chip has thousands of qubits, and a learned QUBO needs eight. So one anneal can solve many QUBOs side by side. Those
+whose couplings are couplers of the chip take one qubit per bit; all others need chains of several qubits for one bit.
+``DWaveSolver.mock`` runs the whole of that code without a token: only the physics is replaced, by simulated annealing.
+"""
+
+# %%
+# A small Chimera chip with three broken qubits, and fifty random QUBOs of eight bits: first on the couplers of one
+# Chimera cell, then with all pairs of bits coupled.
+import dwave.graphs
+import matplotlib.pyplot as plt
+import torch
+
+from qubolearn import DWaveSolver, ExhaustiveSearch, solve, topology
+from qubolearn.chips.embedding import Chip, find_tiles
+
+BROKEN = [13, 70, 71]
+solver = DWaveSolver.mock("chimera", size=6, broken_qubits=BROKEN, reads=50, seed=0)
+draw = torch.Generator().manual_seed(0)
+patterns = {"one Chimera cell": topology("chimera", 8), "all pairs": topology("dense", 8)}
+for name, pattern in patterns.items():
+    A = torch.randn(50, 8, 8, generator=draw) * pattern.mask
+    found = solve(A, solver, count=1)
+    exact = solve(A, ExhaustiveSearch(), count=1)
+    right = torch.isclose(found.energies, exact.energies, atol=1e-4).double().mean()
+    info = found.info
+    print(
+        f"{name}: {info['embedding']} embedding, {info['tiles']} QUBOs per anneal, {info['calls']} call(s), "
+        f"{1000 * info['qpu_access_seconds']:.0f} ms of a QPU's time, {100 * right:.0f} % solved"
+    )
+
+# %%
+# Where the bits sit. Each tile has a colour; where bits are chains, the couplers inside of them are drawn thick. A tile
+# that would need a broken qubit (cross) is left out.
+ideal = Chip.ideal("chimera", 6)
+working = [qubit for qubit in ideal.graph if qubit not in BROKEN]
+chip = Chip.of("chimera", ideal.shape, working, ideal.graph.subgraph(working).edges)
+places = dwave.graphs.chimera_layout(dwave.graphs.chimera_graph(6))
+colours = plt.get_cmap("tab20").colors
+
+figure, axes = plt.subplots(1, 2, figsize=(10, 5.2), layout="constrained")
+for axis, (name, pattern) in zip(axes, patterns.items(), strict=True):
+    tiles = find_tiles(8, pattern.couplers, chip).tiles
+    for u, v in chip.graph.edges:
+        axis.plot(*zip(places[u], places[v], strict=True), color="0.88", lw=0.5, zorder=1)
+    for number, tile in enumerate(tiles):
+        for chain in tile:
+            for u, v in chip.graph.subgraph(chain).edges:
+                axis.plot(*zip(places[u], places[v], strict=True), color=colours[number % 20], lw=2.5, zorder=2)
+            at = [places[qubit] for qubit in chain]
+            axis.scatter(*zip(*at, strict=True), s=22, color=[colours[number % 20]], zorder=3)
+    used = {qubit for tile in tiles for chain in tile for qubit in chain}
+    unused = [places[qubit] for qubit in working if qubit not in used]
+    if unused:
+        axis.scatter(*zip(*unused, strict=True), s=14, color="0.75", zorder=2)
+    axis.scatter(*zip(*(places[qubit] for qubit in BROKEN), strict=True), marker="x", color="k", s=30, zorder=4)
+    axis.set_title(f"{name}: {len(tiles)} tiles of {sum(map(len, tiles[0]))} qubits")
+    axis.set_axis_off()
+    axis.set_aspect("equal")
+plt.show()

@@ -1,0 +1,67 @@
+"""
+The annealer seen from inside
+=============================
+
+A quantum annealer starts in a state in which every bit is 0 and 1 at once, and turns the QUBO on slowly. If it is slow
+enough, it ends in the lowest state. How slow is enough depends on the *gap*: the smallest distance between the two
+lowest energies on the way. For six bits all of this can be computed.
+"""
+
+# %%
+# A random QUBO of six bits, chosen for its small gap, and the energies of the annealer along the way, from s=0 to s=1:
+# H(s) = A(s) · (quantum part) + B(s) · (QUBO), with curves A and B close to those of D-Wave's Advantage. The QUBO is
+# scaled as it would be on the chip.
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+from qubolearn import QuantumAnnealing, energies, to_ising
+from qubolearn.qubo import all_states
+from qubolearn.solvers.schedules import dwave
+
+n = 6
+Q = torch.randn(1, n, n, generator=torch.Generator().manual_seed(55), dtype=torch.float64).triu()
+J, h, offset = to_ising(Q)
+scale = min(1 / J.abs().max(), 4 / h.abs().max())  # h in [-4, 4] and J in [-1, 1] is what the chip takes
+problem = ((energies(Q, all_states(n, dtype=torch.float64)[None]) - offset[:, None]) * scale)[0].numpy()
+flips = np.zeros((2**n, 2**n))
+for state in range(2**n):
+    for bit in range(n):
+        flips[state, state ^ (1 << bit)] = 1
+
+s = np.linspace(0, 1, 81)
+A, B = dwave(s)
+levels = np.array([np.linalg.eigvalsh(b / 2 * np.diag(problem) - a / 2 * flips) for a, b in zip(A, B, strict=True)])
+gap = levels[:, 1] - levels[:, 0]
+print(f"the smallest gap is {gap.min():.2f} GHz at s={s[gap.argmin()]:.2f}")
+
+# %%
+# The anneal itself is the Schrödinger equation with that H. ``QuantumAnnealing`` integrates it; its probabilities are
+# exact, not counted. First without errors, then with those that a chip makes in programming h and J (mean of 20 tries).
+times = np.geomspace(0.3, 100, 11)
+exact = [QuantumAnnealing(t, h_error=0.0, J_error=0.0, seed=0)(Q, 1).info["success_probability"].item() for t in times]
+noisy = [QuantumAnnealing(t, programmings=20, seed=0)(Q, 1).info["success_probability"].item() for t in times]
+
+# %%
+# Left: the lowest ten energies above the lowest one. Where the second comes close, a fast anneal loses its way. Middle:
+# the probabilities of all 64 states after a short and a long anneal. Right: success against time.
+figure, axes = plt.subplots(1, 3, figsize=(11, 3.5), layout="constrained")
+axes[0].plot(s, levels[:, 2:10] - levels[:, :1], color="0.75", lw=0.9)
+axes[0].plot(s, gap, color="tab:red", lw=2)
+axes[0].annotate(f"gap {gap.min():.2f} GHz", (s[gap.argmin()], gap.min()), (0.3, 11), arrowprops={"arrowstyle": "->"})
+axes[0].set(title="energies along the anneal", xlabel="s, share of the anneal", ylabel="GHz above the lowest")
+axes[0].set_ylim(0, 14)
+
+order = problem.argsort()
+for time, colour, size in ((1, "tab:orange", 22), (100, "tab:blue", 10)):
+    p = QuantumAnnealing(time, h_error=0.0, J_error=0.0).probabilities(Q)[0].numpy()
+    axes[1].scatter(problem[order], p[order], s=size, color=colour, label=f"{time:g} ns")
+axes[1].set(title="where it ends", xlabel="energy of the state", ylabel="probability", ylim=(-0.03, 1.03))
+axes[1].legend()
+
+axes[2].semilogx(times, exact, "o-", label="closed annealer")
+axes[2].semilogx(times, noisy, "s--", color="tab:grey", label="with control errors")
+axes[2].set(title="success against time", xlabel="anneal time, ns", ylabel="probability of the lowest state")
+axes[2].set_ylim(0, 1.03)
+axes[2].legend()
+plt.show()

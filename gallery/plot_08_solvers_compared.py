@@ -1,0 +1,51 @@
+"""
+Solvers compared on one QUBO
+============================
+
+All solvers are values with one contract, ``solve(A, solver)``, so a comparison is a loop. Each is given more and more
+work on the same QUBO of 400 bits, and we look at the energy that it reaches against the time that it takes.
+"""
+
+# %%
+# Ours, and two of Ocean's samplers through the adapter. The first call of a solver may compile its kernels, so each is
+# called once before the clock starts. These are times of this machine, for one QUBO; the page *Which solver when* has
+# measurements of batches.
+import time
+
+import matplotlib.pyplot as plt
+import torch
+
+from qubolearn import make_solver, solve
+
+n = 400
+A = torch.randn(1, n, n, generator=torch.Generator().manual_seed(3))
+contestants = {
+    "annealing (ours)": "annealing:reads=4,sweeps={},seed=0",
+    "tempering (ours)": "tempering:sweeps={},seed=0",
+    "neal": "neal:reads=4,sweeps={},seed=0",
+    "tabu": "tabu:reads=4,restarts=1,updates={}00,seed=0",
+}
+results = {}
+for name, spec in contestants.items():
+    solve(A, make_solver(spec.format(2)), 1)
+    results[name] = []
+    for work in (3, 10, 30, 100, 300, 1000):
+        began = time.perf_counter()
+        found = solve(A, make_solver(spec.format(work)), 1)
+        results[name].append((time.perf_counter() - began, found.energies.item()))
+
+# %%
+# The lowest energy that anyone found is the zero of the plot; nobody knows whether there is a lower one.
+best = min(energy for points in results.values() for _, energy in points)
+figure, axis = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+for (name, points), marker in zip(results.items(), "os^D", strict=True):
+    milliseconds, above = zip(*((1000 * t, 100 * (1 - energy / best)) for t, energy in points), strict=True)
+    axis.plot(milliseconds, above, marker, ms=7, alpha=0.8, label=name)
+axis.set(title=f"one QUBO of {n} bits: time against energy", xlabel="time, ms", xscale="log")
+axis.set_ylabel("energy above the best, %")
+axis.grid(alpha=0.3)
+axis.legend()
+plt.show()
+for name, points in results.items():
+    reached = [f"{1000 * t:.1f} ms" for t, energy in points if energy <= best + 5e-4 * abs(best)]
+    print(f"{name}: within 0.05 % of the best {'after ' + reached[0] if reached else 'never'}")

@@ -1,0 +1,67 @@
+"""
+A learned QUBO against a hand-made one on the same chip
+=======================================================
+
+Graph matching can be written as a QUBO by hand: a bit for each pair of nodes, the differences of edges as energy, and
+penalties for everything that is no permutation. The penalties must be large, so they fill the chip's range of values,
+and couple all bits with each other, so bits become chains. A learned QUBO is made for the chip instead.
+"""
+
+# %%
+# Graphs of four nodes. By hand there are 16 bits, or 9 where the last row and column are inserted (Seelbach Benkner et
+# al., 2020). The learned QUBO writes each node's partner in two bits, 8 in all, and uses the couplers of one cell.
+import matplotlib.pyplot as plt
+import torch
+
+from qubolearn import QuantumAnnealing, preset, topology, train
+from qubolearn.chips.chains import Embedding
+from qubolearn.chips.embedding import Chip, find_tiles
+from qubolearn.paper.baselines.qgm import qgm, success_probability
+
+problem, recipe = preset("best", "randgraph", k=4, epochs=10)
+network = train(problem, recipe)
+test = problem.sample(10, torch.Generator().manual_seed(0), "test")
+W = test.p.reshape(-1, 16, 16)
+with torch.no_grad():
+    learned = network(test.p)
+inserted, baseline = qgm(W, "inserted"), qgm(W, "baseline")
+
+# %%
+# How many qubits they take on a small Pegasus chip, and how many instances one anneal holds.
+chip = Chip.ideal("pegasus", 4)
+tiles = {
+    "learned": find_tiles(8, topology("chimera", 8).couplers, chip).tiles,
+    "by hand, 9 bits": find_tiles(9, topology("dense", 9).couplers, chip).tiles,
+    "by hand, 16 bits": find_tiles(16, topology("dense", 16).couplers, chip).tiles,
+}
+qubits = {name: sum(map(len, found[0])) for name, found in tiles.items()}
+for name, found in tiles.items():
+    print(f"{name}: {qubits[name]} qubits, {len(found)} instances per anneal on {chip}")
+
+# %%
+# The same closed annealer with the same control errors anneals all of them; a read counts when it says the right
+# permutation. The learned QUBO is placed as it is, that of 9 bits with its chains. Chains of 16 bits are too many
+# qubits to be simulated, so that QUBO is given all couplers that it wants, which a chip would not do.
+chains = Embedding.of(dict(enumerate(tiles["by hand, 9 bits"][0])), chip.graph.edges)
+contestants = {
+    "learned": (learned, problem.decode, None, (1, 3, 10, 30)),
+    "by hand, 9 bits": (inserted.A, inserted.decode, chains, (1, 3, 10, 30)),
+    "by hand, 16 bits": (baseline.A, baseline.decode, None, (1, 3, 10)),
+}
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained", width_ratios=[1, 1.5])
+for (name, (A, decode, embedding, times)), colour in zip(contestants.items(), ("C0", "C1", "0.5"), strict=True):
+    success = []
+    for time in times:
+        annealer = QuantumAnnealing(time, reads=100, programmings=2, embedding=embedding, seed=0)
+        success.append(success_probability(annealer.sample(A), decode, test.answer).mean().item())
+    label = f"{name}, without chains" if name == "by hand, 16 bits" else name
+    right.plot(times, success, "o--" if name == "by hand, 16 bits" else "o-", color=colour, label=label)
+    left.bar_label(left.bar(name.replace(", ", ",\n"), qubits[name], color=colour))
+    print(f"{name}: {success[-1]:.2f} of the reads are right after {times[-1]} ns")
+left.set(title="qubits of one instance", ylabel="qubits on Pegasus", ylim=(0, 1.15 * max(qubits.values())))
+right.set(title="reads that are right", xlabel="anneal time, ns", ylabel="mean probability", ylim=(-0.03, 1.03))
+right.set_xscale("log")
+right.set_xticks([1, 3, 10, 30], ["1", "3", "10", "30"])
+right.minorticks_off()
+right.legend(loc="center right", fontsize=8)
+plt.show()
