@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -30,8 +31,8 @@ LIMIT = 1200  # seconds for one step
 
 #: Pins of torch and of what only some of its builds need.
 WITH_TORCH = re.compile(r"torch=|triton=|nvidia-|cuda-")
-#: What must be in the wheel and in the sdist besides the code.
-DATA = ("qubolearn/py.typed", "qubolearn/paper/report/templates/")
+#: What lies in a checkout and is no part of a release.
+NOT_SOURCE = (".*", "__pycache__", "*.egg-info", "build", "dist", "runs", "results")
 
 TRAIN = "train randgraph --k 3 --hidden 16 --epochs 2 --instances 300 --validation 20 --test 50 --out run"
 WORKS = (
@@ -51,7 +52,7 @@ LACKS = {
     "plot run": "plots",
     "solve run five.npz --out x.npz --solver dwave-mock": "dwave",
     "train randgraph --k 3 --epochs 1 --out other --tensorboard": "tensorboard",
-    "reproduce --quick --engine ray": "ray",
+    "reproduce qubits --engine ray --out results": "ray",
 }
 
 
@@ -73,8 +74,9 @@ def main() -> int:
 
 def build(folder: Path) -> Path:
     """sdist and, from it, the wheel, with the setuptools of this Python; the wheel's path."""
+    shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*NOT_SOURCE))  # a build writes beside it
     backend = "import setuptools.build_meta as b, sys; print(getattr(b, sys.argv[1])(sys.argv[2]))"
-    step([sys.executable, "-c", backend, "build_sdist", str(folder)], ROOT)
+    step([sys.executable, "-c", backend, "build_sdist", str(folder)], folder / "tree")
     (sdist,) = folder.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         archive.extractall(folder / "source", filter="data")
@@ -82,9 +84,8 @@ def build(folder: Path) -> Path:
     step([sys.executable, "-c", backend, "build_wheel", str(folder)], source)
     (wheel,) = folder.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    missing = [wanted for wanted in DATA if not any(name.startswith(wanted) for name in names)]
-    code = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src/qubolearn").rglob("*.py")}
-    missing += sorted(code - set(names))
+    files = [path for path in (folder / "tree/src/qubolearn").rglob("*") if path.is_file()]
+    missing = sorted({path.relative_to(folder / "tree/src").as_posix() for path in files} - set(names))
     if missing:
         raise SystemExit(f"release_check: the wheel lacks {missing[:5]}")
     return wheel

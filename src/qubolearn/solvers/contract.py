@@ -64,7 +64,7 @@ class Solution:
             for instance, states in enumerate(shown)
             for rank, bits in enumerate(states)
         ]
-        title = f"{batch} × {count} states of {n} bits, {self.info.get('source', 'unknown')}; the first"
+        title = f"the first of {batch} × {count} states of {n} bits ({self.info.get('source', 'unknown')})"
         return table(title, rows, ["instance", "state", "energy", "bits"])
 
 
