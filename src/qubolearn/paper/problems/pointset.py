@@ -211,7 +211,7 @@ class PointSet(Problem):
         return aqm_matrix(numbers).flatten(1)
 
 
-@cached_data(8)
+@cached_data(128)  # of 10 MB at most: many splits and stages train at once
 def _pool(problem: PointSet, split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     """All instances of a split: numbers ``[size, starts, 4]`` and angles ``[size]``."""
     parts = []

@@ -290,7 +290,7 @@ def _alike(folder: Path) -> np.ndarray[Any, Any]:
     return clouds_alike(load_modelnet().points)
 
 
-@cached_data(8)
+@cached_data(128)  # of 10 MB at most: many splits and stages train at once
 def _covariances(problem: Rotation, split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     """Before any turn, with matches π: Σ y_π(i) y_iᵀ ``[shapes · draws, 3, 3]`` and Σ y_i y_iᵀ ``[shapes, 3, 3]``."""
     if device.type != "cpu":

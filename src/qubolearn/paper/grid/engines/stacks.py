@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from threading import Thread
 from typing import Any
@@ -21,6 +22,9 @@ __all__ = ["StackEngine", "can_be_stacked", "stacks_of"]
 #: The order of stacks: what is compared with the paper's own method first, what takes longest last.
 ORDER = [(protocol, "quant") for protocol in ("paper", "best")]
 ORDER += [(protocol, method) for protocol in ("best", "paper") for method in ("diag", "pure")]
+
+#: Stacks at a time on one GPU.
+AT_ONCE = 4
 
 
 def can_be_stacked(job: Job) -> bool:
@@ -46,11 +50,15 @@ def stacks_of(jobs: Iterable[Job]) -> list[list[Job]]:
 
 
 class StackEngine:
-    """Stacks of trainings on the GPU of this process, one after the other, beside all other jobs in processes."""
+    """Stacks of trainings on the GPU of this process, a few at a time, beside all other jobs in processes.
 
-    def __init__(self, beside: LocalEngine) -> None:
-        self.beside = beside
-        self.workers, self.on_gpu = beside.workers + 1, 1
+    Stacks are in threads and not in processes: kernels of one process overlap, and a stack by itself leaves most of a
+    GPU idle.
+    """
+
+    def __init__(self, beside: LocalEngine, at_once: int = AT_ONCE) -> None:
+        self.beside, self._at_once = beside, at_once
+        self.workers, self.on_gpu = beside.workers + at_once, at_once
 
     def run(self, jobs: Sequence[Job], work: Work, stop: Callable[[], bool]) -> Events:
         stacked = [job for job in jobs if can_be_stacked(job)]
@@ -68,7 +76,9 @@ class StackEngine:
                 events.put(error)
             events.put(ended)
 
-        sources = (lambda: self._stacks(stacked, stopping), lambda: self.beside.run(others, work, stopping))
+        waiting = deque(stacks_of(stacked))
+        sources: list[Callable[[], Iterable[Any]]] = [lambda: self.beside.run(others, work, stopping)]
+        sources += [lambda: self._stacks(waiting, stopping)] * max(1, min(self._at_once, len(waiting)))
         threads = [Thread(target=forward, args=(source,), daemon=True) for source in sources]
         for thread in threads:
             thread.start()
@@ -87,9 +97,12 @@ class StackEngine:
             for thread in threads:
                 thread.join()
 
-    def _stacks(self, jobs: Sequence[Job], stop: Callable[[], bool]) -> Iterable[Started | Outcome]:
-        for stack in stacks_of(jobs):
-            if stop():
+    def _stacks(self, waiting: deque[list[Job]], stop: Callable[[], bool]) -> Iterable[Started | Outcome]:
+        """One stack after the other, until other threads and this one have taken all of them."""
+        while not stop():
+            try:
+                stack = waiting.popleft()
+            except IndexError:
                 return
             yield from (Started(job) for job in stack)
             outcomes = _done(stack, stop)
