@@ -96,6 +96,7 @@ def plain_bars(app: Any, what: str, name: str, found: Any, options: Any, lines: 
 def inside(app: Any, name: str, source: list[str]) -> None:
     """Links to files beside the folder of the pages lead to the pages that include them."""
     source[0] = source[0].replace("](../SECURITY.md", "](security.md")
+    source[0] = source[0].replace("[changelog](../CHANGELOG.md)", "changelog")  # which is no page of the site
     if name == "security":
         source[0] = (ROOT / "SECURITY.md").read_text().replace("](docs/", "](")
 

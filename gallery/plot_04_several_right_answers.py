@@ -28,8 +28,8 @@ for name, metric, options in (
 print({" ".join(key): round(value, 3) for key, value in right.items()})
 
 # %%
-# One unseen graph. Its eight lowest states under the learned QUBO: all best cuts should lie at the bottom, in pairs of
-# a cut and its complement, and everything else above.
+# One unseen graph and the eight lowest states of its learned QUBO: all best cuts should lie at the bottom, and
+# everything else above.
 problem, _ = preset("best", "maxcut", nodes=8)
 instance = problem.sample(1, torch.Generator().manual_seed(4), "test")
 with torch.no_grad():
@@ -43,7 +43,7 @@ axes[0].set(title="the lowest state as a cut", xticks=[], yticks=[])
 colours = ["tab:red" if cut else "0.7" for cut in best]
 axes[1].bar(range(1, 9), lowest.energies[0] - lowest.energies[0, 0], color=colours, width=0.7)
 axes[1].plot(range(1, 9), lowest.energies[0] - lowest.energies[0, 0], "k_", ms=14)
-axes[1].set(title="its eight lowest states, best cuts in red", xlabel="state", ylabel="energy above the lowest")
+axes[1].set(title="lowest states, best cuts in red", xlabel="state", ylabel="energy above the lowest")
 for place, name in enumerate(("maxcut", "knapsack")):
     for shift, method, colour in ((-0.2, "quant", "tab:blue"), (0.2, "diag", "tab:grey")):
         label = {"quant": "with couplings", "diag": "bits alone"}[method] if place == 0 else None

@@ -37,14 +37,14 @@ for name, spec in contestants.items():
 # %%
 # The lowest energy that anyone found is the zero of the plot; nobody knows whether there is a lower one.
 best = min(energy for points in results.values() for _, energy in points)
-figure, axis = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+figure, axis = plt.subplots(figsize=(8, 3.8), layout="constrained")
 for (name, points), marker in zip(results.items(), "os^D", strict=True):
     milliseconds, above = zip(*((1000 * t, 100 * (1 - energy / best)) for t, energy in points), strict=True)
     axis.plot(milliseconds, above, marker, ms=7, alpha=0.8, label=name)
 axis.set(title=f"one QUBO of {n} bits: time against energy", xlabel="time, ms", xscale="log")
 axis.set_ylabel("energy above the best, %")
 axis.grid(alpha=0.3)
-axis.legend()
+axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 plt.show()
 for name, points in results.items():
     reached = [f"{1000 * t:.1f} ms" for t, energy in points if energy <= best + 5e-4 * abs(best)]

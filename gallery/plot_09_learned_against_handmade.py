@@ -18,9 +18,9 @@ from qubolearn.chips.chains import Embedding
 from qubolearn.chips.embedding import Chip, find_tiles
 from qubolearn.paper.baselines.qgm import qgm, success_probability
 
-problem, recipe = preset("best", "randgraph", k=4, epochs=10)
+problem, recipe = preset("best", "randgraph", k=4, epochs=8)
 network = train(problem, recipe)
-test = problem.sample(10, torch.Generator().manual_seed(0), "test")
+test = problem.sample(8, torch.Generator().manual_seed(0), "test")
 W = test.p.reshape(-1, 16, 16)
 with torch.no_grad():
     learned = network(test.p)
