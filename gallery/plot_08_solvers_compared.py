@@ -8,8 +8,9 @@ work on the same QUBO of 400 bits, and we look at the energy that it reaches aga
 
 # %%
 # Ours, and two of Ocean's samplers through the adapter. The first call of a solver may compile its kernels, so each is
-# called once before the clock starts. These are times of this machine, for one QUBO; the page *Which solver when* has
-# measurements of batches.
+# called once before the clock starts. Times are those of the whole call on this machine, with all that comes before the
+# first sweep, such as choosing temperatures or making a model of dimod's: for few sweeps that is most of it. The page
+# *Which solver when* measures sweeps alone, and batches.
 import time
 
 import matplotlib.pyplot as plt
