@@ -43,7 +43,8 @@ if train is not None:
         print(f"{name}: {100 * problem.score(found, test)['accuracy'].mean():.1f} % of keypoints right")
 
 # %%
-# One pair of unseen pictures, as the keypoints lie in them. Green lines are right, red ones wrong.
+# Keypoints of two unseen pictures; green lines are right, red ones wrong. Of the 30 test pairs this is the one where
+# couplings help most, and motorbikes are a class where they help much: with ducks the same training gained little.
 figure, axes = plt.subplots(1, 2, figsize=(9, 2.2), layout="constrained")
 for axis, name in zip(axes, ("with couplings", "bits alone"), strict=True):
     axis.set(title=name, xticks=[], yticks=[])
