@@ -35,6 +35,9 @@ ON_RUNS = {
     "export": ("export", "{run}", "{p}", "--out", "{out}"),
     "figure": ("figure", "errors", "{run}", "--instances", "4", "--solver", "exhaustive", "--out", "{out}"),
     "embed": ("embed", "{run}", "--chip", "chimera"),
+    "info": ("info", "{run}", "--save", "{out}.safetensors"),
+    "runs": ("runs", "{run}"),
+    "compare": ("compare", "{run}", "{run}", "--instances", "4", "--device", "cpu"),
     "explore": ("explore", "{run}", "--instances", "3", "--out", "{out}.html"),
 }
 RESULTS = ("alignment-2d", "benchmarks", "energies", "errors", "qubits", "grid.json", "protections.json", "soak.json")
