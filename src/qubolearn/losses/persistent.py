@@ -50,7 +50,8 @@ class PersistentContrastive(Loss):
     >>> from qubolearn import Batch, Instances
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])
     >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), solver=None)  # it asks no solver
-    >>> bool(PersistentContrastive(beta=6.0, sweeps=100)(A, batch) > 11)  # β(E(10) - E(11)) = 12, less a few moves up
+    >>> value = PersistentContrastive(beta=2.0, chains=100, sweeps=100)(A, batch)  # β(E(10) - mean E) = 3.64 exactly
+    >>> bool(3.2 < value < 4.0)
     True
     """
 

@@ -64,7 +64,7 @@ def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gro
     2.0
     """
     if clamp is None and groups is None:
-        _check_bits(A.shape[2])  # before a sparse A becomes a dense one
+        _check_bits(A.shape[-1])  # before a sparse A becomes a dense one
     result: Tensor = _LogPartition.apply(as_dense(A), beta, clamp, groups)[0]  # type: ignore[no-untyped-call]
     return result
 
@@ -86,7 +86,7 @@ def pair_marginals(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gr
              [0.2500, 0.5000]]])
     """
     if clamp is None and groups is None:
-        _check_bits(A.shape[2])
+        _check_bits(A.shape[-1])
     return log_partition_and_marginals(as_dense(A).detach(), beta, clamp, groups)[1]
 
 

@@ -75,7 +75,7 @@ def fit(
     Raises:
         QubolearnError: where the parts do not fit together, in one line that names the part, its value and the remedy.
 
-    >>> from qubolearn import QuboNetwork, evaluate, topology
+    >>> from qubolearn import Adam, Likelihood, QuboNetwork, evaluate, topology
     >>> pattern = topology("dense", 2)
     >>> _ = torch.manual_seed(0)
     >>> p = 2 * torch.rand(400, 2) - 1
