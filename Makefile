@@ -1,7 +1,7 @@
 # Two commands: `make demo` and `make test`. Both do all the set-up on a machine with Python 3.11 and make.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-export QUBOLEARN_DATA ?= $(wildcard ../shared/data)
+export QUBOLEARN_DATA ?= $(realpath ../shared/data)
 # Two processes, each with whole files: what a file trains or compiles is trained or compiled once. The files at the end
 # of the list are short, so both processes end at about the same time.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
