@@ -148,7 +148,7 @@ def losses_for(problem: Planted) -> dict[str, Loss]:
     found: dict[str, Loss] = {"pseudo": PseudoLikelihood(1.0)}
     if groups is not None:
         found["group pseudo"] = GroupPseudoLikelihood(groups, masking=0.0)
-    for bits in (12, 16) if groups else (12, 16, 20):
+    for bits in (8, 12) if groups else (12, 16, 20):
         found[f"block {bits}"] = BlockLikelihood(bits, 1.0, groups=groups)
     if groups is None:
         found["block 12, scattered"] = BlockLikelihood(12, 1.0, connected=False)
