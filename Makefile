@@ -31,9 +31,9 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Faults, kills and fuzzing at length (docs/guarantees.md): 20 minutes at most, figures in results/soak.json.
+# Faults, kills, fuzzing and classic QUBOs at length (docs/guarantees.md): about 10 minutes, figures in results/soak.json.
 soak: .venv/ready
-	QUBOLEARN_SOAK=results/soak.json timeout 1200 $(BIN)/python -m pytest -m soak tests/robustness
+	$(BIN)/python tools/soak.py
 	$(BIN)/qubolearn tables docs/guarantees.md
 
 # The picture of the explorer, of a run trained for it; needs Chromium.

@@ -32,18 +32,32 @@ def soak_table(results: Path) -> str:
 
 
 def classic_table(results: Path) -> str:
-    """How often each solver found the lowest energy of each family and size, and of how many QUBOs."""
-    path = results / "soak.json"
-    found = read_json(path)["figures"].get("classic") if path.is_file() else None
+    """How often each solver was right about QUBOs of each family and size, of how many, and what right means."""
+    result = _read(results, "soak")
+    found = result["figures"].get("classic")
     if not found:
-        raise QubolearnError(f"no classic families in {path}; run: make soak")
-    solvers = list(dict.fromkeys(name for sizes in found.values() for cells in sizes.values() for name in cells))
-    lines = ["| family | n | " + " | ".join(solvers) + " |", "|---|---|" + "---:|" * len(solvers)]
-    for family, sizes in found.items():
-        for size, cells in sizes.items():
-            shown = [f"{cells[name][0]} of {cells[name][1]}" if name in cells else "–" for name in solvers]
-            lines.append(f"| {family} | {size} | " + " | ".join(shown) + " |")
-    return "\n".join(lines) + "\n"
+        raise QubolearnError(f"no classic families in {results / 'soak.json'}; run: make soak")
+    solvers = list(dict.fromkeys(name for row in found["rows"] for name in row["right"]))
+    rows = [
+        (row["family"], row["n"], row["against"], *(_share(row["right"].get(name)) for name in solvers))
+        for row in found["rows"]
+    ]
+    head = ["family", "n", "right is", *(f"{name}#" for name in solvers)]
+    named = "; ".join(f"n {size}: {', '.join(f'`{spec}`' for spec in specs.values())}" for size, specs in _specs(found))
+    note = f"*Solvers at {named}. {result['machine']}; made by `make soak`, {found['seconds']} s of it.*"
+    return f"{markdown_table(head, rows)}\n{note}\n"
+
+
+def _share(cell: list[int] | None) -> str:
+    return "–" if cell is None else f"{cell[0]} of {cell[1]}"
+
+
+def _specs(found: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
+    """The solvers of each size, and neal at ten times the reads where that is a measure."""
+    ten = found["ten times the reads"]
+    return [
+        (size, specs | ({"neal × 10": ten[size]} if size in ten else {})) for size, specs in found["solvers"].items()
+    ]
 
 
 def protections_table(results: Path) -> str:
