@@ -1,4 +1,4 @@
-"""Run the long tests, a file of them in each process, and write their figures in one go: ``make soak``, or ``--only classic`` some.
+"""Run the long tests, a file of them in each process, and write their figures: ``make soak``; ``--only`` runs some.
 
 docs/guarantees.md shows results/soak.json, which this writes. Where a test fails, no figures are written.
 """
