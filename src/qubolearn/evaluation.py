@@ -71,8 +71,8 @@ def evaluate(
         network: what ``fit`` or ``train`` trained.
         data: a Problem, from which ``instances`` are drawn by the seed; or exactly the instances to score: Instances,
             ``(p, x)``, a Dataset or a DataLoader. Of :class:`qubolearn.Arrays` the whole split is scored.
-        solver: any solver; by default the problem's own, else exhaustive search up to 24 bits and simulated annealing
-            beyond. It is given the bits that the problem clamps, and its groups.
+        solver: any solver; by default the problem's own, else :class:`qubolearn.AutoSolver`. It is given the bits
+            that the problem clamps, and its groups.
         instances, seed: how many to draw from a Problem, and which; no more than its split has.
         split: the split to draw from; test by default, and validation for arrays without a test split.
         device: where to solve.

@@ -12,7 +12,8 @@ from qubolearn import MLP, Adam, QuboNetwork, SharedQubo, evaluate, fit, preset,
 from qubolearn.errors import QubolearnError
 from qubolearn.networks import Ensemble
 from qubolearn.problems.data import data_root
-from qubolearn.problems.scene import Scene, draw_rows
+from qubolearn.problems.pools import draw_rows
+from qubolearn.problems.scene import Scene
 from qubolearn.testing import check_problem
 from qubolearn.training.build import make_loss, new_network
 from qubolearn.training.fast.stacks import layers_of

@@ -8,15 +8,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.contract import Instances, Split
 from qubolearn.problems.data import cached_data
+from qubolearn.problems.pools import PoolProblem
 from qubolearn.problems.structured import read_scene
 from qubolearn.randomness import stream
 
-__all__ = ["LABELS", "Scene", "draw_rows"]
+__all__ = ["LABELS", "Scene"]
 
 #: As in Boutell et al., in the order of the bits.
 LABELS = ("beach", "sunset", "foliage", "field", "mountain", "urban")
@@ -25,7 +26,7 @@ GENERATED, FEATURES = 900, 20
 
 
 @dataclass(frozen=True)
-class Scene(Problem):
+class Scene(PoolProblem):
     """Labels of pictures: p are features ``[294]``, spatial colour moments, bit i says whether label i holds.
 
     ``accuracy`` is exact match: all six bits are right. Test pictures that also stand in the training set are taken out
@@ -52,16 +53,6 @@ class Scene(Problem):
     @property
     def bits(self) -> int:
         return self._data()[1].shape[1]
-
-    def available(self, split: Split) -> int:
-        return len(self._rows(split))
-
-    def whole(self, split: Split) -> Instances:
-        """All instances of a split."""
-        return self._instances(self._rows(split), torch.device("cpu"))
-
-    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
-        return self._instances(draw_rows(self._rows(split), count, generator), generator.device)
 
     def _instances(self, rows: Tensor, device: torch.device) -> Instances:
         X, Y, _ = self._data()
@@ -98,20 +89,6 @@ class Scene(Problem):
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         return _PRESETS[name]
-
-
-def draw_rows(rows: Tensor, count: int, generator: Generator) -> Tensor:
-    """``count`` of the rows in random order; where more are asked for than there are, all come equally often.
-
-    >>> draw_rows(torch.tensor([4, 5]), 5, Generator().manual_seed(0)).bincount().tolist()[4:]  # doctest: +SKIP
-    [3, 2]
-    """
-    if not len(rows):
-        raise QubolearnError("the split is empty; hold out at least one instance (held_out)")
-    device = generator.device
-    rounds = range(-(-count // len(rows)))
-    order = [torch.randperm(len(rows), generator=generator, device=device) for _ in rounds]
-    return rows[torch.cat([torch.zeros(0, dtype=torch.int64, device=device), *order])[:count].cpu()]
 
 
 @cached_data(1)

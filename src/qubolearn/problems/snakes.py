@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from qubolearn.chips.topologies import Topology
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances, Problem, Split
+from qubolearn.problems.contract import Instances, Split
 from qubolearn.problems.data import cached_data
-from qubolearn.problems.scene import draw_rows
+from qubolearn.problems.pools import PoolProblem
 from qubolearn.problems.snake_grids import COLOURS, LABELS, PADDING, on_canvas, random_snakes
 from qubolearn.problems.structured import SnakeGrids, read_snakes
 from qubolearn.qubo import FREE, Groups
@@ -43,7 +43,7 @@ class GridShape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Snakes(Problem):
+class Snakes(PoolProblem):
     """Number the cells of a snake: p are codes of colours ``[rows * columns]``, 0 beyond the grid, the answer labels.
 
     ``accuracy`` is the share of a grid's cells that are right, without padding. Training grids that also stand in the
@@ -99,16 +99,6 @@ class Snakes(Problem):
 
     def default_solver(self) -> ParallelTempering:
         return ParallelTempering(sweeps=300, seed=0)
-
-    def available(self, split: Split) -> int:
-        return len(self._rows(split))
-
-    def whole(self, split: Split) -> Instances:
-        """All instances of a split."""
-        return self._instances(self._rows(split), torch.device("cpu"))
-
-    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
-        return self._instances(draw_rows(self._rows(split), count, generator), generator.device)
 
     def _instances(self, rows: Tensor, device: torch.device) -> Instances:
         codes, labels, _ = _load(self.source, self.rows, self.columns)

@@ -66,8 +66,8 @@ class ParallelTempering(QuboSolver):
     :meth:`sample` draws of each QUBO.
 
     ``ladders`` independent sets of replicas search each QUBO, and the lowest states of all are kept. They share threads
-    as instances do, so that several cores search one QUBO. Then
-    ``info["sweeps"]`` counts those of all ladders, and temperatures are ``[batch, ladders, replicas]``.
+    as instances do, so that several cores search one QUBO. Then ``info["sweeps"]`` counts those of all ladders, and
+    temperatures are ``[batch, ladders, replicas]``.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ParallelTempering(sweeps=100, seed=0)(A).states.tolist()

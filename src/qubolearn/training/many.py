@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from inspect import signature
 from typing import Any, TypeVar
 
 import torch
@@ -14,7 +15,7 @@ from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.problems.contract import Problem
 from qubolearn.training.batches import Batches, batches_of
 from qubolearn.training.fast.stacked import StackedSteps, can_stack, shape_of
-from qubolearn.training.fit import take_steps
+from qubolearn.training.fit import fit, take_steps
 from qubolearn.training.session import Session, Training, surroundings
 from qubolearn.training.steps import Task
 from qubolearn.training.threads import own_stream
@@ -78,7 +79,7 @@ def _fit_group(runs: Sequence[Mapping[str, Any]], device: str) -> list[Training]
     """Runs whose data are in memory at the same time."""
     with ExitStack() as opened:
         find = _shared_batches()
-        sessions = [opened.enter_context(Session(**run, find_batches=find)) for run in runs]
+        sessions = [opened.enter_context(Session(**_with_defaults(run), find_batches=find)) for run in runs]
         by_loss = sorted(sessions, key=lambda each: repr(each.task.loss))  # equal ones side by side need no copies
         for group in _grouped(by_loss, lambda each: shape_of(each.task) if can_stack(each.task) else id(each)):
             with own_stream(device):
@@ -89,6 +90,13 @@ def _fit_group(runs: Sequence[Mapping[str, Any]], device: str) -> list[Training]
                     for session in group:
                         _run_alone(session)
         return [session.training for session in sessions]
+
+
+def _with_defaults(run: Mapping[str, Any]) -> dict[str, Any]:
+    """All arguments of :func:`qubolearn.fit`, those that a run does not give as ``fit`` has them."""
+    bound = signature(fit).bind(**run)
+    bound.apply_defaults()
+    return dict(bound.arguments)
 
 
 def _stack(tasks: Sequence[Task]) -> StackedSteps | None:

@@ -26,7 +26,7 @@ from qubolearn.randomness import kept_global_state, stream
 from qubolearn.solvers import ExhaustiveSearch, Solver
 from qubolearn.training.batches import batches_of
 from qubolearn.training.callbacks import Callback, call
-from qubolearn.training.distributed import ALONE, Peers
+from qubolearn.training.distributed import Peers
 from qubolearn.training.fast.adam import FlatAdam
 from qubolearn.training.faults import keep_fault
 from qubolearn.training.folder import Folder
@@ -79,8 +79,8 @@ def surroundings(device: torch.device | str) -> Iterator[None]:
 class Session:
     """A training that is going on, used as a context: it is made ready on entering, and ended on leaving.
 
-    The arguments are those of :func:`qubolearn.fit`. Between, an engine takes the steps of ``task`` and calls
-    :meth:`after`; none may cross a step of ``watched``.
+    The arguments are those of :func:`qubolearn.fit`, which has their defaults. Between, an engine takes the steps of
+    ``task`` and calls :meth:`after`; none may cross a step of ``watched``.
     """
 
     task: Task
@@ -90,24 +90,24 @@ class Session:
         self,
         network: nn.Module,
         data: Any,
-        loss: Loss | Callable[..., torch.Tensor] | None = None,
+        loss: Loss | Callable[..., torch.Tensor] | None,
         *,
-        epochs: int = 30,
-        optimizer: Adam | torch.optim.Optimizer | None = None,
-        schedule: Any = None,
-        solver: Solver | None = None,
-        callbacks: Sequence[Callback] = (),
-        batch_size: int = 128,
-        instances: int | None = None,
-        fresh: bool = False,
-        validation: Any = 1000,
-        score_after: Sequence[int] | None = None,
-        standardise: bool = True,
-        steps_per_epoch: int | None = None,
-        seed: int = 0,
-        device: torch.device | str = "cpu",
-        folder: Folder | Path | str | None = None,
-        peers: Peers = ALONE,
+        epochs: int,
+        optimizer: Adam | torch.optim.Optimizer | None,
+        schedule: Any,
+        solver: Solver | None,
+        callbacks: Sequence[Callback],
+        batch_size: int,
+        instances: int | None,
+        fresh: bool,
+        validation: Any,
+        score_after: Sequence[int] | None,
+        standardise: bool,
+        steps_per_epoch: int | None,
+        seed: int,
+        device: torch.device | str,
+        folder: Folder | Path | str | None,
+        peers: Peers,
         find_batches: Callable[..., Any] = batches_of,
     ) -> None:
         _check(network, epochs, batch_size, seed, solver)
