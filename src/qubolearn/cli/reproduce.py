@@ -19,9 +19,9 @@ from qubolearn.cli.output import Output, damage_said
 from qubolearn.cli.train import stop_on_signals
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import write_json
-from qubolearn.paper.grid.engines import JOBS_PER_GPU, LocalEngine, RayEngine, cores, places_on_gpu
+from qubolearn.paper.grid.engines import JOBS_PER_GPU, LocalEngine, RayEngine, cores, room_on_gpu
 from qubolearn.paper.grid.engines.local import Device
-from qubolearn.paper.grid.engines.stacks import StackEngine
+from qubolearn.paper.grid.engines.stacks import StackEngine, places_for_stacks
 from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
 from qubolearn.paper.grid.jobs import Engine, Job, Outcome, Store, by_code, code_note, digest, run_jobs
 from qubolearn.paper.grid.verify import TOLERANCE
@@ -202,9 +202,10 @@ def engine_of(args: argparse.Namespace, jobs: int) -> Engine:
     if device == "cuda" and not torch.cuda.is_available():
         raise QubolearnError("--device cuda, but torch finds no GPU here; use cpu")
     workers = args.processes or (JOBS_PER_GPU if device == "cuda" else cores())
-    on_gpu = places_on_gpu() if args.device == "auto" else 0
+    on_gpu = room_on_gpu() if args.device == "auto" else 0
     local = LocalEngine(max(1, min(workers, jobs)), device, on_gpu)
-    return StackEngine(local) if on_gpu else local
+    stacks = places_for_stacks() if on_gpu else 0
+    return StackEngine(local, stacks) if stacks else local
 
 
 def show(grid: Mapping[str, object], outcomes: Sequence[Outcome], output: Output) -> dict[str, dict[str, Any]]:

@@ -225,6 +225,6 @@ def test_a_gpu_takes_as_many_jobs_as_its_memory_holds(monkeypatch: pytest.Monkey
     for gibibytes, places in ((140, 4), (12, 2), (8, 1), (4, 0)):
         monkeypatch.setattr("torch.cuda.is_available", lambda: True)
         monkeypatch.setattr("torch.cuda.mem_get_info", lambda free=gibibytes: (free * 2**30, 200 * 2**30))
-        assert local.places_on_gpu() == places
+        assert local.room_on_gpu() == places
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert local.places_on_gpu() == 0
+    assert local.room_on_gpu() == 0

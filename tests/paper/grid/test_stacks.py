@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from qubolearn.errors import QubolearnError
+from qubolearn.paper.grid.engines import stacks
 from qubolearn.paper.grid.engines.local import LocalEngine
 from qubolearn.paper.grid.engines.stacks import StackEngine, can_be_stacked, stacks_of
 from qubolearn.paper.grid.entries import ENTRIES
@@ -36,7 +38,7 @@ def test_records_are_those_of_jobs_alone_and_say_with_how_many_they_were_trained
     jobs = [tiny(0), tiny(1), tiny(0, "rate", learning_rate=1e-2), tiny(0, "one network", "train")]
     other = Job("item", "row", "guess", 0, "baseline", {"method": "guess", "problem": jobs[0].options["problem"]})
     events: list[Any] = []
-    engine = StackEngine(LocalEngine(1))
+    engine = StackEngine(LocalEngine(1), 2, "cpu")
     outcomes = run_jobs([*jobs, other], Store(tmp_path), engine, events.append)
     assert [outcome.error for outcome in outcomes] == [None] * 5
     assert {event.job for event in events if isinstance(event, Started)} == {*jobs, other}
@@ -55,26 +57,36 @@ def test_records_are_those_of_jobs_alone_and_say_with_how_many_they_were_trained
 
 def test_a_training_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
     bad = tiny(1, learning_rate=3e37)
-    outcomes = run_jobs([tiny(0), bad], Store(tmp_path), StackEngine(LocalEngine(1)))
+    outcomes = run_jobs([tiny(0), bad], Store(tmp_path), StackEngine(LocalEngine(1), 2, "cpu"))
     assert outcomes[0].error is None
     assert outcomes[1].record is None
     assert "step" in str(outcomes[1].error)
 
 
 def test_nothing_is_scored_once_the_grid_is_stopped(tmp_path: Path) -> None:
-    outcomes = run_jobs([tiny(0), tiny(1)], Store(tmp_path), StackEngine(LocalEngine(1)), stop=lambda: True)
+    outcomes = run_jobs([tiny(0), tiny(1)], Store(tmp_path), StackEngine(LocalEngine(1), 2, "cpu"), stop=lambda: True)
     assert outcomes == []
     assert not list(tmp_path.glob("*/*.json"))
 
 
-def test_stacks_hold_one_shape_each_and_the_papers_own_method_comes_first() -> None:
+def test_stacks_hold_one_shape_each_and_the_longest_comes_first() -> None:
     jobs = [job for job in ENTRIES["rotation"].jobs(3, False) if can_be_stacked(job)]
-    stacks = stacks_of(jobs)
-    assert sum(map(len, stacks)) == len(jobs)
-    assert sorted(job.name for stack in stacks for job in stack) == sorted(job.name for job in jobs)
-    firsts = [(stack[0].options["protocol"], stack[0].options["overrides"].get("method", "quant")) for stack in stacks]
-    assert firsts[:4] == [("paper", "quant")] * 4
-    assert max(len(stack) for stack in stacks) >= 20
-    for stack in stacks:
+    found = stacks_of(jobs)
+    assert sum(map(len, found)) == len(jobs)
+    assert sorted(job.name for stack in found for job in stack) == sorted(job.name for job in jobs)
+    protocols = [stack[0].options["protocol"] for stack in found]
+    assert protocols == sorted(protocols, reverse=True)  # trainings of the paper's protocol are the longest
+    assert max(len(stack) for stack in found) >= 20
+    for stack in found:
         assert len({job.options["overrides"].get("layers", 5) for job in stack}) == 1
     assert not any(can_be_stacked(replace(job, task="baseline")) for job in jobs)
+
+
+def test_a_worker_that_dies_is_the_error_of_all_jobs_of_its_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stacks, "train_stack", os.abort)  # which takes no job, and ends the worker
+    jobs = [tiny(0), tiny(1)]
+    outcomes = run_jobs(jobs, Store(tmp_path), StackEngine(LocalEngine(1), 1, "cpu"))
+    assert [outcome.job for outcome in outcomes] == jobs
+    assert all("worker process" in str(outcome.error) for outcome in outcomes)

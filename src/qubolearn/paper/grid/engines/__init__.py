@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qubolearn.paper.grid.engines.local import JOBS_PER_GPU, LocalEngine, cores, places_on_gpu
+from qubolearn.paper.grid.engines.local import JOBS_PER_GPU, LocalEngine, cores, room_on_gpu
 from qubolearn.paper.grid.engines.ray import RayEngine
 
-__all__ = ["JOBS_PER_GPU", "LocalEngine", "RayEngine", "cores", "places_on_gpu"]
+__all__ = ["JOBS_PER_GPU", "LocalEngine", "RayEngine", "cores", "room_on_gpu"]

@@ -22,7 +22,7 @@ from typing import Literal
 
 from qubolearn.paper.grid.jobs import Events, Job, Outcome, Started, Work
 
-__all__ = ["JOBS_PER_GPU", "Device", "LocalEngine", "cores", "places_on_gpu", "prepare"]
+__all__ = ["JOBS_PER_GPU", "Device", "LocalEngine", "cores", "prepare", "room_on_gpu"]
 
 Device = Literal["cpu", "cuda"]
 
@@ -39,11 +39,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def places_on_gpu() -> int:
-    """Jobs that the GPU of this machine has room for now; 0 where there is none."""
+def room_on_gpu(most: int = JOBS_PER_GPU, bytes_each: int = BYTES_PER_JOB) -> int:
+    """Jobs that the GPU of this machine has room for now, at most so many; 0 where there is none."""
     import torch
 
-    return min(JOBS_PER_GPU, torch.cuda.mem_get_info()[0] // BYTES_PER_JOB) if torch.cuda.is_available() else 0
+    return min(most, torch.cuda.mem_get_info()[0] // bytes_each) if torch.cuda.is_available() else 0
 
 
 class LocalEngine:

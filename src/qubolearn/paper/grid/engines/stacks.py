@@ -9,22 +9,24 @@ from __future__ import annotations
 import queue
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from threading import Thread
-from typing import Any
 
-from qubolearn.paper.grid.engines.local import LocalEngine
-from qubolearn.paper.grid.jobs import Events, Job, Outcome, Started, Work, run_job
+from qubolearn.paper.grid.engines.local import Device, LocalEngine, room_on_gpu
+from qubolearn.paper.grid.engines.mps import shared_gpu
+from qubolearn.paper.grid.jobs import Event, Events, Job, Outcome, Started, Work, run_job
 
-__all__ = ["StackEngine", "can_be_stacked", "stacks_of"]
+__all__ = ["STACKS_PER_GPU", "StackEngine", "can_be_stacked", "places_for_stacks", "stacks_of", "train_stack"]
 
-#: The order of stacks: what is compared with the paper's own method first, what takes longest last.
-ORDER = [(protocol, "quant") for protocol in ("paper", "best")]
-ORDER += [(protocol, method) for protocol in ("best", "paper") for method in ("diag", "pure")]
+#: Stacks at a time on one GPU, at most, and the memory that must be free for each: five pools of clouds and a window.
+STACKS_PER_GPU, BYTES_PER_STACK = 10, 12 * 2**30
 
-#: Stacks at a time on one GPU.
-AT_ONCE = 4
+
+def places_for_stacks() -> int:
+    """Stacks that the GPU of this machine has room for now; 0 where there is none."""
+    return room_on_gpu(STACKS_PER_GPU, BYTES_PER_STACK)
 
 
 def can_be_stacked(job: Job) -> bool:
@@ -34,84 +36,94 @@ def can_be_stacked(job: Job) -> bool:
 
 
 def stacks_of(jobs: Iterable[Job]) -> list[list[Job]]:
-    """Jobs by the shape of their networks and the length of their training, the most important stack first."""
+    """Jobs by the shape of their networks and the length of their training, the longest stack first."""
     from qubolearn.paper.grid.tasks import trainings
 
     stacks: dict[Hashable, list[Job]] = {}
-    rank: dict[Hashable, int] = {}
+    steps: dict[Hashable, int] = {}
     for job in jobs:
         options = {name: job.options.get(name) for name in ("problem", "protocol", "overrides")}
         problem, recipe = trainings(job.seed, job.task, **options)[0]  # type: ignore[arg-type]
         size = (problem.input_size, problem.bits, recipe.layers, recipe.hidden, recipe.topology)
         key = (*size, recipe.method, recipe.loss, recipe.batch_size, recipe.steps)
         stacks.setdefault(key, []).append(job)
-        rank[key] = ORDER.index((job.options["protocol"], recipe.method))
-    return [stacks[key] for key in sorted(stacks, key=lambda key: rank[key])]
+        steps[key] = recipe.steps
+    return [stacks[key] for key in sorted(stacks, key=lambda key: (steps[key], len(stacks[key])), reverse=True)]
 
 
 class StackEngine:
-    """Stacks of trainings on the GPU of this process, a few at a time, beside all other jobs in processes.
+    """Stacks of trainings on the GPU, each in a process of its own, beside all other jobs in processes.
 
-    Stacks are in threads and not in processes: kernels of one process overlap, and a stack by itself leaves most of a
-    GPU idle.
+    A stack by itself leaves most of a GPU idle, so that several of them run side by side (:func:`shared_gpu`). They
+    are in processes and not in threads, which would wait for one another to launch their kernels.
     """
 
-    def __init__(self, beside: LocalEngine, at_once: int = AT_ONCE) -> None:
-        self.beside, self._at_once = beside, at_once
-        self.workers, self.on_gpu = beside.workers + at_once, at_once
+    def __init__(self, beside: LocalEngine, at_once: int = STACKS_PER_GPU, device: Device = "cuda") -> None:
+        self.beside, self._stacks = beside, LocalEngine(at_once, device)
+        self.workers, self.on_gpu = beside.workers + at_once, beside.on_gpu + at_once
 
     def run(self, jobs: Sequence[Job], work: Work, stop: Callable[[], bool]) -> Events:
-        stacked = [job for job in jobs if can_be_stacked(job)]
+        stacks = stacks_of(job for job in jobs if can_be_stacked(job))
+        whole = {_as_one(stack): stack for stack in stacks}
         others = [job for job in jobs if not can_be_stacked(job)]
-        events: queue.Queue[Any] = queue.Queue()
-        ended = object()
         given_up: list[bool] = []
         stopping = lambda: bool(given_up) or stop()  # noqa: E731
+        with shared_gpu():
+            sources = [self.beside.run(others, work, stopping), self._stacks.run(list(whole), train_stack, stopping)]
+            with closing(_as_they_come(sources, lambda: given_up.append(True))) as events:
+                for event in events:
+                    if event.job not in whole:
+                        yield event
+                    elif isinstance(event, Started):
+                        yield from (Started(job, event.note) for job in whole[event.job])
+                    elif event.record is None:
+                        yield from (replace(event, job=job) for job in whole[event.job])
+                    else:
+                        yield from event.record["outcomes"]
 
-        def forward(source: Callable[[], Iterable[Any]]) -> None:
-            try:
-                for event in source():
-                    events.put(event)
-            except BaseException as error:  # raised again where events are taken
-                events.put(error)
-            events.put(ended)
 
-        waiting = deque(stacks_of(stacked))
-        sources: list[Callable[[], Iterable[Any]]] = [lambda: self.beside.run(others, work, stopping)]
-        sources += [lambda: self._stacks(waiting, stopping)] * max(1, min(self._at_once, len(waiting)))
-        threads = [Thread(target=forward, args=(source,), daemon=True) for source in sources]
-        for thread in threads:
-            thread.start()
-        left = len(threads)
+def _as_they_come(sources: Sequence[Events], give_up: Callable[[], None]) -> Events:
+    """The events of several sources, each in a thread; when nobody wants more, sources are told to give up."""
+    events: queue.Queue[Event | BaseException | None] = queue.Queue()
+
+    def forward(source: Events) -> None:
         try:
-            while left:
-                event = events.get()
-                if event is ended:
-                    left -= 1
-                elif isinstance(event, BaseException):
-                    raise event
-                else:
-                    yield event
-        finally:
-            given_up.append(True)
-            for thread in threads:
-                thread.join()
+            for event in source:
+                events.put(event)
+        except BaseException as error:  # raised again where events are taken
+            events.put(error)
+        events.put(None)
 
-    def _stacks(self, waiting: deque[list[Job]], stop: Callable[[], bool]) -> Iterable[Started | Outcome]:
-        """One stack after the other, until other threads and this one have taken all of them."""
-        while not stop():
-            try:
-                stack = waiting.popleft()
-            except IndexError:
-                return
-            yield from (Started(job) for job in stack)
-            outcomes = _done(stack, stop)
-            if stop():  # networks that were stopped are not scored
-                return
-            yield from outcomes
+    threads = [Thread(target=forward, args=(source,), daemon=True) for source in sources]
+    for thread in threads:
+        thread.start()
+    left = len(threads)
+    try:
+        while left:
+            event = events.get()
+            if isinstance(event, BaseException):
+                raise event
+            if event is None:
+                left -= 1
+            else:
+                yield event
+    finally:
+        give_up()
+        for thread in threads:
+            thread.join()
 
 
-def _done(stack: Sequence[Job], stop: Callable[[], bool]) -> list[Outcome]:
+def _as_one(stack: Sequence[Job]) -> Job:
+    """A stack as a job for the worker that trains it."""
+    return Job("stack", stack[0].name, f"{len(stack)} jobs", 0, "stack", {"jobs": list(stack)})
+
+
+def train_stack(whole: Job) -> Outcome:
+    """Train all jobs of a stack; its record holds the outcomes of all of them."""
+    return Outcome(whole, {"outcomes": _done(whole.options["jobs"])})
+
+
+def _done(stack: Sequence[Job]) -> list[Outcome]:
     from qubolearn.paper.grid.tasks import trainings
     from qubolearn.paper.grid.trained import device
     from qubolearn.training.train import train_many
@@ -121,7 +133,7 @@ def _done(stack: Sequence[Job], stop: Callable[[], bool]) -> list[Outcome]:
     flat = [training for of_job in asked for training in of_job]
     began = time.perf_counter()
     try:
-        done = iter(train_many(flat, device=device(), stop=stop))
+        done = iter(train_many(flat, device=device()))
     except Exception as error:
         text = " ".join(f"{type(error).__name__}: {error}".split())
         return [Outcome(job, None, text, traceback.format_exc()) for job in stack]
@@ -132,7 +144,7 @@ def _done(stack: Sequence[Job], stop: Callable[[], bool]) -> list[Outcome]:
         failed = [str(training.error) for training in mine if training.error is not None]
         if failed:
             outcomes.append(Outcome(job, None, failed[0]))
-        elif not stop():
+        else:
             networks = [training.network for training in mine]
             outcomes.append(run_job(job, made=(networks, round(share * len(mine), 3), len(flat))))
     return outcomes
