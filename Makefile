@@ -6,7 +6,7 @@ export QUBOLEARN_DATA ?= $(realpath ../shared/data)
 # of the list are short, so both processes end at about the same time.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test docs lint types pytest format soak explorer protections constraints audit licences release-check clean
+.PHONY: demo test docs lint types pytest format soak explorer protections constraints audit licences release-check pretrained clean
 
 demo: .venv/ready
 	$(BIN)/qubolearn demo
@@ -58,6 +58,10 @@ licences: .venv/ready
 # Builds sdist and wheel, and uses the wheel in a fresh environment (docs/release.md).
 release-check: .venv/ready
 	$(BIN)/python tools/release_check.py $(ARGUMENTS)
+
+# The small models inside the package anew, from a clean commit: some minutes.
+pretrained: .venv/ready
+	$(BIN)/python tools/pretrained.py
 
 # The constraints pin what is installed, with hashes for all but torch; the package itself allows ranges.
 .venv/ready: pyproject.toml constraints.txt constraints-torch.txt

@@ -77,6 +77,7 @@ _HOMES = {
     "make_solver": "qubolearn.solvers",
     "pair_marginals": "qubolearn.solvers",
     "preset": "qubolearn.training.recipes",
+    "pretrained": "qubolearn.training.pretrained",
     "solve": "qubolearn.solvers",
     "to_bqm": "qubolearn.qubo",
     "to_cqm": "qubolearn.qubo",
@@ -162,6 +163,7 @@ if TYPE_CHECKING:
     from qubolearn.training.many import fit_many as fit_many
     from qubolearn.training.optimizers import Adam as Adam
     from qubolearn.training.optimizers import Cosine as Cosine
+    from qubolearn.training.pretrained import pretrained as pretrained
     from qubolearn.training.recipes import Recipe as Recipe
     from qubolearn.training.recipes import preset as preset
     from qubolearn.training.runs import Run as Run

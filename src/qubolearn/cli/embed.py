@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qubolearn.cli.options import add_fields, chosen, count, is_problem, named_problem, problem_class
+from qubolearn.cli.options import add_fields, chosen, count, is_problem, named_problem, open_run, problem_class
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import problem_names
@@ -72,14 +72,13 @@ def run(args: argparse.Namespace, output: Output) -> None:
 
 def _pattern(args: argparse.Namespace) -> Topology:
     from qubolearn.chips.topologies import topology
-    from qubolearn.training.runs import Run
 
     if args.what.isdecimal():
         return topology(args.topology or "dense", int(args.what))
     if is_problem(args.what):
         kind = problem_class(args.what)
         return topology(args.topology or "dense", kind(**chosen(args, kind)).bits)
-    if not Path(args.what).exists():
+    if not Path(args.what).exists() and not args.what.startswith("pretrained:"):
         raise QubolearnError(f"{args.what!r} is no problem, run folder or number of bits")
-    here = Run.open(args.what)
+    here = open_run(args.what)
     return topology(args.topology or here.recipe.topology, here.problem.bits)

@@ -31,7 +31,7 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    parser.add_argument("run", metavar="DIR", help="run folder of a training")
+    parser.add_argument("run", metavar="RUN", help="run folder, model file or pretrained:NAME")
     add_problem_of_run(parser)
     parser.add_argument("--out", default="explore.html", metavar="FILE.html", help="the page [explore.html]")
     parser.add_argument(

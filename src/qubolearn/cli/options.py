@@ -130,11 +130,14 @@ def add_problem_of_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--problem", metavar="FILE.py:CLASS", help=text)
 
 
-def open_run(folder: Path | str, args: argparse.Namespace) -> Run:
-    """The run in a folder, of the problem that --problem names."""
+def open_run(folder: Path | str, args: argparse.Namespace | None = None) -> Run:
+    """The run in a folder, of the problem that --problem names, or the model ``pretrained:NAME`` of the package."""
+    from qubolearn.training.pretrained import pretrained
     from qubolearn.training.runs import Run
 
-    return Run.open(folder, problem_class(args.problem) if args.problem else None)
+    if str(folder).startswith("pretrained:"):
+        return pretrained(str(folder).partition(":")[2])
+    return Run.open(folder, problem_class(args.problem) if args and args.problem else None)
 
 
 def whole(text: str) -> int:

@@ -28,7 +28,7 @@ from qubolearn.files import (
 )
 from qubolearn.notebook import table
 from qubolearn.problems import Problem, problem_type
-from qubolearn.provenance import provenance
+from qubolearn.provenance import code, provenance
 from qubolearn.training.build import new_network
 from qubolearn.training.folder import Folder
 from qubolearn.training.recipes import Recipe
@@ -145,7 +145,7 @@ class Run(Folder):
         return path
 
     def trained_with(self) -> dict[str, Any]:
-        """The versions of qubolearn and of what it needs when the run was made, and the machine in words."""
+        """Versions of qubolearn and of what it needs when the run was made, its commit, and the machine in words."""
         from qubolearn.training.saved import plain_provenance
 
         return plain_provenance(read_json(self._path("config.json")))
@@ -189,7 +189,7 @@ class Run(Folder):
         options: dict[str, Any] = asdict(self.problem) if is_dataclass(self.problem) else {}
         header = {"format": FORMAT, "format_version": FORMAT_VERSION}
         problem = {"name": self.problem.name, **options}
-        return {**header, "problem": problem, "training": asdict(self.recipe), **provenance()}
+        return {**header, "problem": problem, "training": asdict(self.recipe), **provenance(), "code": code()}
 
     def network(self) -> nn.Module:
         """The trained network, or that of the last checkpoint if training has not ended."""

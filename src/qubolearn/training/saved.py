@@ -81,10 +81,13 @@ def plain_score(score: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_provenance(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Versions and machine of a header, as short words."""
-    versions = header.get("versions")
+    """Versions, code and machine of a header, as short words."""
+    versions, code = (header.get(part) for part in ("versions", "code"))  # older runs do not say their code
+    found = plain_score(code) if isinstance(code, dict) else {}
+    if isinstance(code, dict) and code.get("dirty") is True:
+        found["commit"] = f"{found.get('commit')}-dirty"
     named = plain_score(versions) if isinstance(versions, dict) else {}
-    return {"versions": named, "machine": str(header.get("machine", "unknown"))[:MOST_LETTERS]}
+    return {"versions": named, "code": found, "machine": str(header.get("machine", "unknown"))[:MOST_LETTERS]}
 
 
 def _object(text: str, path: Path) -> dict[str, Any]:
