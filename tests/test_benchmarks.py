@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from qubolearn import Adam, ExhaustiveSearch, Hinge, SimulatedAnnealing, SparseQubo, energies, fit, solve
-from qubolearn.benchmarks import curve_cases, curves, large_annealing, many_bits
+from qubolearn.benchmarks import cores, curve_cases, curves, large_annealing, many_bits
 from qubolearn.benchmarks.coupling_gains import coupling_gains
 from qubolearn.benchmarks.entrants import ENTRANTS
 from qubolearn.benchmarks.many_runs import many_runs
@@ -112,6 +112,12 @@ def test_curves_have_a_record_for_each_size_and_solver(monkeypatch: pytest.Monke
             assert record["best"] is None  # too many states
         else:
             assert 0 < record["near"] <= record["best"] < 60
+
+
+def test_one_qubo_is_measured_on_one_core_and_on_all() -> None:
+    found = list(cores.records(quick=True))
+    assert [(record["n"], record["solver"]) for record in found] == [(680, "annealing"), (680, "tempering")]
+    assert any(record["one"] or record["all"] for record in found)  # somebody found the lowest energy
 
 
 def test_many_runs_are_measured_beside_one_and_are_the_same() -> None:

@@ -24,6 +24,7 @@ BENCHMARKS = {
     "anneal": ("solving.anneal", "against neal, and OpenJij and simulated-bifurcation if installed: qubolearn[peers]"),
     "anneal-large": ("large_annealing.records", "dense and sparse QUBOs of 64 to 5,640 bits, against neal"),
     "anneal-gpu": ("gpu.annealing", "100 QUBOs on an NVIDIA GPU, beside all cores of the CPU"),
+    "cores": ("cores.records", "one QUBO on one core and on all: seconds to the lowest energy known"),
     "avx2": ("avx2.records", "our kernels compiled with and without AVX-512"),
     "curves": ("curves.records", "time to a target energy against n, ours and all peers; minutes on 16 cores"),
     "quantum": ("solving.quantum", "simulated quantum annealing"),

@@ -161,6 +161,18 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
         "avx2",
         {"work": "work", "seconds": "as compiled for this CPU, s", "avx2_seconds": "AVX2 only, s", "ratio": "ratio"},
     ),
+    "benchmark-cores": benchmark_table(
+        "cores",
+        {
+            "family": "QUBO",
+            "n": "n",
+            "solver": "solver",
+            "one": "one core, s",
+            "all": "all cores, s",
+            "cores": "cores",
+            "ratio": "ratio",
+        },
+    ),
     "curves-best": curves_table("best"),
     "curves-near": curves_table("near"),
     "auto-choices": choices_table,
