@@ -49,7 +49,7 @@ OURS = tuple(f"annealing:reads=1000,sweeps={sweeps}" for sweeps in SWEEPS)
 NEAL = tuple(f"neal:reads=1000,sweeps={sweeps}" for sweeps in SWEEPS)
 QUANTUM = "quantum:reads=1000"
 KINDS = {
-    "matches": Kind("figures:matches", ("exhaustive",), 200, {"each": 4, "pictures": True}),
+    "matches": Kind("figures:matches", ("exhaustive",), 200, {"each": 4}),
     "alignment": Kind("figures:alignment", ("exhaustive",), 4),
     "failures": Kind("figures:failures", ("exhaustive",), 500),
     "errors": Kind("figures:errors", ("exhaustive", "annealing", "quantum", "neal"), 500),

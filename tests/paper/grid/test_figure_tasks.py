@@ -59,7 +59,7 @@ def test_energies_count_all_reads_of_every_sampler() -> None:
 def test_training_shows_start_middle_and_end() -> None:
     _, made = quick("training", "paper")
     kinds = [panel["kind"] for panel in made["panels"]]
-    assert kinds == ["bars", "matrix"] * 3 + ["lines"]
+    assert kinds == ["bars", "matrix"] * 3 + ["bars", "lines"]
     for panel in made["panels"][:6:2]:
         assert all(sum(series["counts"]) == 20 for series in panel["series"])
     last = made["panels"][4]["series"]
@@ -67,7 +67,8 @@ def test_training_shows_start_middle_and_end() -> None:
     assert last[1]["counts"][1] == 0  # a permutation is never one bit away from another
     values = made["panels"][5]["values"]
     assert values == [list(row) for row in zip(*values, strict=True)]
-    assert made["panels"][6]["series"][0]["points"][0][0] == 0
+    assert [sum(series["counts"]) for series in made["panels"][6]["series"]] == [1410, 1410]  # the training set
+    assert made["panels"][7]["series"][0]["points"][0][0] == 0
 
 
 def test_errors_of_rotations_are_shares_of_the_same_instances() -> None:
@@ -97,9 +98,21 @@ def test_failures_are_sorted_and_alignments_keep_the_template() -> None:
     assert before["series"][1] != after["series"][1]
 
 
+@pytest.mark.parametrize(("item", "side", "bits"), [("pipeline", 16, 8), ("pipeline-2d", 21, 9), ("pipeline-3d", 3, 5)])
+def test_an_instance_on_its_way_ends_in_what_its_lowest_read_says(item: str, side: int, bits: int) -> None:
+    _, made = quick(item)
+    given, p, A, reads, solved = made["panels"]
+    assert (len(p["values"]), len(A["values"])) == (side, bits)
+    assert sum(reads["series"][0]["counts"]) == 100
+    assert reads["series"][0]["counts"][0] > 0  # the lowest energy is in the first bar
+    assert given["series"][0]["points"] == solved["series"][0]["points"] or item == "pipeline"
+    assert not given["lines"]
+
+
 def test_matches_are_lines_between_two_images() -> None:
     _, made = quick("matches")
     for panel in made["panels"]:
+        assert len(panel["images"]) == 2
         right = int(panel["title"].split(": ")[1][0])
         counts = {series["name"]: len(series["points"]) for series in panel["series"]}
         assert counts.get("right", 0) == 2 * right

@@ -1,5 +1,6 @@
 """Drawings are well-formed, say what they show, put numbers where they belong, and give a name one colour."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,24 @@ def test_text_of_records_is_shown_as_it_is_and_escaped() -> None:
     figure = ElementTree.fromstring(text)
     assert [each.text for each in figure.iter("text")].count(nasty) == 2
     assert nasty in tips(figure)[0]
+
+
+def test_images_are_drawn_where_the_dataset_is_and_left_out_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "willow").mkdir()
+    image.new("RGB", (8, 8), (200, 10, 10)).save(tmp_path / "willow" / "a.png")
+    entry = {"class": "duck", "image": "a", "file": "a.png", "width": 8, "height": 8}
+    entry |= dict.fromkeys(("keypoints_orig", "keypoints_256"), [[1.0, 1.0]] * 10)
+    (tmp_path / "willow" / "willow_keypoints.json").write_text(json.dumps([entry]))
+    box = [0.0, 1.0, -1.0, 0.0]
+    made = {**matches("right"), "images": [["duck/a", box], ["duck/../../etc/passwd", box]]}
+    for root, count in ((tmp_path, 1), (tmp_path / "nowhere", 0)):
+        monkeypatch.setenv("QUBOLEARN_DATA", str(root))
+        groups, why = drawn_groups({"title": "T", "note": "", "panels": [made]})
+        assert why == ""
+        assert groups[0].pictures[0][1].count("<image") == count
 
 
 def test_a_picture_for_a_file_has_all_panels_titles_and_the_legend() -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "SIDE",
     "WillowImages",
     "open_image",
+    "picture_of",
     "read_archive",
     "read_features",
     "read_pixels",
@@ -56,6 +57,10 @@ class WillowImages:
     files: tuple[Path, ...]
     sizes: Tensor  # [images, (width, height)], float32, of the original image
     keypoints: Tensor  # [images, 10, (x, y)], float32, pixels of the original image counted from 1
+
+    def key(self, index: int) -> str:
+        """What an image is called in records: its class and name."""
+        return f"{self.classes[index]}/{self.names[index]}"
 
     def keypoints_squashed(self) -> Tensor:
         """The keypoints in pixels of the image squashed to 256 x 256. ``[images, 10, 2]``"""
@@ -191,6 +196,16 @@ def read_pixels(file: Path) -> Tensor:
         except OSError as error:  # a file that ends early is only noticed here
             raise QubolearnError(f"cannot read the image {file}: {error}") from error
     return torch.from_numpy(pixels).permute(2, 0, 1).float() / 255
+
+
+def picture_of(key: str) -> Tensor | None:
+    """The image of this :meth:`WillowImages.key` in the data folder; None where the folder or the image is missing."""
+    try:
+        images = read_willow()
+        files = {images.key(index): file for index, file in enumerate(images.files)}
+        return read_pixels(files[key]) if key in files else None
+    except QubolearnError:  # no such folder: figures are drawn without
+        return None
 
 
 def _collect(rows: list[_Row], source: Path) -> WillowImages:

@@ -7,13 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from torch import nn
+
 from qubolearn.chips.embedding import Chip, find_tiles
 from qubolearn.chips.topologies import FAMILIES, topology
-from qubolearn.paper.grid import figures, panels, sampler_figures
+from qubolearn.evaluation import evaluate_bits, solve_instances
+from qubolearn.paper.grid import figures, panels, pipeline_figure, sampler_figures
 from qubolearn.paper.grid.panels import Drawn
 from qubolearn.paper.grid.trained import device, time_of, trained_model
-from qubolearn.problems import make_problem
-from qubolearn.training.recipes import recipe_for
+from qubolearn.problems import Problem, make_problem
+from qubolearn.randomness import stream
+from qubolearn.solvers import make_solver
+from qubolearn.training.recipes import Recipe, recipe_for
 from qubolearn.training.runs import Run
 from qubolearn.training.train import train
 
@@ -54,7 +59,7 @@ def training(seed: int, problem: Options, protocol: str, overrides: Options) -> 
     config = recipe_for(protocol, made, seed=seed, **overrides)
     with tempfile.TemporaryDirectory() as folder:
         run = Run.create(f"{folder}/run", made, config)
-        train(made, config, run, device())
+        network = train(made, config, run, device())
         records = run.metrics()
     halfway = min(records, key=lambda record: abs(record["step"] - config.steps / 2))
     edges = [place - 0.5 for place in range(made.bits + 2)]
@@ -66,10 +71,24 @@ def training(seed: int, problem: Options, protocol: str, overrides: Options) -> 
             counts["projected"] = record["hamming_projected"]
         drawn.append(panels.bars(f"Wrong bits, {epoch}", "wrong bits", "instances", edges, counts))
         drawn.append(panels.matrix(f"Couplings A of one instance, {epoch}", record["couplings"]))
+    if not config.fresh:
+        counts = _on_training_set(made, config, network)
+        drawn.append(
+            panels.bars("Wrong bits on the training set, at the end", "wrong bits", "instances", edges, counts)
+        )
     curve = [[record["step"] / config.steps_per_epoch, 100 * record["accuracy"]] for record in records]
     drawn.append(panels.lines("Over training", "epoch", "right instances in %", {"validation": curve}))
     title = f"{made}, L{config.layers} H{config.hidden}, loss {config.loss}, over {config.epochs} epochs"
     return {**time_of(records[-1]["seconds"]), "training": {"figure": panels.titled(title, drawn)}}
+
+
+def _on_training_set(problem: Problem, recipe: Recipe, network: nn.Module) -> dict[str, list[int]]:
+    """How many instances of the training set have so many wrong bits, as solved and projected."""
+    data = problem.sample(recipe.instances, stream(recipe.seed, "train", 0), "train").to(device())
+    states, info = solve_instances(network, data.p, make_solver(recipe.solver))
+    found = evaluate_bits(problem, states, data, info).as_dict()
+    names = {"as solved": "hamming", "projected": "hamming_projected"}
+    return {shown: list(found[name]) for shown, name in names.items() if name in found}
 
 
 def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> dict[str, Any]:
@@ -99,6 +118,7 @@ FIGURE_TASKS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "errors": drawn_by("errors", figures.errors),
     "failures": drawn_by("failures", figures.failures),
     "matches": drawn_by("matches", figures.matches),
+    "pipeline": drawn_by("pipeline", pipeline_figure.pipeline),
     "alignment": alignment,
     "training": training,
     "connectivity": connectivity,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.baselines.procrustes import procrustes
-from qubolearn.paper.datasets.willow import WillowImages, read_pixels
+from qubolearn.paper.datasets.willow import WillowImages
 from qubolearn.paper.grid import panels
 from qubolearn.paper.grid.answers import (
     Model,
@@ -34,7 +34,19 @@ from qubolearn.paper.problems.willow import Pairs, Willow
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.randomness import stream
 
-__all__ = ["Drawn", "Model", "alignment", "errors", "failures", "match_panel", "matches", "right_and_wrong", "seeded"]
+__all__ = [
+    "Drawn",
+    "Model",
+    "alignment",
+    "cloud_panel",
+    "errors",
+    "failures",
+    "match_panel",
+    "matches",
+    "pair_panel",
+    "right_and_wrong",
+    "seeded",
+]
 
 #: Points of one cloud of a picture, so that records stay small.
 SHOWN_POINTS = {2: 120, 3: 90}
@@ -43,20 +55,18 @@ TURNS = 10
 UPWARDS = torch.tensor([1.0, -1.0])  # images count pixels downwards
 
 
-def matches(
-    model: Model, solvers: Sequence[str], instances: int, seed: int, each: int = 2, pictures: bool = False
-) -> Drawn:
-    """Pairs of Willow images: ``each`` whose matching is right and as many whose matching is wrong.
-
-    With ``pictures`` the panels hold the images too, for a file; records keep keypoints and lines only.
-    """
+def matches(model: Model, solvers: Sequence[str], instances: int, seed: int, each: int = 2) -> Drawn:
+    """Pairs of Willow images: ``each`` whose matching is right and as many whose matching is wrong."""
     if not isinstance(model.problem, Willow):
         raise QubolearnError(f"a run of {model.problem.name}; matches are drawn on images: give a run of willow")
     pairs, P = _willow_matchings(model, solvers, instances, seed)
     right = (P == pairs.P).all(-1).double().mean().item()
-    note = f"{100 * right:.1f} % of {instances} pairs of unseen images are matched rightly. Each pair: two images."
+    note = (
+        f"{100 * right:.1f} % of {instances} pairs of unseen images are matched rightly; dashed: the truth. "
+        "The images are drawn where the dataset is at hand."
+    )
     chosen = right_and_wrong(pairs, P, each)
-    drawn = [_pair_panel(model.problem.images(), pairs, P, index, pictures) for index in chosen.tolist()]
+    drawn = [pair_panel(model.problem.images(), pairs, P, index) for index in chosen.tolist()]
     return Drawn(_matching_numbers(P, pairs.P, chosen), panels.titled("Matched keypoints of Willow", drawn, note))
 
 
@@ -68,7 +78,7 @@ def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int) -
         shown = list(aligned.panels(index))
         if shown[0].template.shape[1] == 3:
             shown.append(_by_procrustes(shown[0]))
-        drawn += [_cloud_panel(f"case {index + 1}: {panel.title}", panel) for panel in shown]
+        drawn += [cloud_panel(f"case {index + 1}: {panel.title}", panel) for panel in shown]
     name, noise = model.problem.name, getattr(model.problem, "noise", 0.0)
     what = "of the matches are wrong" if name == "rotation" else "of the extent is the range of uniform noise"
     note = f"{100 * noise:.0f} % {what}." if noise else ""
@@ -84,7 +94,7 @@ def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, ca
     if isinstance(model.problem, Willow):
         pairs, P = _willow_matchings(model, solvers, instances, seed)
         chosen = _most_wrong(P, pairs.P)
-        drawn = [_pair_panel(model.problem.images(), pairs, P, index, True) for index in chosen.tolist()]
+        drawn = [pair_panel(model.problem.images(), pairs, P, index) for index in chosen.tolist()]
         return Drawn(_matching_numbers(P, pairs.P, chosen), panels.titled(title, drawn))
     if isinstance(model.problem, RandGraph):
         data = model.problem.sample(instances, stream(seed, "test"), "test")
@@ -117,7 +127,7 @@ def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: 
     for index in chosen:
         first, *_, last = aligned.panels(index)
         fit = f"misfit {100 * misfit(last.template, last.reference):.1f} % of the extent"
-        drawn += [_cloud_panel(first.title, first), _cloud_panel(f"{last.title}, {fit}", last)]
+        drawn += [cloud_panel(first.title, first), cloud_panel(f"{last.title}, {fit}", last)]
     by_turn = mean_error_by_turn(aligned, TURNS)
     curve = [[low + TURNS / 2, error] for low, error in by_turn.items()]
     drawn.append(panels.lines("By angle", "turned by, degrees", "mean error in degrees", {"mean": curve}))
@@ -139,7 +149,8 @@ def _by_procrustes(first: Panel) -> Panel:
     return first._replace(reference=first.reference @ R.float(), title=f"Procrustes, {left:.1f}° left")
 
 
-def _cloud_panel(title: str, panel: Panel) -> PanelNumbers:
+def cloud_panel(title: str, panel: Panel) -> PanelNumbers:
+    """Two clouds over each other, thinned; points with a wrong match apart."""
     step = -(-len(panel.template) // SHOWN_POINTS[panel.template.shape[1]])
     series = {
         "template": panel.template[::step],
@@ -177,40 +188,35 @@ def _matching_numbers(P: Tensor, P_true: Tensor, chosen: Tensor) -> dict[str, An
     return {"accuracy": (wrong == 0).double().mean().item(), "instances_by_wrong_nodes": counts, "drawn": drawn}
 
 
-def match_panel(name: str, x: Tensor, y: Tensor, P: Tensor, P_true: Tensor, truth: bool = True) -> PanelNumbers:
+def match_panel(name: str, x: Tensor, y: Tensor, P: Tensor, P_true: Tensor) -> PanelNumbers:
     """Nodes at x and y ``[k, 2]`` with a line from each to the one that P ``[k]`` says, right and wrong ones.
 
-    Bits may say a node that there is not: it has no line. With ``truth`` the matches that were missed are dashed.
+    Bits may say a node that there is not: it has no line. Matches that were missed are dashed.
     """
     right = P_true == P
     series = {"right": torch.cat([x[right], y[P_true[right]]]), "wrong": torch.cat([x[~right], y[P_true[~right]]])}
     lines = [[x[node].tolist(), y[found].tolist()] for node, found in enumerate(P.tolist()) if found < len(P)]
     points = {each: places.tolist() for each, places in series.items() if len(places)}
     made = panels.clouds(f"{name}{int(right.sum())} of {len(P)} right", points, lines)
-    if truth:
-        made["missed"] = [[x[node].tolist(), y[P_true[node]].tolist()] for node in (~right).nonzero()[:, 0].tolist()]
-    return made
+    missed = (~right).nonzero()[:, 0].tolist()
+    return {**made, "missed": [[x[node].tolist(), y[P_true[node]].tolist()] for node in missed]}
 
 
-def _pair_panel(images: WillowImages, pairs: Pairs, P: Tensor, index: int, pictures: bool) -> PanelNumbers:
-    """One pair side by side, each image of height 1."""
+def pair_panel(images: WillowImages, pairs: Pairs, P: Tensor, index: int) -> PanelNumbers:
+    """One pair side by side, each image of height 1; the panel holds the names of the images and where they lie."""
     pair = Pairs(*(tensor[index] for tensor in pairs))
-    heights = images.sizes[[int(pair.source), int(pair.target)], 1]
-    widths = images.sizes[[int(pair.source), int(pair.target)], 0] / heights
+    both = [int(pair.source), int(pair.target)]
+    heights = images.sizes[both, 1]
+    widths = images.sizes[both, 0] / heights
     lefts = torch.stack([torch.zeros(()), 1.1 * widths[0]])
     nodes = (pair.source_keypoints, pair.target_keypoints)
     x, y = (
-        images.keypoints[int(image)][some] / height * UPWARDS + left * torch.tensor([1.0, 0.0])
-        for image, some, height, left in zip((pair.source, pair.target), nodes, heights, lefts, strict=True)
+        images.keypoints[image][some] / height * UPWARDS + left * torch.tensor([1.0, 0.0])
+        for image, some, height, left in zip(both, nodes, heights, lefts, strict=True)
     )
-    name = f"{images.classes[int(pair.source)]}: "
-    made = match_panel(name, x, y, P[index], pair.P, truth=pictures)
-    if pictures:
-        half = (0.5 / heights).tolist()  # pixels are counted from 1, their centres lie half a pixel inside
-        made["images"] = [
-            (read_pixels(images.files[int(image)]).permute(1, 2, 0).numpy(), (left + h, left + width + h, -1 - h, -h))
-            for image, left, width, h in zip(
-                (pair.source, pair.target), lefts.tolist(), widths.tolist(), half, strict=True
-            )
-        ]
-    return made
+    half = (0.5 / heights).tolist()  # pixels are counted from 1, their centres lie half a pixel inside
+    places = [
+        [images.key(image), [left + h, left + width + h, -1 - h, -h]]
+        for image, left, width, h in zip(both, lefts.tolist(), widths.tolist(), half, strict=True)
+    ]
+    return {**match_panel(f"{images.classes[both[0]]}: ", x, y, P[index], pair.P), "images": places}

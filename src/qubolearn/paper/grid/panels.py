@@ -1,8 +1,8 @@
 """Figures as plain numbers: what a record keeps, and a report draws.
 
-A figure is ``{"title", "note", "panels": [...]}``; the functions below make its panels. Those of a file may hold more
-than a record keeps: ``log`` and ``at`` (bars on a logarithmic scale, lines at these places), ``missed`` (dashed lines)
-and ``images`` (pixels and their places).
+A figure is ``{"title", "note", "panels": [...]}``; the functions below make its panels. A panel may hold more: ``log``
+and ``at`` (bars on a logarithmic scale, lines at these places), ``missed`` (dashed lines) and ``images`` (names of
+Willow images and their places: no record holds a picture, they are read from the data folder where there is one).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "clouds": ("series", "lines"),
     "graph": ("nodes", "edges", "marked"),
 }
-FILE_ONLY = {"log", "at", "missed", "images"}
+MORE = {"log", "at", "missed", "images"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def check_figure(made: Mapping[str, Any]) -> None:
         kind = panel.get("kind")
         if kind not in KINDS:
             raise unknown_name("kind of panel", str(kind), KINDS)
-        if set(panel) - FILE_ONLY != {"kind", "title", *KINDS[kind]}:
+        if set(panel) - MORE != {"kind", "title", *KINDS[kind]}:
             raise QubolearnError(
                 f"a panel of {kind} holds {', '.join(panel)}; want kind, title, {', '.join(KINDS[kind])}"
             )

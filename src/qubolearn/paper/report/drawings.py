@@ -179,6 +179,8 @@ def _size(panel: Panel) -> tuple[float, float]:
     if panel["kind"] == "matrix":
         return SIDE, SIDE + 28
     points = [_flat(p) for each in panel.get("series", [{"points": panel.get("nodes")}]) for p in each["points"]]
+    for _, (left, right, low, high) in panel.get("images", ()):
+        points += [(left, low), (right, high)]
     (x_low, x_high), (y_low, y_high) = ((min(axis), max(axis)) for axis in zip(*points, strict=True))
     longest = max(x_high - x_low, y_high - y_low, 1e-12)
     return SIDE, 16 + SIDE * max(0.1, (y_high - y_low) / longest)
@@ -256,8 +258,13 @@ def _draw_clouds(axis: Axes, panel: Panel, colours: Colours) -> None:
         xs, ys = zip(*map(_flat, each["points"]), strict=True)
         dots = axis.scatter(xs, ys, s=18, color=PALETTE[colours[each["name"]]], alpha=0.8, linewidths=0)
         mark(dots, [f"{each['name']}, {len(xs)} points"])
-    for image, box in panel.get("images", ()):
-        axis.imshow(image, extent=box, zorder=0)
+    if "images" in panel:
+        from qubolearn.paper.datasets.willow import picture_of  # torch comes with it
+
+        for name, box in panel["images"]:
+            image = picture_of(name)
+            if image is not None:
+                axis.imshow(image.permute(1, 2, 0).numpy(), extent=box, zorder=0)
     axis.set_aspect("equal")
     axis.margins(0.03, 0.03)
     axis.autoscale()

@@ -21,6 +21,7 @@ __all__ = [
     "ablation_columns",
     "cell",
     "of_older_split",
+    "pipeline_entry",
 ]
 
 #: Seeds of every cell of a full run, and of those whose shapes or images are split: every seed has a split of its own.
@@ -84,6 +85,13 @@ class Entry:
 def cell(item: str, row: str, column: str, task: str = "train", **options: Any) -> Job:
     """One cell of a table."""
     return Job(item, row, column, 0, task, options)
+
+
+def pipeline_entry(item: str, row: str, trained: Mapping[str, Any], data: str) -> Entry:
+    """The entry of the paper's first figure: one instance of a problem on its way, under the paper's protocol."""
+    made = cell(item, row, "(a) quant", "pipeline", **trained, solvers=["quantum:reads=1000"], instances=1)
+    title = f"An instance on its way through the pipeline, {row}: p, A, reads of simulated QA, solution"
+    return Entry(title, "Figure 1", [made], figures=("pipeline",), data=data, one_seed=True)
 
 
 def of_seed(job: Job, seed: int) -> Job:
