@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -36,6 +36,7 @@ class Evaluation:
         hamming: how many instances are at Hamming distance 0, 1, ... n from the nearest right answer.
         hamming_projected: the same after projection.
         info: what the solver measured, such as ``source`` and ``solve_seconds``.
+        scores: every metric of each instance ``[instances]``, in the order in which they were drawn.
 
     >>> Evaluation(10, {"accuracy": 0.9}).as_dict()
     {'accuracy': 0.9, 'instances': 10}
@@ -46,10 +47,12 @@ class Evaluation:
     hamming: tuple[int, ...] | None = None
     hamming_projected: tuple[int, ...] | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
+    scores: Mapping[str, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """All fields as one flat mapping that can be written as JSON."""
-        flat = asdict(self)
+        """All fields but the scores of single instances as one flat mapping that can be written as JSON."""
+        flat = asdict(replace(self, scores={}))
+        del flat["scores"]
         return {**flat.pop("metrics"), **flat.pop("info"), **{k: v for k, v in flat.items() if v is not None}}
 
     def _repr_html_(self) -> str:
@@ -146,7 +149,7 @@ def _solve_time() -> Iterator[list[float]]:
 def solve_instances(
     network: nn.Module, p: Any, solver: Solver | None = None, problem: Problem | None = None
 ) -> tuple[Tensor, dict[str, Any]]:
-    """x* ``[batch, n]`` of p, and what the solver measured, averaged over the instances.
+    """x* ``[batch, n]`` of p, and what the solver measured: means over the instances, and their deviations.
 
     p is a tensor ``[batch, m]``, or a list of what the network takes, one for each piece of the instances. A problem
     says which bits p clamps and which groups bits are in.
@@ -165,8 +168,10 @@ def solve_instances(
     if not states:
         raise QubolearnError("there are no instances to solve")
     numbers = [name for name, value in measured[0].items() if isinstance(value, Tensor) and value.ndim == 1]
-    means = {name: torch.cat([info[name].double().cpu() for info in measured]).mean().item() for name in numbers}
-    return torch.cat(states), {"source": measured[0].get("source", "unknown"), **means}
+    values = {name: torch.cat([info[name].double().cpu() for info in measured]) for name in numbers}
+    means = {name: value.mean().item() for name, value in values.items()}
+    spread = {f"{name}_deviation": value.std().item() for name, value in values.items() if len(value) > 1}
+    return torch.cat(states), {"source": measured[0].get("source", "unknown"), **means, **spread}
 
 
 def score_network(network: nn.Module, problem: Problem | None, held_out: Sequence[Instances]) -> dict[str, Any]:
@@ -204,25 +209,31 @@ def _evaluation(
     def scores(bits: Tensor, data: Instances) -> dict[str, Tensor]:
         return score_bits(bits, data) if problem is None else problem.score(problem.decode(bits), data)
 
-    metrics = _summary([scores(bits, data) for bits, data in parts])
+    each = _each([scores(bits, data) for bits, data in parts])
+    metrics = _summary(each)
     hamming_projected = None
     if problem is not None and kind.project is not Problem.project:
         projected = [(problem.project(bits, data.p), data) for bits, data in parts]
-        summary = _summary([scores(bits, data) for bits, data in projected])
+        summary = _summary(_each([scores(bits, data) for bits, data in projected]))
         metrics |= {f"{name}_projected": value for name, value in summary.items()}
         hamming_projected = _histogram(projected)
-    return Evaluation(len(x), metrics, _histogram(parts), hamming_projected, info or {})
+    return Evaluation(len(x), metrics, _histogram(parts), hamming_projected, info or {}, each)
 
 
 def evaluate_answers(problem: Problem, answer: Tensor, data: Instances) -> Evaluation:
     """Metrics of answers that no single bit vector stands for: of several networks, or of a method without bits."""
-    return Evaluation(len(answer), _summary([problem.score(answer, data)]))
+    each = _each([problem.score(answer, data)])
+    return Evaluation(len(answer), _summary(each), scores=each)
 
 
-def _summary(pieces: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
+def _each(pieces: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Metrics of single instances, from those of the pieces."""
+    return {name: torch.cat([piece[name] for piece in pieces]).double() for name in pieces[0]}
+
+
+def _summary(scores: Mapping[str, Tensor]) -> dict[str, float]:
     summary = {}
-    for name in pieces[0]:
-        values = torch.cat([piece[name] for piece in pieces]).double()
+    for name, values in scores.items():
         summary[name] = values.mean().item()
         if not bool(((values == 0) | (values == 1)).all()):
             summary[f"{name}_median"] = values.median().item()

@@ -59,16 +59,15 @@ def test_energies_count_all_reads_of_every_sampler() -> None:
 def test_training_shows_start_middle_and_end() -> None:
     _, made = quick("training", "paper")
     kinds = [panel["kind"] for panel in made["panels"]]
-    assert kinds == ["bars", "matrix"] * 3 + ["bars", "lines"]
+    assert kinds == ["bars", "matrix"] * 3 + ["lines"]
     for panel in made["panels"][:6:2]:
-        assert all(sum(series["counts"]) == 20 for series in panel["series"])
+        assert all(sum(series["counts"]) == 1410 for series in panel["series"])  # the training set
     last = made["panels"][4]["series"]
     assert [series["name"] for series in last] == ["as solved", "projected"]
     assert last[1]["counts"][1] == 0  # a permutation is never one bit away from another
     values = made["panels"][5]["values"]
     assert values == [list(row) for row in zip(*values, strict=True)]
-    assert [sum(series["counts"]) for series in made["panels"][6]["series"]] == [1410, 1410]  # the training set
-    assert made["panels"][7]["series"][0]["points"][0][0] == 0
+    assert made["panels"][6]["series"][0]["points"][0][0] == 0
 
 
 def test_errors_of_rotations_are_shares_of_the_same_instances() -> None:

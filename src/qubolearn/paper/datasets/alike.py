@@ -13,7 +13,7 @@ import numpy as np
 
 from qubolearn.errors import QubolearnError
 
-__all__ = ["SAME_CLOUD", "SAME_OUTLINE", "clouds_alike", "outlines_alike"]
+__all__ = ["SAME_CLOUD", "SAME_OUTLINE", "clouds_alike", "outlines_alike", "turned_misfit"]
 
 Array = np.ndarray[Any, Any]
 
@@ -59,6 +59,21 @@ def _even(points: Array) -> Array:
         raise QubolearnError("all points of an outline are equal; drop that outline")
     even: Array = z / size
     return even
+
+
+def turned_misfit(outline: Array) -> float:
+    """How far an outline ``[m, 2]`` is from a rotational symmetry: 0 for a circle and a hexagon.
+
+    It is turned by 15, 16, ... 60 degrees and laid over itself. The root mean square distance of its points to the
+    nearest ones of the outline as it was, as a share of its rms radius, is smallest for one of these turns.
+
+    >>> round(turned_misfit(np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])), 2)  # a square
+    0.11
+    """
+    z = _even(np.asarray(outline, float))[::2]
+    turns = np.exp(1j * np.deg2rad(np.arange(15, 61)))
+    nearest = np.abs((turns[:, None] * z)[:, :, None] - z).min(2)
+    return float(np.sqrt((nearest**2).mean(1)).min())
 
 
 def clouds_alike(clouds: Array) -> Array:

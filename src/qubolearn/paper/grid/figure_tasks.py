@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from torch import nn
+import torch
 
 from qubolearn.chips.embedding import Chip, find_tiles
 from qubolearn.chips.topologies import FAMILIES, topology
-from qubolearn.evaluation import evaluate_bits, solve_instances
+from qubolearn.evaluation import Evaluation, evaluate_bits, solve_instances
 from qubolearn.paper.grid import figures, panels, pipeline_figure, sampler_figures
 from qubolearn.paper.grid.panels import Drawn
 from qubolearn.paper.grid.trained import device, time_of, trained_model
 from qubolearn.problems import Problem, make_problem
+from qubolearn.problems.contract import Instances
 from qubolearn.randomness import stream
-from qubolearn.solvers import make_solver
-from qubolearn.training.recipes import Recipe, recipe_for
-from qubolearn.training.runs import Run
+from qubolearn.training.callbacks import Callback
+from qubolearn.training.fit import Training
+from qubolearn.training.recipes import recipe_for
 from qubolearn.training.train import train
 
 __all__ = ["FIGURE_TASKS"]
@@ -53,42 +54,58 @@ def alignment(seed: int, cases: int, **options: Any) -> dict[str, Any]:
     return drawn_by("alignment", figures.alignment)(seed, instances=cases, **options)
 
 
+class _Moments(Callback):
+    """Wrong bits of given instances and the couplings of one of them, at the start, half-way and at the end."""
+
+    def __init__(self, problem: Problem, data: Instances) -> None:
+        self.problem, self.data = problem, data
+        self.found: dict[int, tuple[Evaluation, list[list[float]]]] = {}  # step -> what was seen
+        self.history: list[dict[str, Any]] = []
+
+    def on_start(self, training: Training) -> None:
+        self._look(training)
+
+    def on_step(self, training: Training) -> None:
+        if training.scores is not None and 2 * training.step >= training.steps and len(self.found) < 2:
+            self._look(training)
+
+    def on_end(self, training: Training) -> None:
+        self._look(training)
+        self.history = training.history
+
+    def _look(self, training: Training) -> None:
+        states, info = solve_instances(training.network, self.data.p)
+        with torch.no_grad():
+            couplings: list[list[float]] = training.network(self.data.p[:1])[0].tolist()
+        self.found[training.step] = evaluate_bits(self.problem, states, self.data, info), couplings
+
+
 def training(seed: int, problem: Options, protocol: str, overrides: Options) -> dict[str, Any]:
-    """Wrong bits of validation instances and the couplings of one of them, at the start, half-way and at the end."""
+    """Wrong bits of the training set and the couplings of its first instance over training, as in Figure 4b."""
     made = make_problem(**problem)
     config = recipe_for(protocol, made, seed=seed, **overrides)
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run.create(f"{folder}/run", made, config)
-        network = train(made, config, run, device())
-        records = run.metrics()
-    halfway = min(records, key=lambda record: abs(record["step"] - config.steps / 2))
+    data = made.sample(config.instances, stream(seed, "train", 0, device=device()), "train")  # what is trained on
+    watch = _Moments(made, data)
+    began = time.perf_counter()
+    train(made, config, device=device(), callbacks=[watch])
+    seconds = round(time.perf_counter() - began, 3)
     edges = [place - 0.5 for place in range(made.bits + 2)]
-    drawn = []
-    for record in (records[0], halfway, records[-1]):
-        epoch = f"epoch {record['step'] / config.steps_per_epoch:.0f}"
-        counts = {"as solved": record["hamming"]}
-        if record is records[-1] and "hamming_projected" in record:
-            counts["projected"] = record["hamming_projected"]
+    drawn, numbers = [], {}
+    for step, (found, couplings) in watch.found.items():
+        epoch = f"epoch {step / config.steps_per_epoch:.0f}"
+        counts = {"as solved": found.hamming or ()}
+        if step == config.steps and found.hamming_projected:  # as in the paper, projected only after training
+            counts["projected"] = found.hamming_projected
+        numbers[epoch] = {name: list(bars) for name, bars in counts.items()}
         drawn.append(panels.bars(f"Wrong bits, {epoch}", "wrong bits", "instances", edges, counts))
-        drawn.append(panels.matrix(f"Couplings A of one instance, {epoch}", record["couplings"]))
-    if not config.fresh:
-        counts = _on_training_set(made, config, network)
-        drawn.append(
-            panels.bars("Wrong bits on the training set, at the end", "wrong bits", "instances", edges, counts)
-        )
-    curve = [[record["step"] / config.steps_per_epoch, 100 * record["accuracy"]] for record in records]
+        drawn.append(panels.matrix(f"Couplings A of one instance, {epoch}", couplings))
+    curve = [[record["step"] / config.steps_per_epoch, 100 * record["accuracy"]] for record in watch.history]
     drawn.append(panels.lines("Over training", "epoch", "right instances in %", {"validation": curve}))
+    seen = "the first epoch" if config.fresh else "the training set"
+    note = f"Wrong bits are those of the {config.instances} instances of {seen}."
     title = f"{made}, L{config.layers} H{config.hidden}, loss {config.loss}, over {config.epochs} epochs"
-    return {**time_of(records[-1]["seconds"]), "training": {"figure": panels.titled(title, drawn)}}
-
-
-def _on_training_set(problem: Problem, recipe: Recipe, network: nn.Module) -> dict[str, list[int]]:
-    """How many instances of the training set have so many wrong bits, as solved and projected."""
-    data = problem.sample(recipe.instances, stream(recipe.seed, "train", 0), "train").to(device())
-    states, info = solve_instances(network, data.p, make_solver(recipe.solver))
-    found = evaluate_bits(problem, states, data, info).as_dict()
-    names = {"as solved": "hamming", "projected": "hamming_projected"}
-    return {shown: list(found[name]) for shown, name in names.items() if name in found}
+    figure = panels.titled(title, drawn, note)
+    return {**time_of(seconds), "training": {"figure": figure, "wrong_bits": numbers}}
 
 
 def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> dict[str, Any]:

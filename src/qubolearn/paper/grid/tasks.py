@@ -19,6 +19,7 @@ from qubolearn.paper.baselines.qgm import qgm
 from qubolearn.paper.grid.figure_tasks import FIGURE_TASKS
 from qubolearn.paper.grid.raw_reads import RawReads
 from qubolearn.paper.grid.sampler_figures import second_best
+from qubolearn.paper.grid.scores import packed
 from qubolearn.paper.grid.trained import device, time_of, trained, trained_model
 from qubolearn.paper.problems.rotation import STAGES, Rotation
 from qubolearn.paper.staged import evaluate_stages
@@ -43,8 +44,8 @@ def _tested(problem: Problem, score: Score, tests: Sequence[Options] = PLAIN, in
     for test in tests:
         changed = replace(problem, **test.get("set", {}))  # type: ignore[type-var]
         solver = make_solver(test.get("solver", "exhaustive"))
-        flat = score(changed, solver, test.get("instances", instances), "on" in test).as_dict()
-        found[test["label"]] = _plain(flat)
+        scored = score(changed, solver, test.get("instances", instances), "on" in test)
+        found[test["label"]] = _plain(scored, problem.metric)
     return found
 
 
@@ -83,7 +84,7 @@ def train_and_evaluate(
             stages = [replace(changed, stage=stage) for stage in STAGES]
             return evaluate_stages(networks, stages, solver, count, seed, device=device())
         if known:
-            data = changed.sample(asked[0][1].instances, stream(seed, "train", 0), "train").to(device())
+            data = changed.sample(asked[0][1].instances, stream(seed, "train", 0, device=device()), "train")
             states, info = solve_instances(networks[0].to(device()), data.p, solver)
             return evaluate_bits(changed, states, data, info)
         return evaluate(networks[0], changed, solver, count, seed, device=device())
@@ -117,15 +118,17 @@ def train_raw(
     )
     seconds = round(time.perf_counter() - began, 3)
     solver = read.with_seed(seed) if isinstance(read, RawReads) else read
-    tested = evaluate(network, made, solver, instances, seed, device=device()).as_dict()
-    data = made.sample(recipe.instances, stream(seed, "train", 0), "train").rows(slice(0, instances)).to(device())
+    tested = evaluate(network, made, solver, instances, seed, device=device())
+    data = made.sample(recipe.instances, stream(seed, "train", 0, device=device()), "train")
+    data = data.rows(slice(0, instances))
     states, info = solve_instances(network, data.p, solver)
-    known = evaluate_bits(made, states, data, info).as_dict()
-    return {**time_of(seconds), "own": _plain(tested), "training": _plain(known)}
+    known = evaluate_bits(made, states, data, info)
+    return {**time_of(seconds), "own": _plain(tested, made.metric), "training": _plain(known, made.metric)}
 
 
-def _plain(flat: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}
+def _plain(found: Evaluation, metric: str) -> dict[str, Any]:
+    flat = {name: list(value) if isinstance(value, tuple) else value for name, value in found.as_dict().items()}
+    return {**flat, "scores": packed(found.scores[metric])}
 
 
 def baseline(seed: int, method: str, problem: Options, **testing: Any) -> dict[str, Any]:
@@ -152,7 +155,7 @@ def qgm_success(
     right = (made.decode(solution.states[:, 0].cpu()) == data.answer).all(-1)
     success = solution.info["success_probability"].double()
     found = {"accuracy": right.double().mean().item(), "success_probability": success.mean().item()}
-    spread = {"success_deviation": success.std().item()} if instances > 1 else {}
+    spread = {"success_probability_deviation": success.std().item()} if instances > 1 else {}
     qubits = annealer.embedding.qubits if chip else made.A.shape[1]
     return {"quantum": {**found, **spread, "source": solution.info["source"], "qubits": qubits}}
 

@@ -44,7 +44,7 @@ def difference(old: Any, new: Any) -> tuple[float, str]:
     """The largest relative difference between the metrics of two records, and the name of the number that has it.
 
     0 means equal digits. A list of numbers is compared relative to its largest one. Infinite where a metric is gone or
-    a text has other words; times, devices and metrics of the new record alone are not compared.
+    a text has other words; times, devices, packed scores and metrics of the new record alone are not compared.
 
     >>> difference({"test": {"accuracy": 0.5, "seconds": 3}}, {"test": {"accuracy": 0.375, "seconds": 4, "more": 1}})
     (0.25, 'test accuracy')
@@ -55,7 +55,7 @@ def difference(old: Any, new: Any) -> tuple[float, str]:
 def _differences(old: Any, new: Any, name: str) -> Iterator[tuple[str, float]]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in old:
-            if key != "device" and not key.endswith("seconds"):
+            if key not in ("device", "scores") and not key.endswith("seconds"):
                 yield from _differences(old[key], new.get(key), f"{name} {key}".strip())
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         if all(isinstance(value, (int, float)) for value in (*old, *new)):

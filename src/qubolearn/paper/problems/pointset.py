@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.paper.datasets.alike import outlines_alike
+from qubolearn.paper.datasets.alike import outlines_alike, turned_misfit
 from qubolearn.paper.datasets.shapes2d import Outlines, load_outlines
 from qubolearn.paper.problems.angles import PAPER_CLOUDS, AngleBins, Encoding, best_clouds, geodesic_so2, rotation_2d
 from qubolearn.paper.problems.moments import aqm_matrix, check_clouds, pair_features, pair_moments
@@ -25,6 +25,7 @@ from qubolearn.randomness import stream
 __all__ = ["CloudPairs", "Form", "PointSet"]
 
 Form = Literal["matrix", "features"]
+Shapes = Literal["all", "near-symmetric", "others"]
 
 VALIDATION_SHAPES = 100
 HELD_OUT_ROTATIONS = 100  # rotations of each validation and test shape, as in the paper
@@ -79,6 +80,8 @@ class PointSet(Problem):
     """The same in training, where each instance has a share between 0 and this."""
     interval: str = "all"
     """Angles of validation and test in degrees, as in 10-20; all for the whole range."""
+    shapes: Shapes = "all"
+    """Those of validation and test: all, the quarter of them nearest to rotational symmetry, or the others."""
     template_points: int = 0
     """Points of the template, drawn at random from the outline; 0 for all."""
     reference_points: int = 0
@@ -96,6 +99,10 @@ class PointSet(Problem):
         _ = self._bins, self._interval()  # raise where bits, range and interval make no sense
         if self.form not in ("matrix", "features"):
             raise unknown_name("form", self.form, ("matrix", "features"))
+        if self.shapes not in get_args(Shapes):
+            raise unknown_name("shapes", self.shapes, get_args(Shapes))
+        if self.shapes != "all" and self.test_shapes < 4:
+            raise QubolearnError(f"shapes={self.shapes} of {self.test_shapes} test shapes; want at least 4 of them")
         for name in ("noise", "train_noise"):
             share = getattr(self, name)
             if not 0 <= share <= 1:
@@ -256,7 +263,12 @@ def _shapes(problem: PointSet, split: Split) -> tuple[Tensor, Tensor]:
     chosen = split_by_class([outlines.classes[i] for i in labelled], sizes, "pointset", problem.split_seed, alike)[
         split
     ]
-    points = [torch.from_numpy(outlines.points[labelled[i]]) for i in chosen]
+    kept = [outlines.points[labelled[i]] for i in chosen]
+    if problem.shapes != "all" and split != "train":
+        quarter = len(kept) // 4
+        by_misfit = sorted(kept, key=turned_misfit)
+        kept = by_misfit[:quarter] if problem.shapes == "near-symmetric" else by_misfit[quarter:]
+    points = [torch.from_numpy(outline) for outline in kept]
     counts = torch.tensor([len(outline) for outline in points])
     for wanted in (problem.template_points, problem.reference_points):
         if wanted > int(counts.min()):

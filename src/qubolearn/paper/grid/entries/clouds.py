@@ -52,6 +52,8 @@ def noise_tests(rows: Mapping[str, str]) -> list[Options]:
 NOISE, WRONG = noise_rows("noise", 0, 0.05, 0.1, 0.15, 0.2), noise_rows("wrong matches", 0, 0.01, 0.05, 0.1, 0.15, 0.2)
 NOISE_TESTS, WRONG_TESTS = noise_tests(NOISE), noise_tests(WRONG)
 INTERVAL_TESTS = [{"label": f"interval {each}", "set": {"interval": each}} for each in INTERVALS]
+SYMMETRY = {"nearly symmetric shapes": "near-symmetric", "other shapes": "others"}
+SYMMETRY_TESTS = [{"label": each, "set": {"shapes": each}, "instances": 1000} for each in SYMMETRY.values()]
 SOLVER_TESTS = [{"label": each, "solver": f"{each}:seed=0", "instances": 500} for each in ("annealing", "quantum")]
 SOLVER_ROWS = {"exhaustive": "exhaustive", "annealing (simulated)": "annealing", "quantum (simulated)": "quantum"}
 
@@ -82,11 +84,13 @@ def under_protocols(
 def pointsets() -> Iterator[Job]:
     """Point sets under the three protocols, clouds of unequal sizes, and methods that do not learn."""
     make = partial(cell, "pointset")
-    yield from under_protocols(make, POINTSET, OUR_POINTSET, NOISE_TESTS, [*INTERVAL_TESTS, *SOLVER_TESTS])
+    more: list[Options] = [*INTERVAL_TESTS, *SYMMETRY_TESTS, *SOLVER_TESTS]
+    yield from under_protocols(make, POINTSET, OUR_POINTSET, NOISE_TESTS, more)
     unequal = {**POINTSET, "template_points": 100, "reference_points": 70}
     yield make(LARGE, "(a) quant, unequal sizes", problem=unequal, protocol="paper", overrides={}, tests=NOISE_TESTS)
     for name in BASELINES:
-        yield make(LARGE, name, "baseline", method=name, problem=POINTSET, tests=NOISE_TESTS)
+        tests: list[Options] = [*NOISE_TESTS, *SYMMETRY_TESTS]
+        yield make(LARGE, name, "baseline", method=name, problem=POINTSET, tests=tests)
 
 
 def rotations() -> Iterator[Job]:
@@ -168,17 +172,17 @@ EARLY: Options = {"protocol": "paper", "overrides": {"epochs": 2}}
 
 
 def loss_panels() -> Iterator[Job]:
-    """The same pairs aligned by the paper's loss in full and without each part, after a tenth of its epochs."""
+    """The same pairs aligned by the paper's loss in full and without each part, under (a)."""
     for column, without in {"full": {}, **ABLATIONS}.items():
-        overrides = {"epochs": 2, **without}
-        options = {"problem": POINTSET, "protocol": "paper", "overrides": overrides, "cases": 2}
-        yield cell("loss-panels", "point sets", column, "alignment", **options)
+        options = {"problem": POINTSET, "protocol": "paper", "overrides": without, "cases": 2}
+        yield cell("loss-panels", "point sets", f"(a) {column}", "alignment", **options)
 
 
 degrees = partial(View, metrics=("degrees", "degrees_median"), unit="degrees", better="lower")
 by_solver = conditions(LARGE, SOLVER_ROWS, only=("(a) quant", "(c) quant", "(c) quant" + OLDER))
 ablations = ablation_columns("(a) quant", "exhaustive", "(c) quant", "(a) ")
 intervals = conditions(LARGE, {f"{each} degrees": f"interval {each}" for each in INTERVALS})
+symmetry = conditions(LARGE, SYMMETRY, PEERS)
 always = ("procrustes", "guess", "procrustes" + OLDER)
 ENTRIES: Mapping[str, Entry] = {
     "pointset": Entry(
@@ -190,6 +194,7 @@ ENTRIES: Mapping[str, Entry] = {
             degrees("pointset-noise", "Under noise, L5 H78", places=conditions(LARGE, NOISE, PEERS)),
             degrees("pointset-noise-small", "Under noise, L3 H32", places=conditions(SMALL, NOISE, PEERS)),
             degrees("pointset-intervals", "By angle, L5 H78", places=intervals),
+            degrees("pointset-symmetry", "By symmetry of the shape, L5 H78", places=symmetry),
             degrees("pointset-solvers", "By solver at test time, L5 H78", places=by_solver),
             degrees("ablation-pointset", "The paper's loss without its parts, under (a)", places=ablations),
         ),
@@ -201,7 +206,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Point sets before and after alignment", "Figure 3", "alignment-2d", "alignment", True, cases=4
     ),
     "loss-panels": Entry(
-        "The same point sets aligned by the paper's loss in full and without its parts, two epochs",
+        "The same point sets aligned by the paper's loss in full and without its parts",
         "Figure 5",
         [*loss_panels()],
         figures=("alignment",),
