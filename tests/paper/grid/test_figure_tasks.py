@@ -67,7 +67,7 @@ def test_training_shows_start_middle_and_end() -> None:
     assert last[1]["counts"][1] == 0  # a permutation is never one bit away from another
     values = made["panels"][5]["values"]
     assert values == [list(row) for row in zip(*values, strict=True)]
-    assert made["panels"][6]["series"][0]["points"][0][0] == 0
+    assert made["panels"][6]["series"][0]["points"][-1][0] == 3
 
 
 def test_errors_of_rotations_are_shares_of_the_same_instances() -> None:

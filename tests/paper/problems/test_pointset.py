@@ -14,11 +14,11 @@ import torch
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.baselines import evaluate_baseline
 from qubolearn.paper.baselines.icp import icp
-from qubolearn.paper.datasets.alike import outlines_alike
+from qubolearn.paper.datasets.alike import outlines_alike, turned_misfit
 from qubolearn.paper.datasets.shapes2d import load_outlines
 from qubolearn.paper.problems import pointset
 from qubolearn.paper.problems.angles import rotation_2d
-from qubolearn.paper.problems.pointset import CloudPairs, PointSet
+from qubolearn.paper.problems.pointset import CloudPairs, PointSet, _shapes
 from qubolearn.paper.problems.splits import split_by_class
 from qubolearn.problems import Instances, Split
 from qubolearn.problems.data import data_root, forget_data
@@ -310,3 +310,23 @@ def test_real_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert copies_across(replace(problem, split_seed=0))  # which is why there are others
     data = problem.sample(64, stream(0, "a"))
     assert torch.isfinite(data.p).all()
+
+
+def test_shapes_by_symmetry_share_the_test_shapes_and_leave_training_as_it_is() -> None:
+    small = {**SMALL, "test_shapes": 8}
+
+    def templates(problem: PointSet, split: Split) -> set[bytes]:
+        clouds = problem.pairs(split)
+        return {real_points(clouds, row)[0].numpy().tobytes() for row in range(len(clouds.angle))}
+
+    whole, near, others = (PointSet(**small, shapes=which) for which in ("all", "near-symmetric", "others"))
+    assert templates(near, "test") | templates(others, "test") == templates(whole, "test")
+    assert (len(templates(near, "test")), len(templates(others, "test"))) == (2, 6)
+    assert templates(near, "train") == templates(whole, "train")
+    shapes = {
+        which.shapes: [turned_misfit(s[:n].numpy()) for s, n in zip(*_shapes(which, "test"), strict=True)]
+        for which in (near, others)
+    }
+    assert max(shapes["near-symmetric"]) <= min(shapes["others"])
+    with pytest.raises(QubolearnError, match="at least 4"):
+        PointSet(test_shapes=3, shapes="others")
