@@ -44,12 +44,15 @@ def machine() -> str:
 def code() -> dict[str, Any]:
     """Which code this is: ``source``, and in a git checkout also ``commit`` and ``dirty``.
 
-    ``source`` is :func:`source_digest`; ``dirty`` says whether files of the package differ from the commit.
+    ``source`` is :func:`source_digest`; ``dirty`` says whether files of the package differ from the commit. A copy of a
+    checkout without git is told its commit by the variable QUBOLEARN_COMMIT; ``source`` says whether that is true.
     """
     found: dict[str, Any] = {"source": source_digest()}
     # A package that is installed below somebody else's checkout is no part of it.
     if _git("ls-files", "--error-unmatch", Path(__file__).name) is not None and (commit := _git("rev-parse", "HEAD")):
         found |= {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", "."))}
+    elif given := os.environ.get("QUBOLEARN_COMMIT"):
+        found |= {"commit": given[:40]}
     return found
 
 
