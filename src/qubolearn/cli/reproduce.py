@@ -7,7 +7,6 @@ end an HTML page shows all results of the folder; where all of them were made at
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from qubolearn.paper.grid.engines.local import Device
 from qubolearn.paper.grid.engines.stacks import StackEngine, places_for_stacks
 from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
 from qubolearn.paper.grid.jobs import Engine, Job, Outcome, Store, by_code, code_note, digest, run_jobs
-from qubolearn.paper.grid.verify import TOLERANCE
+from qubolearn.paper.grid.verify import MOST_SECONDS, TOLERANCE
 from qubolearn.problems.data import data_folder
 from qubolearn.provenance import provenance
 
@@ -74,7 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     again = parser.add_argument_group("making records again")
     again.add_argument("--verify", type=count, metavar="N", help="make N random records again and compare")
     again.add_argument("--seed", type=seed, metavar="S", help="seed of the choice [another each time]")
-    again.add_argument("--most-seconds", type=float, default=math.inf, metavar="M", help="skip slower records [any]")
+    again.add_argument(
+        "--most-seconds", type=float, default=MOST_SECONDS, metavar="M", help=f"skip slower records [{MOST_SECONDS:g}]"
+    )
     again.add_argument(
         "--tolerance", type=float, default=TOLERANCE, metavar="R", help=f"relative tolerance of numbers [{TOLERANCE}]"
     )

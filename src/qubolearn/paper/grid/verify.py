@@ -1,43 +1,125 @@
-"""Records made again: which ones, and how far the new numbers are from the old ones."""
+"""Records made again: which ones, and how far the new numbers are from the old ones.
+
+A training carries every rounding on, and a GPU draws other random numbers than a CPU: made again on another machine, it
+is one more seed of its cell. So numbers that differ are judged by the spread of that cell.
+"""
 
 from __future__ import annotations
 
 import math
 import random
 import re
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from qubolearn.paper.grid.jobs import Job
 
-__all__ = ["TOLERANCE", "choose", "difference"]
+__all__ = ["AGAIN", "MOST_SECONDS", "TOLERANCE", "Again", "Judged", "choose", "difference", "judge"]
 
-#: Relative difference up to which numbers count as made again: machines and versions round differently, and a training
-#: carries every rounding on.
+#: Relative difference up to which numbers count as made again: machines and versions round differently.
 TOLERANCE = 0.01
+#: Records that would take longer here are not chosen, unless asked for.
+MOST_SECONDS = 120.0
 #: Numbers are compared relative to the larger one, but never to less than this: 1e-7 and 2e-7 degrees are both none.
 SMALL = 1e-3
+#: How sure the interval of a cell's spread is, for all numbers of a record together.
+LEVEL = 0.99
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+Again = Literal["equal", "close", "spread", "alone", "beyond", "failed"]
+#: What became of a record that was made again.
+AGAIN: Mapping[Again, str] = {
+    "equal": "equal in all digits",
+    "close": "within the tolerance",
+    "spread": "within the spread of the cell's seeds and splits",
+    "alone": "different, of a cell with one seed, which has no spread",
+    "beyond": "beyond all that",
+    "failed": "failed",
+}
+
+
+class Judged(NamedTuple):
+    """What became of a record, and which of its numbers is the farthest off, relatively."""
+
+    again: Again
+    difference: float
+    where: str
 
 
 def choose(
     records: Mapping[Job, Mapping[str, Any]], count: int, seed: int, most_seconds: float, gpu: bool
 ) -> tuple[list[Job], Mapping[str, int]]:
-    """So many jobs by chance, and how many were left out, by reason.
+    """So many jobs by chance, and how many were left out because they would take longer than ``most_seconds``.
 
-    Left out are jobs that took longer than ``most_seconds``, and, without a ``gpu``, those that ran on one: its random
-    numbers are others than a CPU's.
+    What ran on a GPU says nothing about its seconds on a CPU: without a ``gpu`` these follow from steps and bits.
     """
+    from qubolearn.paper.grid.schedule import SECONDS_PER_STEP_AND_BIT, effort  # not at the top: it needs torch
+
     left_out, fit = Counter[str](), []
     for job, record in records.items():
-        if "cores, " in record["machine"] and not gpu:  # the GPU is named behind the cores
-            left_out["made on a GPU, and none is here"] += 1
-        elif record["seconds"] > most_seconds:
-            left_out[f"took more than {most_seconds:g} s"] += 1
+        there = "cores, " in record["machine"]  # the GPU is named behind the cores
+        seconds = effort(job) * SECONDS_PER_STEP_AND_BIT if there and not gpu else record["seconds"]
+        if seconds > most_seconds:
+            where = "on a GPU, and on a CPU would take" if there and not gpu else "and took"
+            left_out[f"made {where} more than {most_seconds:g} s"] += 1
         else:
             fit.append(job)
     return random.Random(seed).sample(fit, min(count, len(fit))), left_out
+
+
+def judge(old: Any, new: Any, seeds: Sequence[Any], tolerance: float = TOLERANCE) -> Judged:
+    """How the metrics of a record that was made again compare with the old ones.
+
+    Args:
+        old, new: metrics.
+        seeds: metrics of all seeds of the same cell, the old ones among them.
+        tolerance: of the relative difference.
+
+    The spread is Student's interval for one more seed, over the values of all seeds, and holds with 99 % for all
+    numbers of a record together. Three seeds say little about a spread: their interval is wide.
+
+    >>> seeds = [{"test": {"accuracy": value}} for value in (0.7, 0.75, 0.8, 0.72)]
+    >>> [judge(seeds[0], {"test": {"accuracy": value}}, seeds).again for value in (0.7, 0.705, 0.82, 0.2)]
+    ['equal', 'close', 'spread', 'beyond']
+    """
+    far, where = difference(old, new)
+    if far <= tolerance:
+        return Judged("close" if far else "equal", far, where if far else "")
+    off = {name: far for name, far in _differences(old, new, "") if far > tolerance}
+    if any(math.isinf(far) for far in off.values()):
+        return Judged("beyond", far, where)
+    if len(seeds) < 2:
+        return Judged("alone", far, where)
+    fresh, known = _scalars(new), [_scalars(each) for each in seeds]
+    values = {name: [each[name] for each in known if name in each] for name in fresh if name in off}
+    outside = [name for name in values if not _within(values[name], fresh, name)]
+    if outside or not off.keys() & fresh.keys():
+        return Judged("beyond", far, where if not outside else max(outside, key=off.__getitem__))
+    return Judged("spread", far, where)
+
+
+def _within(values: Sequence[float], fresh: Mapping[str, float], name: str) -> bool:
+    """Whether a number lies where one more seed would lie beside these values."""
+    from scipy.special import stdtrit  # not at the top: help of commands waits for nothing
+
+    n = len(values)
+    quantile = float(stdtrit(n - 1, 1 - (1 - LEVEL) / 2 / len(fresh)))
+    half = quantile * statistics.stdev(values) * math.sqrt(1 + 1 / n)
+    return abs(fresh[name] - statistics.fmean(values)) <= half
+
+
+def _scalars(metrics: Any, name: str = "") -> dict[str, float]:
+    """All single numbers by name, but for times."""
+    if isinstance(metrics, Mapping):
+        parts = [_scalars(value, f"{name} {key}".strip()) for key, value in metrics.items() if _compared(key)]
+        return {key: value for part in parts for key, value in part.items()}
+    return {name: float(metrics)} if isinstance(metrics, (int, float)) else {}
+
+
+def _compared(key: str) -> bool:
+    return key not in ("device", "scores", "trained_together") and not key.endswith("seconds")
 
 
 def difference(old: Any, new: Any) -> tuple[float, str]:
@@ -55,7 +137,7 @@ def difference(old: Any, new: Any) -> tuple[float, str]:
 def _differences(old: Any, new: Any, name: str) -> Iterator[tuple[str, float]]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in old:
-            if key not in ("device", "scores") and not key.endswith("seconds"):
+            if _compared(key):
                 yield from _differences(old[key], new.get(key), f"{name} {key}".strip())
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         if all(isinstance(value, (int, float)) for value in (*old, *new)):
