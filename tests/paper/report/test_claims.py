@@ -1,11 +1,15 @@
 """Claims and comparisons on cells made by hand."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+import numpy as np
 import pytest
+import torch
 
 from qubolearn.paper.grid.paper import Paper, PaperCell, PaperTable, paper
+from qubolearn.paper.grid.scores import packed
 from qubolearn.paper.grid.views import Cell
 from qubolearn.paper.report.claims import check_claims
 from qubolearn.paper.report.compare import compare, control, counts
@@ -167,3 +171,50 @@ def test_speed_counts_what_both_trained() -> None:
     assert speed.ratio == pytest.approx(400)
     assert total(speeds(paper(), found, "c")).ratio == pytest.approx(400)
     assert total(speeds(paper(), {}, "a")).ratio is None
+
+
+def test_instances_are_paired_where_records_hold_their_scores() -> None:
+    """Two methods that err on the same hard instances differ by far less than their instances do."""
+    rng = np.random.default_rng(0)
+    hard = torch.from_numpy(rng.gamma(1.0, 20.0, 200))
+    records = tuple({"metrics": {}, "job": {"seed": seed}} for seed in range(3))
+
+    def cells(shift: Sequence[float], scores: bool) -> dict[str, dict[tuple[str, str], Cell]]:
+        made = {}
+        for column, sign in (("quant", 0.0), ("diag", 1.0)):
+            each = [hard + sign * by for by in shift]
+            kept = tuple(packed(one) for one in each) if scores else ()
+            values = (tuple(float(one.mean()) for one in each), (1.0 + sign,) * 3)
+            made |= {(size, f"(a) {column}"): Cell(values, "degrees", records, (200,) * 3, kept) for size in SIZES}
+        return {"rotation": made}
+
+    text = "Rotations: a full QUBO"
+    assert answer(text, cells([0.5, 0.5, 0.5], True)) == "holds"
+    unpaired = next(each for each in check_claims(paper(), cells([0.5] * 3, True)) if each.claim.text.startswith(text))
+    first, second = unpaired.pairs[0].numbers["a"] or ()
+    assert first.least_variance + second.least_variance > 1  # what instances by themselves would say
+    noisy = cells([0.5, 0.5, 0.5], True)
+    shuffled = {
+        at: replace(cell, scores=tuple(packed(hard[rng.permutation(200)]) for _ in range(3)))
+        for at, cell in noisy["rotation"].items()
+    }
+    assert answer(text, {"rotation": shuffled}) == "cannot be told apart"  # equal seeds, but instances that are not
+
+
+def test_spreads_are_compared_as_ratios_with_their_interval() -> None:
+    text = "Point sets, L3 H32, where Pure is on par"
+
+    def cells(ours: float, pure: float) -> dict[str, dict[tuple[str, str], Cell]]:
+        records = tuple({"metrics": {}, "job": {"seed": seed}} for seed in range(5))
+        spread = (-1.0, -0.5, 0.0, 0.5, 1.0)
+        made = {}
+        for column, by in (("quant", ours), ("pure", pure)):
+            values = tuple(8 + by * each for each in spread)
+            made["L3 H32", f"(a) {column}"] = Cell((values, values), "degrees", records)
+        return {"pointset": made}
+
+    assert answer(text, cells(0.1, 1.0)) == "holds"
+    assert answer(text, cells(1.0, 0.1)) == "does not hold"
+    assert answer(text, cells(0.5, 1.0)) == "cannot be told apart"
+    assert answer(text, cells(0.0, 1.0)) == "cannot be told apart"
+    assert answer(text, {}, "printed") == "cannot be told apart"  # 0.8 against 1.2 over three runs

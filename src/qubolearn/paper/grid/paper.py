@@ -68,6 +68,13 @@ class PaperTable:
                 return cell.values[self.metrics.index(metric)]
         return None
 
+    def printed_spread(self, row: str, column: str, metric: str) -> Decimal | None:
+        """The printed ±, or None where the paper prints none."""
+        for cell in self.cells:
+            if (cell.row, cell.column) == (row, column) and cell.spread:
+                return cell.spread[self.metrics.index(metric)]
+        return None
+
     def place(self, row: str, column: str, protocol: Protocol) -> tuple[str, str, str] | None:
         """(view, row, column) of ours; methods that are not trained stand in the same place under each protocol."""
         places = self.ours.get(column, {})
@@ -90,6 +97,7 @@ class Comparison:
     slack: float | None = None  # "not worse by more than": what the first may fall short by
     factor: float = 1.0  # the first is better by this factor
     value: float | None = None  # what the column "guess" stands for, which no table has
+    spread: bool = False  # the standard deviation over seeds is compared, and smaller is better
 
 
 @dataclass(frozen=True)
@@ -183,6 +191,7 @@ def _claim(plain: Mapping[str, Any]) -> Claim:
             slack=float(each["slack"]) if "slack" in each else None,
             factor=float(each.get("factor", 1)),
             value=float(each["value"]) if "value" in each else None,
+            spread=bool(each.get("spread", False)),
         )
         for each in plain["comparisons"]
     )

@@ -75,6 +75,7 @@ class Cell:
     unit: Unit
     records: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)  # behind the values, in their order
     instances: tuple[int, ...] = ()  # behind each value, where records say so
+    scores: tuple[str, ...] = field(default=(), repr=False)  # packed, of the first metric; one per value, or none
 
     @property
     def shown(self) -> tuple[tuple[float, ...], ...]:
@@ -122,6 +123,15 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join([first, f"|{marks}\n", *others])
 
 
+class _Value(NamedTuple):
+    """What one record has for a cell."""
+
+    record: Mapping[str, Any]
+    values: tuple[float, ...]
+    instances: int
+    scores: str
+
+
 @dataclass(frozen=True)
 class View:
     """A table of an entry. Its name is that of ``<!-- table: NAME -->``, and of the paper's numbers beside it."""
@@ -135,20 +145,23 @@ class View:
 
     def cells(self, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Cell]:
         """(row, column) -> cell, over the outcomes that have a record with these metrics."""
-        found: dict[tuple[str, str], list[tuple[Mapping[str, Any], tuple[float, ...], int]]] = {}
+        found: dict[tuple[str, str], list[_Value]] = {}
         for outcome in outcomes:
             if outcome.record is None:
                 continue
             for place in self.places(outcome.job):
                 values = self._values(outcome, place)
                 if values is not None:
-                    count = int(outcome.record["metrics"][place.label].get("instances", 0))
-                    found.setdefault((place.row, place.column), []).append((outcome.record, values, count))
+                    test = outcome.record["metrics"][place.label]
+                    scores = "" if place.suffix else str(test.get("scores", ""))
+                    value = _Value(outcome.record, values, int(test.get("instances", 0)), scores)
+                    found.setdefault((place.row, place.column), []).append(value)
         return {place: self._cell(all_of_it) for place, all_of_it in found.items()}
 
-    def _cell(self, found: Sequence[tuple[Mapping[str, Any], tuple[float, ...], int]]) -> Cell:
-        records, values, counts = zip(*found, strict=True)
-        return Cell(tuple(zip(*values, strict=True)), self.unit, records, tuple(filter(None, counts)))
+    def _cell(self, found: Sequence[_Value]) -> Cell:
+        records, values, counts, scores = zip(*found, strict=True)
+        whole = scores if all(scores) else ()
+        return Cell(tuple(zip(*values, strict=True)), self.unit, records, tuple(filter(None, counts)), whole)
 
     def _values(self, outcome: Outcome, place: Place) -> tuple[float, ...] | None:
         assert outcome.record is not None

@@ -10,8 +10,8 @@ from typing import Literal
 
 from qubolearn.paper.grid.paper import Claim, Comparison, Paper, PaperTable, Protocol
 from qubolearn.paper.report.collect import Measured
-from qubolearn.paper.report.compare import Number, number
-from qubolearn.paper.report.intervals import Interval, interval
+from qubolearn.paper.report.compare import PAPER_RUNS, Number, number, view_of
+from qubolearn.paper.report.intervals import Interval, interval, paired_variance, ratio_interval
 from qubolearn.paper.report.wording import many, short
 
 __all__ = ["ANSWERS", "SOURCES", "Answer", "Checked", "Pair", "Source", "check_claims", "interval_said", "sources"]
@@ -64,9 +64,24 @@ class Pair:
         gains, both = self.gains(source), self.numbers[source]
         if not gains or both is None:
             return None
+        if self.comparison.spread:
+            spreads = [(_deviation(each), PAPER_RUNS if source == "printed" else len(each.values)) for each in both]
+            return ratio_interval(*spreads[0], *spreads[1])
         if source == "printed" or all(each.exact for each in both):  # nothing to spread
             return Interval(gains[0], gains[0], gains[0])
-        return interval(gains, sum(each.least_variance for each in both))
+        return interval(gains, self._least_variance(*both))
+
+    def _least_variance(self, first: Number, second: Number) -> float:
+        """Of one gain, by the instances: paired where both have scores of single ones, by seed."""
+        shared = [seed for seed in first.seeds if seed in second.seeds]
+        if not (first.scores and second.scores and shared):
+            return first.least_variance + second.least_variance
+        scores = [[each.scores[each.seeds.index(seed)] for seed in shared] for each in (first, second)]
+        higher, factor = self.table.better == "higher", self.comparison.factor
+        one, other = scores if higher else reversed(scores)
+        percent = 1e4 if view_of(self.table.view).unit == "%" else 1.0
+        floor = percent * paired_variance(one, other, factor, min(first.instances, second.instances))
+        return floor or first.least_variance + second.least_variance  # no instance differs: so few say so
 
     def ordered(self, source: Source) -> bool | None:
         """Whether the first is better; None where the interval holds 0. Equal is better only where there is slack."""
@@ -93,8 +108,10 @@ class Pair:
             return "–"
         ordered = self.ordered(source)
         answer = "≈ not told apart" if ordered is None else "✓ yes" if ordered else "✗ no"
-        against = f"{both[0].mean:.4g} against {both[1].mean:.4g}"
-        return f"{against} {answer}" if source == "printed" else f"{against} ({interval_said(found)}) {answer}"
+        first, second = (_deviation(each) if self.comparison.spread else each.mean for each in both)
+        against = f"{first:.4g} against {second:.4g}"
+        exact = source == "printed" and not self.comparison.spread
+        return f"{against} {answer}" if exact else f"{against} ({interval_said(found)}) {answer}"
 
 
 @dataclass(frozen=True)
@@ -177,8 +194,14 @@ def _number(found: Measured, table: PaperTable, row: str, column: str, metric: s
     if source != "printed":
         protocol: Protocol = source
         return number(found, table, row, column, metric, protocol)
-    printed = table.value(row, column, metric)
-    return None if printed is None else Number((float(printed),), 0.0)
+    printed, around = table.value(row, column, metric), table.printed_spread(row, column, metric)
+    spread = None if around is None else float(around)
+    return None if printed is None else Number((float(printed),), 0.0, printed=spread)
+
+
+def _deviation(number: Number) -> float:
+    """Over seeds, or the paper's ±; 0 where there is none."""
+    return number.printed or number.spread or 0.0
 
 
 def sources(checked: Checked) -> list[str]:

@@ -14,7 +14,7 @@ from qubolearn.paper.grid.entries.contract import OLDER
 from qubolearn.paper.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol
 from qubolearn.paper.grid.views import DIGITS, Cell, Unit, View
 from qubolearn.paper.report.collect import Measured
-from qubolearn.paper.report.intervals import Interval, binomial_variance, interval
+from qubolearn.paper.report.intervals import Interval, binomial_variance, interval, mean_variance
 from qubolearn.paper.report.wording import spread
 
 __all__ = [
@@ -49,6 +49,9 @@ class Number:
     least_variance: float = 0.0  # of one value, by the instances behind it
     exact: bool = False  # a count, which has no spread
     older: bool = False  # of the split of before
+    instances: int = 0  # behind each value
+    scores: tuple[str, ...] = ()  # of the first instances of each seed, packed, where records hold them
+    printed: float | None = None  # the ± of a number of the paper
 
     @property
     def mean(self) -> float:
@@ -130,13 +133,24 @@ def number(found: Measured, table: PaperTable, row: str, column: str, metric: st
         return None
     index = view_of(view).metrics.index(metric)
     seeds = tuple(record.get("job", {}).get("seed", position) for position, record in enumerate(cell.records))
-    return Number(cell.shown[index], cell.seconds, seeds, _least_variance(cell, index), "qubits" in cell.unit, older)
+    return Number(
+        cell.shown[index],
+        cell.seconds,
+        seeds,
+        _least_variance(cell, index),
+        "qubits" in cell.unit,
+        older,
+        min(cell.instances, default=0),
+        cell.scores if index == 0 else (),
+    )
 
 
 def _least_variance(cell: Cell, index: int) -> float:
-    """Of shares, in percent squared."""
-    if cell.unit != "%" or not cell.instances:
+    """That of one value by its instances, in the units that are shown: of shares, and of means of scores."""
+    if not cell.instances:
         return 0.0
+    if cell.unit != "%":
+        return mean_variance(cell.scores, min(cell.instances)) if index == 0 else 0.0
     share = min(1.0, max(0.0, statistics.mean(cell.values[index])))
     return 1e4 * binomial_variance(share, min(cell.instances))
 

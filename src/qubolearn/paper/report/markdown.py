@@ -94,7 +94,8 @@ def claims_table(results: Path) -> str:
             answer, effect = checked.found(source), checked.effect(source)
             said = f" ({interval_said(effect)})" if effect and answer != "not measured" else ""
             marks.append(f"{VERDICT_MARKS[answer]} {answer}{said}")
-        rows.append((f"{checked.claim.text} ({checked.claim.paper})", *marks))
+        note = f" *{checked.claim.note}*" if checked.claim.note else ""
+        rows.append((f"{checked.claim.text} ({checked.claim.paper}).{note}", *marks))
     return markdown_table(["claim", *SOURCES.values()], rows)
 
 
@@ -102,8 +103,9 @@ def paper_table(name: str) -> Callable[[Path], str]:
     """One table of the paper: its numbers, ours under each protocol with the verdict, and what differs."""
 
     def table(results: Path) -> str:
-        compared = [each for each in _report(results).compared if each.table.name == name]
-        source = compared[0].table
+        report = _report(results)
+        source = report.paper.table(name)
+        compared = report.of_table(source)
         heads = ["", "", "paper#"]
         for protocol, what in PROTOCOLS.items():
             heads += [f"({protocol}) {what}#", "is"]
@@ -115,7 +117,7 @@ def paper_table(name: str) -> Callable[[Path], str]:
         notes = ["*† measured on the older split, one for all seeds, with near-copies across.*\n"]
         notes = notes if any(DAGGER.strip() in text for row in rows for text in row) else []
         notes += [f"*What differs from the paper: {source.differs}*\n"] if source.differs else []
-        notes += [f"*Random guessing: {source.guess}*\n"] if source.guess else []
+        notes += [f"*Random guessing: {report.guess(source)}*\n"] if source.guess else []
         return "\n".join([markdown_table(heads, rows), *notes])
 
     return table

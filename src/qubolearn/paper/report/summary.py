@@ -86,6 +86,11 @@ class Report:
     def of_table(self, table: PaperTable) -> list[Compared]:
         return [each for each in self.compared if each.table is table]
 
+    def guess(self, table: PaperTable) -> str:
+        """What random guessing gives in a table, "" where that means nothing; of rotations it is measured."""
+        cell = self.found.get("rotation", {}).get(("L5 H78", "guess"))
+        return table.guess.replace("{rotation}", cell.text() if cell else "(not measured)")
+
     def counted_in(self, item: Item) -> list[Compared]:
         """The numbers that the summary counts and that this item shows."""
         names = {view.name for view in item.entry.views}

@@ -31,6 +31,11 @@ def success() -> Iterator[Job]:
     yield cell("success", "k=4", "QGM inserted, with chains", "qgm", **chained)
 
 
+def _with_deviation(job: Job) -> list[Place]:
+    return [Place(job.row, job.column + more, "quantum", suffix) for more, suffix in DEVIATION.items()]
+
+
+DEVIATION = {"": "", ", deviation": "_deviation"}
 #: Training through annealers at k=5: simulated quantum anneals of 15 qubits are slow, so that the permutation-aware
 #: network, which learns from few QUBOs, is trained for three epochs of fresh instances.
 FEW_QUBOS: Mapping[str, Any] = {
@@ -152,7 +157,15 @@ ENTRIES: Mapping[str, Entry] = {
         "Probability that one simulated quantum anneal with control errors finds the solution",
         "Table 9",
         [*success()],
-        (View("success", "Success probability of one anneal", ("success_probability",), places=by_job("quantum")),),
+        (
+            View("success", "Success probability of one anneal", ("success_probability",), places=by_job("quantum")),
+            View(
+                "success-deviation",
+                "The same: mean over instances, and its deviation over them",
+                ("success_probability",),
+                places=_with_deviation,
+            ),
+        ),
         quick_rows=("k=4",),
     ),
     "training-solver": Entry(
