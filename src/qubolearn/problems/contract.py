@@ -36,6 +36,14 @@ class RightAnswers(NamedTuple):
     states: Tensor  # [batch, t, n], 0 or 1
     valid: Tensor  # [batch, t], bool: which of them are meant; at least one for each instance
 
+    def draw(self, generator: Generator) -> Tensor:
+        """A random one of each instance's right answers, ``[batch, n]``."""
+        import torch
+
+        luck = torch.rand(self.valid.shape, generator=generator, device=self.valid.device)
+        chosen = luck.masked_fill(~self.valid, -1.0).argmax(1)
+        return self.states[torch.arange(len(chosen), device=chosen.device), chosen]
+
     def include(self, x: Tensor) -> Tensor:
         """Whether each x ``[batch, ..., n]`` is among them: ``[batch, ...]`` bool."""
         batch, _, n = self.states.shape
@@ -131,6 +139,8 @@ class Problem(ABC):
     #: The metric that counts, a key of what :meth:`score` returns, and which way it should go.
     metric: ClassVar[str] = "accuracy"
     higher_is_better: ClassVar[bool] = True
+    #: What the presets choose for this type of problem, beyond what they choose for all; one left out does not exist.
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"best": {"epochs": 100}, "paper": {}}
 
     @property
     @abstractmethod
@@ -208,15 +218,15 @@ class Problem(ABC):
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the preset ``best`` or ``paper`` chooses: options of this problem and fields of a recipe, by name.
 
-        ``options`` are those that the user gave, which a choice may depend on; they win over the preset. A name that
-        is no preset of this problem is a KeyError.
+        By default :attr:`presets` of the class. ``options`` are those that the user gave, which a choice may depend on;
+        they win over the preset. A name that is no preset of this problem is a KeyError.
         """
-        return _PRESETS[name]
+        return {**_FOR_ALL[name], **cls.presets[name]}
 
 
-#: Presets of problems without any of their own. `paper` is QuAnt's protocol for graphs.
-_PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "best": {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "topology": "dense", "epochs": 100},
+#: `paper` is QuAnt's protocol for graphs.
+_FOR_ALL: Mapping[str, Mapping[str, Any]] = {
+    "best": {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "topology": "dense"},
     "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False},
 }
 

@@ -31,6 +31,10 @@ class MaxCut(Problem):
     """
 
     name: ClassVar[str] = "maxcut"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # `best` was chosen on validation graphs
+        "best": {"network": "pairwise", "hidden": 16, "learning_rate": 1e-2, "epochs": 10, "beta": 12.0},
+        "paper": {},
+    }
 
     nodes: int = 8
     """Nodes of the graph."""
@@ -50,13 +54,9 @@ class MaxCut(Problem):
         return self.nodes
 
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
-        import torch
-
         p = self._graphs(count, generator, split)
         right = optimal_cuts(p, self.nodes)
-        luck = torch.rand(right.valid.shape, generator=generator, device=p.device)
-        chosen = luck.masked_fill(~right.valid, -1.0).argmax(1)
-        x_true = right.states[torch.arange(count, device=p.device), chosen]
+        x_true = right.draw(generator)
         return Instances(p, x_true, x_true, None if split == "train" and self.answers == "one" else right)
 
     def _graphs(self, count: int, generator: Generator, split: Split) -> Tensor:
@@ -105,7 +105,7 @@ class MaxCut(Problem):
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         large = name == "best" and options.get("nodes", 8) > 10
-        return {**_PRESETS[name], **(_LARGE if large else {})}
+        return {**super().preset(name, options), **(_LARGE if large else {})}
 
 
 def _split_of(graphs: Tensor) -> Any:
@@ -180,21 +180,6 @@ def local_search(problem: MaxCut, p: Tensor) -> Tensor:
     return (side != side[:, :1]).to(p.dtype)
 
 
-# Chosen on validation graphs. Large graphs are drawn once, as all of their cuts are looked at. Entries of A are at most
-# 1, among which the many edges of a large graph leave smaller gaps, so that their likelihood is taken at a larger β.
-_BEST: Mapping[str, Any] = {
-    "network": "pairwise",
-    "hidden": 16,
-    "topology": "dense",
-    "schedule": "cosine",
-    "fresh": True,
-    "weight_mlp": 0.0,
-    "learning_rate": 1e-2,
-    "epochs": 10,
-    "beta": 12.0,
-}
+#: Large graphs are drawn once, as all of their cuts are looked at. Entries of A are at most 1, so that the many edges of
+#: a large graph leave smaller gaps, and its likelihood is taken at a larger β.
 _LARGE: Mapping[str, Any] = {"fresh": False, "beta": 60.0, "hidden": 32, "epochs": 15}
-_PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "best": _BEST,
-    "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False},
-}

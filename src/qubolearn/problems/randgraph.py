@@ -26,6 +26,10 @@ class RandGraph(PermutationProblem):
     """
 
     name: ClassVar[str] = "randgraph"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # `best` was chosen on validation instances
+        "best": {"learning_rate": 3e-3, "topology": "chimera"},
+        "paper": {},
+    }
 
     k: int = 4
     """Nodes of the graph."""
@@ -50,22 +54,14 @@ class RandGraph(PermutationProblem):
 
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        k = options.get("k", 4)
-        chosen = dict(_PRESETS[name])
+        k, chosen = options.get("k", 4), super().preset(name, options)
         if k >= 5:
-            chosen |= _FROM_FIVE_NODES[name]
-        if k >= 6 and name == "best":
-            chosen |= _FROM_SIX_NODES
-        return chosen
+            chosen = {**chosen, **_FROM_FIVE_NODES[name]}
+        return {**chosen, **_FROM_SIX_NODES} if k >= 6 and name == "best" else chosen
 
 
-# `paper` is the text's protocol; the values of `best` were chosen on validation instances. From five nodes on two or
-# more cells of Pegasus are needed, and longer trainings; from six on the paper's network needs a width and a time that
-# the permutation-aware one does not.
-_PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "best": {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "learning_rate": 3e-3},
-    "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardise": False},
-}
+# From five nodes on, two or more cells of Pegasus are needed, and longer trainings; from six on, the paper's network
+# needs a width and a time that the permutation-aware one does not.
 _FROM_FIVE_NODES: Mapping[str, Mapping[str, Any]] = {
     "best": {"epochs": 300, "topology": "pegasus"},
     "paper": {"epochs": 450, "learning_rate": 1e-5, "topology": "pegasus"},

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances, Split
+from qubolearn.problems.contract import Instances
 from qubolearn.problems.data import cached_data
-from qubolearn.problems.pools import PoolProblem
+from qubolearn.problems.pools import Pool, PoolProblem
 from qubolearn.problems.structured import read_scene
 from qubolearn.randomness import stream
 
@@ -29,11 +29,15 @@ GENERATED, FEATURES = 900, 20
 class Scene(PoolProblem):
     """Labels of pictures: p are features ``[294]``, spatial colour moments, bit i says whether label i holds.
 
-    ``accuracy`` is exact match: all six bits are right. Test pictures that also stand in the training set are taken out
-    of the latter. ``held_out`` pictures of the training set, always the same, are for validation.
+    ``accuracy`` is exact match: all six bits are right. Splits are those of
+    :class:`qubolearn.problems.pools.PoolProblem`.
     """
 
     name: ClassVar[str] = "scene"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # chosen on held-out pictures of the given training set
+        "best": {"layers": 2, "hidden": 512, "dropout": 0.5, "learning_rate": 2e-3, "fresh": False}
+        | {"epochs": 120, "batch_size": 100, "instances": 1000, "validation": 200}
+    }
 
     source: Literal["data", "generated"] = "data"
     """The dataset in $QUBOLEARN_DATA/structured, or a small one of the same kind that needs no files."""
@@ -48,35 +52,19 @@ class Scene(PoolProblem):
 
     @property
     def input_size(self) -> int:
-        return self._data()[0].shape[1]
+        return self._pool().p.shape[1]
 
     @property
     def bits(self) -> int:
-        return self._data()[1].shape[1]
+        return self._pool().answer.shape[1]
 
     def _instances(self, rows: Tensor, device: torch.device) -> Instances:
-        X, Y, _ = self._data()
-        x = Y[rows].to(device)
-        return Instances(X[rows].to(device), x, x)
+        pool = self._pool()
+        x = pool.answer[rows].to(device)
+        return Instances(pool.p[rows].to(device), x, x)
 
-    def _data(self) -> tuple[Tensor, Tensor, int]:
-        """All features and labels, those of the given training set first, and how many these are."""
+    def _pool(self) -> Pool:
         return _load() if self.source == "data" else _generated()
-
-    def _rows(self, split: Split) -> Tensor:
-        X, _, trained = self._data()
-        order = torch.arange(len(X))
-        if self.split_seed:
-            order = torch.randperm(len(X), generator=stream(self.split_seed, "scene"))
-        train, test = order[:trained], order[trained:]
-        if split == "test":
-            return test
-        known = {row.tobytes() for row in X[test].numpy()}
-        train = train[torch.tensor([row.tobytes() not in known for row in X[train].numpy()])]
-        if self.held_out >= len(train):
-            raise QubolearnError(f"held_out={self.held_out} leaves none of {len(train)} training pictures to train on")
-        train = train[torch.randperm(len(train), generator=stream(self.split_seed, "held out"))]
-        return train[: self.held_out] if split == "validation" else train[self.held_out :]
 
     def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
         """Write the labels of one picture on a matplotlib axis: those that hold in bold, wrong ones in red."""
@@ -86,21 +74,17 @@ class Scene(PoolProblem):
             text = name + (" (missed)" if true and not said else " (wrong)" if said and not true else "")
             axis.text(0.1, 0.9 - 0.16 * place, text, color=colour, weight="bold" if said else "normal", va="center")
 
-    @classmethod
-    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        return _PRESETS[name]
-
 
 @cached_data(1)
-def _load() -> tuple[Tensor, Tensor, int]:
+def _load() -> Pool:
     parts = read_scene()
     X = np.concatenate([X for X, _ in parts.values()]).astype(np.float32)
     Y = np.concatenate([Y for _, Y in parts.values()]).astype(np.float32)
-    return torch.from_numpy(X), torch.from_numpy(Y), len(parts["train"][0])
+    return Pool(torch.from_numpy(X), torch.from_numpy(Y), len(parts["train"][0]))
 
 
 @cached_data(1)
-def _generated() -> tuple[Tensor, Tensor, int]:
+def _generated() -> Pool:
     """One label a picture, sometimes a second; features are noisy mixtures of what the labels look like."""
     draw = stream(0, "scene")
     first = torch.randint(len(LABELS), (GENERATED,), generator=draw)
@@ -109,22 +93,4 @@ def _generated() -> tuple[Tensor, Tensor, int]:
     Y[both, (first[both] + 1) % len(LABELS)] = 1.0
     look = torch.randn(len(LABELS), FEATURES, generator=draw)
     X = Y @ look + 1.8 * torch.randn(GENERATED, FEATURES, generator=draw)
-    return X.sigmoid(), Y, GENERATED // 2
-
-
-# Chosen on held-out pictures of the given training set.
-_PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "best": {
-        "layers": 2,
-        "hidden": 512,
-        "dropout": 0.5,
-        "topology": "dense",
-        "schedule": "cosine",
-        "learning_rate": 2e-3,
-        "weight_mlp": 0.0,
-        "epochs": 120,
-        "batch_size": 100,
-        "instances": 1000,
-        "validation": 200,
-    }
-}
+    return Pool(X.sigmoid(), Y, GENERATED // 2)

@@ -18,13 +18,12 @@ from torch import Tensor
 
 from qubolearn.chips.topologies import Topology
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances, Split
+from qubolearn.problems.contract import Instances
 from qubolearn.problems.data import cached_data
-from qubolearn.problems.pools import PoolProblem
+from qubolearn.problems.pools import Pool, PoolProblem
 from qubolearn.problems.snake_grids import COLOURS, LABELS, PADDING, on_canvas, random_snakes
 from qubolearn.problems.structured import SnakeGrids, read_snakes
 from qubolearn.qubo import FREE, Groups
-from qubolearn.randomness import stream
 from qubolearn.solvers.tempering import ParallelTempering
 
 __all__ = ["GridShape", "Snakes", "grid_pattern"]
@@ -46,11 +45,22 @@ class GridShape(NamedTuple):
 class Snakes(PoolProblem):
     """Number the cells of a snake: p are codes of colours ``[rows * columns]``, 0 beyond the grid, the answer labels.
 
-    ``accuracy`` is the share of a grid's cells that are right, without padding. Training grids that also stand in the
-    test set are left out. ``held_out`` of the others, always the same, are for validation.
+    ``accuracy`` is the share of a grid's cells that are right, without padding. Splits are those of
+    :class:`qubolearn.problems.pools.PoolProblem`.
     """
 
     name: ClassVar[str] = "snakes"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # chosen on held-out grids: 60 epochs of the 150 others
+        "best": {
+            "network": "grid",
+            "hidden": 64,
+            "topology": "own",
+            "loss": "group-pseudo",
+            "masking": 0.5,
+            "beta": 3.0,
+        }
+        | {"learning_rate": 3e-3, "fresh": False, "epochs": 60, "instances": 150, "batch_size": 10, "validation": 40}
+    }
 
     source: Literal["data", "generated"] = "data"
     """The dataset in $QUBOLEARN_DATA/structured, or random snakes, which need no files."""
@@ -101,21 +111,13 @@ class Snakes(PoolProblem):
         return ParallelTempering(sweeps=300, seed=0)
 
     def _instances(self, rows: Tensor, device: torch.device) -> Instances:
-        codes, labels, _ = _load(self.source, self.rows, self.columns)
-        answer = labels[rows].flatten(1).to(device)
+        pool = self._pool()
+        answer = pool.answer[rows].flatten(1).to(device)
         x = torch.nn.functional.one_hot(answer, LABELS).flatten(1).float()
-        return Instances(codes[rows].flatten(1).float().to(device), x, answer)
+        return Instances(pool.p[rows].flatten(1).float().to(device), x, answer)
 
-    def _rows(self, split: Split) -> Tensor:
-        codes, _, trained = _load(self.source, self.rows, self.columns)
-        if split == "test":
-            return torch.arange(trained, len(codes))
-        tested = {grid.tobytes() for grid in codes[trained:].numpy()}
-        train = torch.tensor([row for row in range(trained) if codes[row].numpy().tobytes() not in tested])
-        if self.held_out >= len(train):
-            raise QubolearnError(f"held_out={self.held_out} leaves none of {len(train)} training grids to train on")
-        train = train[torch.randperm(len(train), generator=stream(0, "held out"))]
-        return train[: self.held_out] if split == "validation" else train[self.held_out :]
+    def _pool(self) -> Pool:
+        return _load(self.source, self.rows, self.columns)
 
     def decode(self, x: Tensor) -> Tensor:
         """Labels ``[batch, cells]``; a cell without exactly one label says -1."""
@@ -145,10 +147,6 @@ class Snakes(PoolProblem):
                 box = {"facecolor": "red", "pad": 1, "linewidth": 0} if wrong else None
                 axis.text(j, i, label, ha="center", va="center", color="white" if wrong else "black", bbox=box)
 
-    @classmethod
-    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        return _PRESETS[name]
-
 
 @lru_cache(maxsize=8)
 def grid_pattern(rows: int, columns: int, labels: int) -> Topology:
@@ -168,8 +166,8 @@ def grid_pattern(rows: int, columns: int, labels: int) -> Topology:
 
 
 @cached_data(4)
-def _load(source: str, rows: int, columns: int) -> tuple[Tensor, Tensor, int]:
-    """Codes and labels of all grids, those for training first, and how many these are."""
+def _load(source: str, rows: int, columns: int) -> Pool:
+    """Codes and labels of all grids."""
     if source == "data":
         parts = read_snakes()
     else:
@@ -182,24 +180,4 @@ def _load(source: str, rows: int, columns: int) -> tuple[Tensor, Tensor, int]:
         }
     placed = [on_canvas(parts[part], rows, columns, f"snakes, {part}") for part in ("train", "test")]
     codes, labels = (torch.cat(both) for both in zip(*placed, strict=True))
-    return codes, labels, len(parts["train"].shape)
-
-
-# Chosen on held-out training grids: 60 epochs of the 150 others.
-_PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "best": {
-        "network": "grid",
-        "hidden": 64,
-        "topology": "own",
-        "loss": "group-pseudo",
-        "masking": 0.5,
-        "beta": 3.0,
-        "schedule": "cosine",
-        "learning_rate": 3e-3,
-        "weight_mlp": 0.0,
-        "epochs": 60,
-        "instances": 150,
-        "batch_size": 10,
-        "validation": 40,
-    }
-}
+    return Pool(codes, labels, len(parts["train"].shape))

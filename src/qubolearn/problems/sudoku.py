@@ -12,13 +12,8 @@ from torch import Generator, Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.contract import Instances, Problem, Split
-from qubolearn.problems.sudoku_grids import (
-    all_small_grids,
-    count_solutions,
-    keeps_rules,
-    random_grids,
-    random_puzzles,
-)
+from qubolearn.problems.pools import draw_rows
+from qubolearn.problems.sudoku_grids import all_small_grids, count_solutions, keeps_rules, random_grids, random_puzzles
 from qubolearn.problems.sudoku_rules import (
     bits_of,
     clashes_of,
@@ -41,6 +36,7 @@ __all__ = [
     "clashes_of",
     "grids_of",
     "hint_clamp",
+    "on_cpu",
     "rule_groups",
     "rule_qubo",
     "solve_puzzles",
@@ -97,12 +93,8 @@ class Sudoku(Problem):
         return ParallelTempering(sweeps=20_000, target="bound", seed=0)
 
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
-        device = generator.device
-        draw = generator
-        if device.type != "cpu":  # grids are made on the CPU
-            draw = stream(int(torch.randint(2**62, (1,), generator=generator, device=device)), "sudoku")
-        puzzles, grids = self.draw(count, draw, split)
-        return Instances(puzzles.float(), bits_of(grids).float(), grids).to(device)
+        puzzles, grids = self.draw(count, on_cpu(generator), split)
+        return Instances(puzzles.float(), bits_of(grids).float(), grids).to(generator.device)
 
     def available(self, split: Split) -> int | None:
         return None if self.set == "generated" else len(self._known(split).puzzles)
@@ -121,9 +113,7 @@ class Sudoku(Problem):
         """Puzzles and their grids. Those of a set come in random order, none again before all were drawn."""
         if self.set != "generated":
             known = self._known(split)
-            there = len(known.puzzles)
-            rounds = [torch.randperm(there, generator=generator) for _ in range(math.ceil(count / there))]
-            return known.rows(torch.cat([*rounds, torch.zeros(0, dtype=torch.int64)])[:count])
+            return known.rows(draw_rows(torch.arange(len(known.puzzles)), count, generator))
         if self.size == 4:
             mine = all_small_grids()[torch.randperm(288, generator=stream(0, "sudoku"))]
             mine = {"train": mine[:216], "validation": mine[216:252], "test": mine[252:]}[split]
@@ -184,6 +174,13 @@ _BEST: Mapping[str, Any] = {
     "weight_mlp": 0.0,
     "validation": 5,
 }
+
+
+def on_cpu(generator: Generator) -> Generator:
+    """The generator, or one on the CPU that it decides: grids are made there."""
+    if generator.device.type == "cpu":
+        return generator
+    return stream(int(torch.randint(2**62, (1,), generator=generator, device=generator.device)), "sudoku")
 
 
 def _several(puzzle: list[int], clashes: tuple[int, ...] | None) -> str:

@@ -6,7 +6,6 @@ A grid is a row of ``size * size`` digits from 1 on, a puzzle one with 0 where a
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -14,6 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from qubolearn.errors import QubolearnError
+from qubolearn.problems.sudoku_rules import rule_clashes
 
 __all__ = [
     "all_small_grids",
@@ -21,7 +21,6 @@ __all__ = [
     "keeps_rules",
     "random_grids",
     "random_puzzles",
-    "rule_clashes",
     "solutions",
 ]
 
@@ -121,29 +120,13 @@ def keeps_rules(grids: Tensor) -> Tensor:
     return (units == digits).flatten(1).all(1)
 
 
-@cache
-def rule_clashes(size: int) -> tuple[int, ...]:
-    """For each bit ``cell * size + digit - 1`` the bits that cannot be 1 beside it, as the bits of a whole number."""
-    box = math.isqrt(size)
-    if box**2 != size:
-        raise QubolearnError(f"a Sudoku of size {size}; want a square number, such as 4 or 9")
-    places = [(row, column, row // box * box + column // box) for row in range(size) for column in range(size)]
-    near = [
-        [other for other, place in enumerate(places) if other != cell and any(map(operator.eq, place, own))]
-        for cell, own in enumerate(places)
-    ]
-    return tuple(
-        sum(1 << other * size + digit for other in near[cell]) for cell in range(size**2) for digit in range(size)
-    )
-
-
 def solutions(
     puzzle: Sequence[int], luck: Sequence[Sequence[float]] | None = None, clashes: Sequence[int] | None = None
 ) -> Iterator[list[int]]:
     """All solutions of a puzzle, by backtracking from the cell of fewest candidates.
 
     ``luck``, numbers for each cell and digit, gives the order in which digits are tried. ``clashes`` are the rules, as
-    :func:`rule_clashes` has them; others may be learned.
+    :func:`qubolearn.problems.sudoku_rules.rule_clashes` has them; others may be learned.
     """
     size = math.isqrt(len(puzzle))
     clashes, grid, full = clashes or rule_clashes(size), list(puzzle), (1 << size) - 1

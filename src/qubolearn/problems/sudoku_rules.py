@@ -7,6 +7,7 @@ bits of a cell are a one-hot group, hints are clamped bits, and a grid is solved
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -14,7 +15,16 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import FREE, Groups, SparseQubo
 
-__all__ = ["bits_of", "clashes_of", "clashing_hints", "grids_of", "hint_clamp", "rule_groups", "rule_qubo"]
+__all__ = [
+    "bits_of",
+    "clashes_of",
+    "clashing_hints",
+    "grids_of",
+    "hint_clamp",
+    "rule_clashes",
+    "rule_groups",
+    "rule_qubo",
+]
 
 
 def bits_of(grids: Tensor) -> Tensor:
@@ -89,8 +99,14 @@ def _box(size: int) -> int:
     return box
 
 
+@cache
+def rule_clashes(size: int) -> tuple[int, ...]:
+    """For each bit the bits that the rules forbid beside it, as the bits of a whole number."""
+    return clashes_of(rule_qubo(size))
+
+
 def clashes_of(A: SparseQubo) -> tuple[int, ...]:
-    """The couplings above 0 of a batch of one, as :func:`qubolearn.problems.sudoku_grids.solutions` takes rules."""
+    """For each bit those coupled to it above 0 in a batch of one, as the bits of a whole number."""
     clashes = [0] * A.n
     for i, j in A.edges[:, A.quadratic[0] > 0].T.tolist():
         clashes[i] |= 1 << j

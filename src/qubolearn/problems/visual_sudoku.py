@@ -16,8 +16,8 @@ from torch import Generator, Tensor
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.contract import Instances, Split
 from qubolearn.problems.data import cached_data, data_folder, load_npz
-from qubolearn.problems.sudoku import Sudoku, bits_of
-from qubolearn.problems.sudoku_grids import rule_clashes
+from qubolearn.problems.sudoku import Sudoku, bits_of, on_cpu
+from qubolearn.problems.sudoku_rules import rule_clashes
 from qubolearn.randomness import stream
 from qubolearn.solvers import Solver
 from qubolearn.solvers.tempering import ParallelTempering
@@ -59,13 +59,11 @@ class VisualSudoku(Sudoku):
         return ParallelTempering(sweeps=10_000, target="bound", seed=0)
 
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
-        device, draw = generator.device, generator
-        if device.type != "cpu":  # grids are made on the CPU
-            draw = stream(int(torch.randint(2**62, (1,), generator=generator, device=device)), "sudoku")
+        draw = on_cpu(generator)
         puzzles, grids = self.draw(count, draw, split)
         scores, labels = digit_scores(self.reader, split)
         p = reader_costs(scores[_pictures(puzzles, labels, draw)], puzzles > 0, self.size)
-        return Instances(p, bits_of(grids).float(), grids).to(device)
+        return Instances(p, bits_of(grids).float(), grids).to(generator.device)
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
         """``accuracy``: whether all cells are right; ``cells``: the share of those that are; ``read``: whether the most
@@ -145,7 +143,7 @@ def most_probable_grid(
 
     Args:
         costs: of each cell the cost of each digit, or None where nothing is known.
-        clashes: the rules, as :func:`qubolearn.problems.sudoku_grids.rule_clashes` has them.
+        clashes: the rules, as :func:`qubolearn.problems.sudoku_rules.rule_clashes` has them.
         most: grids that cost more are not looked for.
 
     Returns:
