@@ -19,7 +19,15 @@ from qubolearn.randomness import stream
 from qubolearn.solvers.auto import AutoSolver
 from qubolearn.solvers.contract import Solver, solve
 
-__all__ = ["Evaluation", "evaluate", "evaluate_answers", "evaluate_bits", "score_network", "solve_instances"]
+__all__ = [
+    "Evaluation",
+    "evaluate",
+    "evaluate_answers",
+    "evaluate_bits",
+    "require_solver",
+    "score_network",
+    "solve_instances",
+]
 
 CHUNK = 1024  # instances solved at once
 MOST_SHOWN = 64  # bits up to which a log keeps the couplings of one instance
@@ -95,8 +103,7 @@ def evaluate(
     >>> evaluate(QuboNetwork(body, pattern), (torch.zeros(4, 1), torch.tensor(x))).metrics["accuracy"]
     0.75
     """
-    if isinstance(solver, str):
-        raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
+    require_solver(solver)
     problem = data if isinstance(data, Problem) else None
     pieces = list(_pieces(data, instances, seed, split, device))
     was_training = network.training
@@ -107,6 +114,16 @@ def evaluate(
     finally:
         network.train(was_training)
     return _evaluation(problem, states, pieces, {**info, "solve_seconds": taken[0]})
+
+
+def require_solver(solver: object) -> None:
+    """Raise unless this is a solver, or None for a default."""
+    if isinstance(solver, str):
+        raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
+    if isinstance(solver, type):
+        raise QubolearnError(f"solver={solver.__name__} is a class; pass a solver, e.g. {solver.__name__}()")
+    if solver is not None and not callable(solver):
+        raise QubolearnError(f"solver={solver!r} cannot be called; want a solver such as ExhaustiveSearch()")
 
 
 def _pieces(

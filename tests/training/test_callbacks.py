@@ -196,20 +196,25 @@ def test_a_callback_that_raises_is_named(moment: str) -> None:
         run(broken)
 
 
-def test_the_others_are_told_of_the_end_after_an_error() -> None:
-    ended: list[int] = []
+@pytest.mark.parametrize(("moment", "steps"), [("on_start", 0), ("on_step", 1), ("on_end", 36)])
+def test_the_others_are_told_of_the_end_after_an_error(moment: str, steps: int) -> None:
+    ended: list[tuple[str, int]] = []
+
+    def fail(self: Any, training: Training) -> None:
+        raise ValueError
 
     class Ending(Callback):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
         def on_end(self, training: Training) -> None:
-            ended.append(training.step)
+            ended.append((self.name, training.step))
 
-    class Broken(Callback):
-        def on_step(self, training: Training) -> None:
-            raise ValueError
-
+    broken = type("Broken", (Callback,), {moment: fail})()
     with pytest.raises(QubolearnError, match="Broken"):
-        run(Ending(), Broken())
-    assert ended == [1]
+        run(Ending("first"), broken, Ending("last"))
+    started = ["first"] if moment == "on_start" else ["first", "last"]
+    assert ended == [(name, steps) for name in started]
 
 
 def test_a_metric_that_is_not_there_is_named_with_those_that_are() -> None:

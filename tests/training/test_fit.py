@@ -262,6 +262,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "x of one dimension": ({"data": (P, X[:, 0])}, r"bits \[N, n\]"),
     "a solver's name": ({"solver": "annealing"}, r"solver='annealing' is a name; .*make_solver"),
     "no solver": ({"solver": 3}, "cannot be called"),
+    "a solver's class": ({"solver": ExhaustiveSearch}, r"solver=ExhaustiveSearch is a class; .*ExhaustiveSearch\(\)"),
+    "validation data": ({"validation": (P, X[:-1])}, "p has 600 instances, but x has 599"),
     "a loss's name": ({"loss": "nll"}, "no loss"),
     "a scalar loss": ({"loss": lambda A, batch: A.sum()}, r"returned \[\]"),
     "a detached loss": ({"loss": lambda A, batch: A.detach().sum((1, 2))}, "does not depend on the network"),
@@ -286,9 +288,34 @@ def test_bad_parts_are_named_in_one_line(name: str, tmp_path: Path) -> None:
     options, says = BAD[name]
     given = {"network": own_network(), "data": (P, X), "epochs": 1, **options}
     network, data = given.pop("network"), given.pop("data")
+    folder = tmp_path / "run"
     with pytest.raises(QubolearnError, match=says) as caught:
-        fit(network, data, **given)
+        fit(network, data, folder=folder, **given)
     assert "\n" not in str(caught.value)
+    assert not folder.exists() or "loss" in name  # which is known in the first step only
+
+
+def test_a_stream_that_can_be_read_once_is_read_once() -> None:
+    class Stream(IterableDataset[Any]):
+        rest = iter([(torch.tensor(P[i], dtype=torch.float32), torch.tensor(X[i])) for i in range(100)])
+
+        def __iter__(self) -> Any:
+            return self.rest
+
+    assert fit(own_network(), DataLoader(Stream(), batch_size=20), epochs=1, steps_per_epoch=5).step == 5
+
+
+def test_a_large_dataset_is_not_loaded_to_look_at_its_shape() -> None:
+    class Counted(Items):
+        asked = 0
+
+        def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+            self.asked += 1
+            return super().__getitem__(index)
+
+    data = Counted()
+    fit(own_network(), data, epochs=1, batch_size=20, callbacks=[StopAt(1)])
+    assert data.asked == 2 * 20  # a batch to try the network on, and the first step
 
 
 def test_a_loader_that_ends_early_says_so() -> None:
@@ -332,6 +359,9 @@ def test_evaluate_scores_exactly_what_it_is_given() -> None:
     assert evaluate(network, loader()).metrics == pytest.approx(whole)
     with pytest.raises(QubolearnError, match="is a name"):
         evaluate(network, (P, X), "exhaustive")  # type: ignore[arg-type]
+    for solver, says in ((3, "cannot be called"), (ExhaustiveSearch, r"is a class; .*ExhaustiveSearch\(\)")):
+        with pytest.raises(QubolearnError, match=says):
+            evaluate(network, (P, X), solver)  # type: ignore[arg-type]
     with pytest.raises(QubolearnError, match="instances=0"):
         evaluate(three_bits(), RandGraph(k=3), instances=0)
 

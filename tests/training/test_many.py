@@ -21,7 +21,7 @@ from qubolearn.randomness import derive_seed
 from qubolearn.solvers import contract, partition
 from qubolearn.training import many
 from qubolearn.training.callbacks import Callback
-from qubolearn.training.fast import captured, stacked
+from qubolearn.training.fast import captured, stacked, window
 from qubolearn.training.fit import Training
 from qubolearn.training.recipes import Recipe
 from qubolearn.training.runs import Run
@@ -293,7 +293,7 @@ def test_what_does_not_fit_together_is_refused() -> None:
 
 
 def test_a_graph_finds_the_batches_of_its_window(stacks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacked, "MOST_BYTES", 1)  # windows of few steps, which epochs do not divide
+    monkeypatch.setattr(window, "MOST_BYTES", 1)  # windows of few steps, which epochs do not divide
     assert_as_alone("seeds")
     assert captured.WARM_UP + 1 == 4
     assert stacks == [3]

@@ -180,6 +180,6 @@ def local_search(problem: MaxCut, p: Tensor) -> Tensor:
     return (side != side[:, :1]).to(p.dtype)
 
 
-#: Large graphs are drawn once, as all of their cuts are looked at. Entries of A are at most 1, so that the many edges of
-#: a large graph leave smaller gaps, and its likelihood is taken at a larger β.
+#: Large graphs are drawn once, as all of their cuts are looked at. Entries of A are at most 1, so that the many edges
+#: of a large graph leave smaller gaps, and its likelihood is taken at a larger β.
 _LARGE: Mapping[str, Any] = {"fresh": False, "beta": 60.0, "hidden": 32, "epochs": 15}

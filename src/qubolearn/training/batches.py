@@ -126,14 +126,17 @@ class Loaded:
         if steps_per_epoch < 1:
             raise QubolearnError(f"the DataLoader has {steps_per_epoch} batches an epoch; want at least 1")
         self.steps_per_epoch = steps_per_epoch
-        self._place = (-1, 0)
+        self._place = (-1, 0)  # the epoch, and how many batches of it have been taken
         self._iterator: Iterator[Any] = iter(())
+        self._last: Instances | None = None
 
     def first(self) -> Instances:
         return self.batch(0)
 
     def batch(self, step: int) -> Instances:
         epoch, index = divmod(step, self.steps_per_epoch)
+        if self._last is not None and self._place == (epoch, index + 1):  # asked for again: a stream has it only once
+            return self._last
         if self._place[0] != epoch or self._place[1] > index:
             torch.manual_seed(derive_seed(self._seed, "order", epoch))  # of a copy: fit keeps the caller's state
             self._iterator, self._place = iter(self._loader), (epoch, 0)
@@ -146,8 +149,8 @@ class Loaded:
                     f"the DataLoader ended after {number} of {self.steps_per_epoch} batches of epoch {epoch}; "
                     f"pass steps_per_epoch={number}, or repeat its data"
                 ) from None
-        self._place = (epoch, index + 1)
-        return pair_of(item).to(self._device)
+        self._place, self._last = (epoch, index + 1), pair_of(item).to(self._device)
+        return self._last
 
     def seed_of(self, step: int) -> int | None:
         return None

@@ -10,6 +10,7 @@ import io
 import json
 import math
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -291,10 +292,8 @@ class _NotebookBar:
     """What ProgressBar needs of rich's bar, as HTML that a notebook replaces in its place."""
 
     def start(self) -> None:
-        from IPython.display import HTML, display
-
-        self._html = HTML
-        self._shown = display(HTML(""), display_id=True)
+        self._ipython: Any = import_module("IPython.display")
+        self._shown = self._ipython.display(self._ipython.HTML(""), display_id=True)
 
     def add_task(self, title: str, total: int, completed: int, note: str) -> int:
         self._title, self._total = title, total
@@ -304,7 +303,7 @@ class _NotebookBar:
     def update(self, task: int, completed: int, note: str) -> None:
         bar = f'<progress value="{completed}" max="{self._total}"></progress>'
         words = escape(f"{completed}/{self._total}  {note}")
-        self._shown.update(self._html(f"{escape(self._title)} {bar} {words}"))
+        self._shown.update(self._ipython.HTML(f"{escape(self._title)} {bar} {words}"))
 
     def stop(self) -> None:
         """The last state stays in the notebook."""

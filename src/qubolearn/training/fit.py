@@ -85,31 +85,8 @@ def fit(
     >>> evaluate(network, (p, p > 0)).metrics["accuracy"] > 0.9
     True
     """
-    with (
-        peers.together(),
-        surroundings(device),
-        Session(
-            network,
-            data,
-            loss,
-            epochs=epochs,
-            optimizer=optimizer,
-            schedule=schedule,
-            solver=solver,
-            callbacks=callbacks,
-            batch_size=batch_size,
-            instances=instances,
-            fresh=fresh,
-            validation=validation,
-            score_after=score_after,
-            standardise=standardise,
-            steps_per_epoch=steps_per_epoch,
-            seed=seed,
-            device=device,
-            folder=folder,
-            peers=peers,
-        ) as session,
-    ):
+    arguments = locals()  # as they were given: a session takes the same ones
+    with peers.together(), surroundings(device), Session(**arguments) as session:
         take_steps(session)
     return session.training
 

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from qubolearn.errors import NonFiniteError, QubolearnError
-from qubolearn.evaluation import score_network
+from qubolearn.evaluation import require_solver, score_network
 from qubolearn.files import lock_folder
 from qubolearn.losses import Likelihood, Loss, as_loss
 from qubolearn.problems.arrays import Arrays, whole_of
@@ -110,58 +110,50 @@ class Session:
         peers: Peers,
         find_batches: Callable[..., Any] = batches_of,
     ) -> None:
-        _check(network, epochs, batch_size, seed, solver)
-        self.callbacks, self._validation, self._standardise = callbacks, validation, standardise
-        self._folder = Folder.create(folder) if isinstance(folder, (str, Path)) else folder
-        self._open, self._closed = ExitStack(), False
+        _check(network, epochs, batch_size, seed)
+        require_solver(solver)
+        chosen = as_loss(loss or Likelihood()).begin()
+        network.to(device).train()
+        sizes = {"batch_size": batch_size, "instances": instances, "steps_per_epoch": steps_per_epoch}
+        problem, batches = find_batches(data, **sizes, fresh=fresh, seed=seed, device=device)
+        self.training = training = Training(network, epochs * batches.steps_per_epoch)
+        self.watched = _watched(score_after, batches.steps_per_epoch, training.steps)
+        update = _update(network, optimizer, schedule, training.steps)
+        check_network(network, batches.batch(0))
+        self._held_out = _held_out(validation, problem, seed, device)
+        self.callbacks, self._started = callbacks, list[Callback]()
+        hooks = [lambda each=each: call(each, "on_gradient", training) for each in callbacks if _changes(each)]
+        where = Folder.create(folder) if isinstance(folder, (str, Path)) else folder  # after all that may be refused
+        self._writer = where if peers.rank == 0 else None
+        self.task = Task(
+            network, update, batches, chosen, solver or ExhaustiveSearch(), seed, problem, where, peers, hooks
+        )
         with ExitStack() as opened:
-            if self._folder and peers.rank == 0:
-                opened.enter_context(lock_folder(self._folder.folder))
-            network.to(device).train()
-            problem, batches = find_batches(
-                data,
-                batch_size=batch_size,
-                instances=instances,
-                fresh=fresh,
-                seed=seed,
-                device=device,
-                steps_per_epoch=steps_per_epoch,
-            )
-            self.training = training = Training(network, epochs * batches.steps_per_epoch)
-            update = _update(network, optimizer, schedule, training.steps)
-            hooks = [lambda each=each: call(each, "on_gradient", training) for each in callbacks if _changes(each)]
-            self.task = Task(
-                network,
-                update,
-                batches,
-                as_loss(loss or Likelihood()).begin(),
-                solver or ExhaustiveSearch(),
-                seed,
-                problem,
-                self._folder,
-                peers,
-                hooks,
-            )
-            self.watched = _watched(score_after, batches.steps_per_epoch, training.steps)
-            self._prepare(device)
+            if self._writer:
+                opened.enter_context(lock_folder(self._writer.folder))
+            if standardise and getattr(network, "standardise", None) is not None:
+                with keep_fault(self.task, 0, batches.first):
+                    network.standardise.fit(batches.first().p)  # type: ignore[operator, union-attr]
+            training.step = where.restore(network, update, training.steps) if where else 0
+            opened.callback(self._tell_end)
+            self._start()
             self._open = opened.pop_all()
 
-    def _prepare(self, device: torch.device | str) -> None:
+    def _start(self) -> None:
         task, training = self.task, self.training
-        network, batches = task.network, task.batches
-        with keep_fault(task, 0, batches.first):
-            if self._standardise and getattr(network, "standardise", None) is not None:
-                network.standardise.fit(batches.first().p)  # type: ignore[operator, union-attr]
-            self._held_out = _held_out(self._validation, task.problem, task.seed, device)
-        check_network(network, batches.first())
-        training.step = self._folder.restore(network, task.optimizer, training.steps) if self._folder else 0
-        self._writer = self._folder if task.peers.rank == 0 else None
         for each in self.callbacks:
             call(each, "on_start", training)
+            self._started.append(each)
         if self._writer and training.step == 0 and self._held_out:
-            with keep_fault(task, 0, batches.first):
-                self._writer.log(step=0, **score_network(network, task.problem, self._held_out))
+            with keep_fault(task, 0, task.batches.first):
+                self._writer.log(step=0, **score_network(task.network, task.problem, self._held_out))
         self._began = self._saved = time.perf_counter()
+
+    def _tell_end(self) -> None:
+        """Tell the callbacks that were started, in their order, each whatever becomes of the others."""
+        with ExitStack() as told:
+            for each in reversed(self._started):
+                told.callback(call, each, "on_end", self.training)
 
     def __enter__(self) -> Self:
         return self
@@ -171,13 +163,8 @@ class Session:
 
     def close(self) -> None:
         """End the training, once: callbacks are told, the network is in evaluation mode, the folder is free."""
-        if self._closed:
-            return
-        self._closed = True
-        with self._open:
-            self.training.network.eval()
-            for each in self.callbacks:
-                call(each, "on_end", self.training)
+        self.training.network.eval()
+        self._open.close()
 
     def after(self, end: int, loss: float) -> None:
         """Score, report and save what is due after the first ``end`` steps, the last of which had this loss."""
@@ -232,13 +219,9 @@ def _watched(asked: Sequence[int] | None, steps_per_epoch: int, steps: int) -> l
     return [*sorted({step for step in chosen if 0 < step < steps}), steps]
 
 
-def _check(network: object, epochs: int, batch_size: int, seed: int, solver: object) -> None:
+def _check(network: object, epochs: int, batch_size: int, seed: int) -> None:
     if not isinstance(network, nn.Module):
         raise QubolearnError(f"network is a {type(network).__name__}; want a torch.nn.Module such as QuboNetwork")
-    if isinstance(solver, str):
-        raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
-    if solver is not None and not callable(solver):
-        raise QubolearnError(f"solver={solver!r} cannot be called; want a solver such as ExhaustiveSearch()")
     for name, value in (("epochs", epochs), ("batch_size", batch_size)):
         if not isinstance(value, int) or value < 1:
             raise QubolearnError(f"{name}={value}; want a whole number of at least 1")

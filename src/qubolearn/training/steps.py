@@ -24,7 +24,7 @@ from qubolearn.training.faults import keep_fault
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Update
 
-__all__ = ["Steps", "Task", "check_network", "couplings_of"]
+__all__ = ["Steps", "Task", "check_network", "couplings_of", "mean_loss", "said_of"]
 
 
 @dataclass
@@ -124,15 +124,20 @@ def mean_loss(task: Task, instances: Instances, draw: int) -> Tensor:
 
 
 def couplings_of(network: nn.Module, instances: Instances) -> tuple[Qubo, Sequence[Tensor]]:
-    """A and the hidden features that a network says of instances; any module that takes p to A will do."""
-    couplings = getattr(network, "couplings", None)
-    A, features = (network(instances.p), ()) if couplings is None else couplings(instances.p)
+    """A and the hidden features that a network says of instances, checked."""
+    A, features = said_of(network, instances.p)
     batch, n = instances.x_true.shape
     if list(A.shape) != [batch, n, n]:
         raise QubolearnError(
             f"the network returned A {list(A.shape)} for {batch} instances of {n} bits; want [{batch}, {n}, {n}]"
         )
     return A, features
+
+
+def said_of(network: nn.Module, p: Any) -> tuple[Qubo, Sequence[Tensor]]:
+    """A and hidden features; any module that takes p to A will do, which then has no features."""
+    couplings = getattr(network, "couplings", None)
+    return (network(p), ()) if couplings is None else couplings(p)
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,25 +43,19 @@ TOLERANCE = 1e-2
 
 def can_capture(task: Task) -> bool:
     """Whether steps can be a graph: on a GPU, alone, with our Adam, and where nothing in them needs the host."""
-    return (
-        next(task.network.parameters()).is_cuda
-        and task.peers.size == 1
-        and not task.on_gradient
-        and isinstance(task.optimizer, FlatAdam)
-        and isinstance(task.batches, Drawn)
-        and needs_no_host(task)
-        and _targets_fit(task)
-    )
+    return next(task.network.parameters()).is_cuda and needs_no_host(task) and _targets_fit(task)
 
 
 def needs_no_host(task: Task) -> bool:
-    """Whether loss and solver can run on a GPU alone: exact search, or a loss without a solver.
+    """Whether steps can run on a GPU alone: our data and our Adam, and exact search or a loss without a solver.
 
     A solver that draws random numbers would draw the same ones in every replay. What a user's own loss or network does
     is tried out (:meth:`CapturedSteps._agrees`).
     """
+    ours = isinstance(task.optimizer, FlatAdam) and isinstance(task.batches, Drawn)
     exact = isinstance(task.solver, ExhaustiveSearch) and not task.constrained
-    return task.loss.capturable and (not task.loss.solves or exact)
+    solves_there = task.loss.capturable and (not task.loss.solves or exact)
+    return ours and solves_there and task.peers.size == 1 and not task.on_gradient
 
 
 def _targets_fit(task: Task) -> bool:
@@ -168,13 +163,7 @@ class CapturedSteps(Steps):
 
     def _look(self) -> list[float]:
         """The loss, and a number that is not finite where a value or a moment is not, for these stay so."""
-        seen = torch.stack([self._loss, self._optimizer.values.sum() + self._optimizer.second.sum()])
-        if seen.is_cuda:  # wait without keeping a core busy, which other jobs want
-            ended = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
-            ended.record()
-            ended.synchronize()
-        numbers: list[float] = seen.tolist()
-        return numbers
+        return numbers_of(torch.stack([self._loss, self._optimizer.values.sum() + self._optimizer.second.sum()]))
 
     def _state(self) -> list[Tensor]:
         return [tensor.clone() for tensor in self._moving]
@@ -187,6 +176,16 @@ class CapturedSteps(Steps):
 def _is_foreign(task: Task) -> bool:
     """Whether a part of the step is the user's own."""
     return any(isinstance(part, OwnLoss) for _, part in task.loss.parts)
+
+
+def numbers_of(seen: Tensor) -> list[Any]:
+    """A tensor as a list, without keeping a core busy while a GPU works on it: other jobs want the core."""
+    if seen.is_cuda:
+        ended = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+        ended.record()
+        ended.synchronize()
+    numbers: list[Any] = seen.tolist()
+    return numbers
 
 
 def captured(work: Callable[[], None]) -> Callable[[], None]:

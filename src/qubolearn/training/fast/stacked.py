@@ -2,8 +2,7 @@
 
 For networks of the paper's size a GPU takes hardly longer for 72 of them than for one. ``torch.func.vmap`` turns the
 network's matrix products into batched ones; search and losses see one batch of ``runs * batch`` QUBOs. Weights and both
-moments of each run are rows of ``[runs, size]``, so that every network can be scored and saved at any time. Batches and
-learning rates of the next steps lie in a *window*, where a CUDA graph finds them by a number that it raises itself.
+moments of each run are rows of ``[runs, size]``, so that every network can be scored and saved at any time.
 
 Runs share nothing but the kernels: where one meets NaN, its row alone is put back and its steps are taken again one by
 one, which says where that happened.
@@ -28,27 +27,20 @@ from qubolearn.qubo import Qubo
 from qubolearn.training.batches import Drawn
 from qubolearn.training.fast import captured
 from qubolearn.training.fast.adam import FlatAdam, move
-from qubolearn.training.fast.captured import needs_no_host
-from qubolearn.training.steps import Steps, Task, mean_loss
+from qubolearn.training.fast.window import Window, blank
+from qubolearn.training.steps import Steps, Task, mean_loss, said_of
 
 __all__ = ["StackedSteps", "can_stack", "shape_of"]
 
-#: A window should take no more seconds, since it can neither be stopped nor saved, and has so many steps and bytes.
-SECONDS, MOST, MOST_BYTES = 0.5, 500, 2**31
+#: A window should take no more seconds, since it can neither be stopped nor saved.
+SECONDS = 0.5
 #: How far the loss of a run may be from that of the same step taken by itself.
 TOLERANCE = 1e-2
 
 
 def can_stack(task: Task) -> bool:
     """Whether a training can be one of many: alone, with our Adam, and where nothing in its steps needs the host."""
-    return (
-        task.peers.size == 1
-        and not task.on_gradient
-        and isinstance(task.optimizer, FlatAdam)
-        and isinstance(task.batches, Drawn)
-        and needs_no_host(task)
-        and not getattr(task.network, "sparse", False)
-    )
+    return captured.needs_no_host(task) and not getattr(task.network, "sparse", False)
 
 
 def shape_of(task: Task) -> Hashable:
@@ -60,18 +52,8 @@ def shape_of(task: Task) -> Hashable:
     ]
     trained = tuple(parameter.requires_grad for parameter in network.parameters())
     data = [(tensor.shape[1:], tensor.dtype) for tensor in tensors_of(task.batches.first())]
-    method = getattr(network, "method", None)
-    return (
-        type(network),
-        repr(network),
-        method,
-        *tensors,
-        trained,
-        *data,
-        task.batches.batch_size,
-        task.loss.soft,
-        repr(task.solver),
-    )
+    made = (type(network), repr(network), getattr(network, "method", None))
+    return (*made, *tensors, trained, *data, task.batches.batch_size, task.loss.soft, repr(task.solver))
 
 
 class _Part(NamedTuple):
@@ -112,15 +94,8 @@ class StackedSteps:
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.tasks = list(tasks)
         runs, device = len(self.tasks), next(self.tasks[0].network.parameters()).device
-        self._batch_size = self._data(0).batch_size
         self._stack_weights()
-        one = self._taken(0, 0, 1)
-        bytes_of_step = max(1, runs * sum(tensor.nbytes for tensor in tensors_of(one)))
-        self._room = max(captured.WARM_UP + 1, min(MOST, MOST_BYTES // bytes_of_step))
-        self._window = map_tensors(self._empty, one)  # (Instances, SoftTargets or None), [runs, room * batch, ...]
-        self._rates = _standing(self._room, runs).to(device)
-        self._rows = torch.arange(self._batch_size, device=device)
-        self._at = torch.zeros((), dtype=torch.int64, device=device)  # the step of the window that comes next
+        self._window = Window(self.tasks, device)
         self._losses = torch.zeros(runs, device=device)
         self._retired = [False] * runs
         self._parts = self._all_parts(device)
@@ -139,15 +114,14 @@ class StackedSteps:
         Runs that are retired take none; their loss says nothing.
         """
         before, began = self._state(), time.perf_counter()
-        self._fill(first, count)
-        self._at.zero_()
+        self._window.fill(first, count)
         try:
             for _ in range(count):
                 self._replay()
             losses, health = self._look()
         except NonFiniteError:  # outside of a graph somebody looks at the numbers of all runs
             losses = health = [math.nan] * len(self.tasks)
-        self.max_unsynced_steps = max(1, min(self._room, int(SECONDS * count / (time.perf_counter() - began))))
+        self.max_unsynced_steps = max(1, min(self._window.room, int(SECONDS * count / (time.perf_counter() - began))))
         found: list[float | NonFiniteError] = list(losses)
         bad = [
             run
@@ -168,13 +142,9 @@ class StackedSteps:
         assert isinstance(optimizer, FlatAdam)
         optimizer.lie_in(*(torch.empty_like(tensor[run]) for tensor in self._moving))
         self._retired[run] = True
-        for tensor in (*self._moving, *tensors_of(self._window)):
-            _blank(tensor[run])
-
-    def _data(self, run: int) -> Drawn:
-        data = self.tasks[run].batches
-        assert isinstance(data, Drawn)
-        return data
+        self._window.retire(run)
+        for tensor in self._moving:
+            blank(tensor[run])
 
     def _stack_weights(self) -> None:
         """Lay weights and moments of all runs into rows, and the buffers of their networks side by side."""
@@ -208,10 +178,6 @@ class StackedSteps:
             self._others[name] = tensors[0].clone() if shared else torch.stack(tensors)
             self._dims[name] = None if shared else 0
 
-    def _empty(self, tensor: Tensor) -> Tensor:
-        rows = self._room * self._batch_size
-        return _blank(tensor.new_empty(len(self.tasks), rows, *tensor.shape[1:]))
-
     def _all_parts(self, device: torch.device) -> list[_Part]:
         """Equal losses of several runs are one part: another weight costs nothing, another loss a few kernels."""
         found: list[tuple[Loss, dict[int, float]]] = []
@@ -232,40 +198,10 @@ class StackedSteps:
         """Where the instances of these runs are in a batch of all; runs that follow one another need no copy."""
         if len(runs) == len(self.tasks):
             return None
+        size = self._window.batch_size
         if runs[-1] - runs[0] + 1 == len(runs):
-            return slice(runs[0] * self._batch_size, (runs[-1] + 1) * self._batch_size)
-        first = torch.tensor(runs, device=device)[:, None] * self._batch_size
-        return (first + torch.arange(self._batch_size, device=device)).flatten()
-
-    def _taken(self, run: int, first: int, end: int) -> tuple[Instances, SoftTargets | None]:
-        """Instances and soft targets of steps of one epoch."""
-        task = self.tasks[run]
-        instances = self._data(run).span(first, end)
-        soft = task.problem.soft_targets(instances) if task.loss.soft and task.problem else None
-        return instances, soft
-
-    def _fill(self, first: Sequence[int], count: int) -> None:
-        """Put batches and learning rates of the next steps where they are read."""
-        known: dict[Any, list[tuple[float, float]]] = {}
-        table = _standing(count, len(self.tasks))
-        for run, task in enumerate(self.tasks):
-            if self._retired[run]:
-                continue
-            start, end, steps_per_epoch = first[run], first[run] + count, self._data(run).steps_per_epoch
-            while start < end:
-                stop = min(end, (start // steps_per_epoch + 1) * steps_per_epoch)
-                places = slice((start - first[run]) * self._batch_size, (stop - first[run]) * self._batch_size)
-                taken = self._taken(run, start, stop)
-                for place, tensor in zip(tensors_of(self._window), tensors_of(taken), strict=True):
-                    place[run, places].copy_(tensor)
-                start = stop
-            optimizer = task.optimizer
-            assert isinstance(optimizer, FlatAdam)
-            key = (id(optimizer.choice.schedule), optimizer.choice.learning_rate, optimizer.steps, first[run])
-            if key not in known:
-                known[key] = [optimizer.rates_of(step + 1) for step in range(first[run], end)]
-            table[:, :, run, 0] = torch.tensor(known[key])
-        self._rates[:count].copy_(table)
+            return slice(runs[0] * size, (runs[-1] + 1) * size)
+        return (torch.tensor(runs, device=device)[:, None] * size + torch.arange(size, device=device)).flatten()
 
     def _take(self) -> None:
         """One step of all runs; nothing in it needs the host."""
@@ -273,16 +209,14 @@ class StackedSteps:
         slopes = torch.autograd.grad(
             losses.sum(), list(self._parameters.values()), allow_unused=True, materialize_grads=True
         )
-        step_size, epsilon = self._rates.index_select(0, self._at[None])[0]
         values, first, second = self._moving
-        move(values, torch.cat([slope.flatten(1) for slope in slopes], 1), first, second, step_size, epsilon)
+        move(values, torch.cat([slope.flatten(1) for slope in slopes], 1), first, second, *self._window.rates())
         self._losses.copy_(losses.detach())
-        self._at.add_(1)
+        self._window.move_on()
 
     def _loss(self) -> Tensor:
-        """The mean loss of each run ``[runs]`` in the present step of the window."""
-        rows = self._rows + self._at * self._batch_size
-        own, soft = map_tensors(lambda tensor: tensor.index_select(1, rows), self._window)
+        """The mean loss of each run ``[runs]`` in the next step of the window."""
+        own, soft = self._window.batch()
         A, features = vmap(self._couplings, in_dims=(0, self._dims, 0))(self._parameters, self._others, own.p)
         flat: Callable[[Any], Any] = lambda given: map_tensors(lambda tensor: tensor.flatten(0, 1), given)  # noqa: E731
         A, instances = flat(A), flat(own)
@@ -308,8 +242,7 @@ class StackedSteps:
         What a user's network or loss does beside the weights that it holds cannot be seen from outside.
         """
         buffers = [tensor.clone() for tensor in self._others.values()]
-        self._fill([0] * len(self.tasks), 1)
-        self._at.zero_()
+        self._window.fill([0] * len(self.tasks), 1)
         try:
             self._replay()
         except NonFiniteError:  # the first steps will say which run it is
@@ -330,12 +263,7 @@ class StackedSteps:
     def _look(self) -> tuple[list[float], list[float]]:
         """Losses, and numbers that are not finite where a value or a moment of a run is not, for these stay so."""
         values, _, second = self._moving
-        seen = torch.stack([self._losses, values.sum(1) + second.sum(1)])
-        if seen.is_cuda:  # wait without keeping a core busy, which other jobs want
-            ended = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
-            ended.record()
-            ended.synchronize()
-        losses, health = seen.tolist()
+        losses, health = captured.numbers_of(torch.stack([self._losses, values.sum(1) + second.sum(1)]))
         return losses, health
 
     def _state(self) -> list[Tensor]:
@@ -352,16 +280,6 @@ def _ready(work: Callable[[], None], device: torch.device) -> Callable[[], None]
     return captured.captured(work) if device.type == "cuda" else work
 
 
-def _standing(steps: int, runs: int) -> Tensor:
-    """Sizes of steps and epsilons ``[steps, 2, runs, 1]`` with which nothing moves, nor becomes 0 / 0."""
-    return torch.tensor([0.0, 1.0])[None, :, None, None].repeat(steps, 1, runs, 1)
-
-
-def _blank(tensor: Tensor) -> Tensor:
-    """Fill with what no step fails on: zeros, and True for the right answers that count."""
-    return tensor.fill_(tensor.dtype == torch.bool)
-
-
 class _Couplings(nn.Module):
     """A network whose call returns A and hidden features, whatever kind of network it is."""
 
@@ -370,6 +288,5 @@ class _Couplings(nn.Module):
         self.network = network
 
     def forward(self, p: Any) -> tuple[Any, tuple[Tensor, ...]]:
-        couplings = getattr(self.network, "couplings", None)
-        A, features = (self.network(p), ()) if couplings is None else couplings(p)
+        A, features = said_of(self.network, p)
         return A, tuple(features)
