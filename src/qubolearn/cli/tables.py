@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
         except (OSError, UnicodeDecodeError) as error:
             raise QubolearnError(f"cannot read {path}: {getattr(error, 'strerror', 'it is no text')}") from error
         with damage_said(Path(args.results)):
-            after = fill(before, Path(args.results))
+            after = fill(before, Path(args.results), "" if path.resolve().parent.name == "docs" else "docs/")
         if after != before:
             stale.append(str(path))
             if not args.check:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
+from qubolearn.paper.grid.entries import ENTRIES
 from qubolearn.paper.report.tables import fill
 
 ROOT = Path(__file__).parents[3]
@@ -38,3 +40,16 @@ def test_a_stale_table_is_found(
     assert "| 2 |" in page.read_text()
     assert main(["tables", str(page)]) == 0
     assert page.read_text() == "before\n<!-- table: x -->\n| 1 |\n<!-- end -->\nafter\n"
+
+
+def test_every_record_is_found_from_the_page_of_records() -> None:
+    page = ROOT / "docs" / "records.md"
+    linked = {(page.parent / link).resolve() for link in re.findall(r"\]\((\.\./[^)]+\.json)\)", page.read_text())}
+    stored = {path for path in (ROOT / "results").glob("*/*.json") if path.parent.name in ENTRIES}
+    assert linked == stored
+
+
+def test_links_to_records_lead_from_any_folder() -> None:
+    text = "<!-- table: randgraph -->\n<!-- end -->"
+    for docs in ("", "docs/"):
+        assert f"]({docs}records.md#randgraph)" in fill(text, ROOT / "results", docs)

@@ -9,16 +9,17 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from qubolearn.paper.grid.entries import SEEDS
+from qubolearn.paper.grid.entries import ENTRIES, SEEDS
 from qubolearn.paper.grid.paper import PROTOCOLS, paper
 from qubolearn.paper.grid.views import markdown_table
 from qubolearn.paper.report.claims import SOURCES, interval_said
 from qubolearn.paper.report.compare import DAGGER, by_row, view_of
 from qubolearn.paper.report.errata import errata_table
+from qubolearn.paper.report.records import item_records
 from qubolearn.paper.report.summary import Report, Summary, gather
 from qubolearn.paper.report.wording import VERDICT_MARKS, duration, times, trained_on
 
-__all__ = ["PAPER_TABLES"]
+__all__ = ["PAPER_TABLES", "records_link"]
 
 PLURAL = {"holds": "hold", "does not hold": "do not hold"}
 
@@ -40,7 +41,8 @@ def summary_table(results: Path) -> str:
     note = (
         f"*{total} numbers of the paper's own method; better or worse where the 95 % interval over seeds leaves the "
         f"paper's number out. {older_said(found)} The last two columns are the control: how often networks without "
-        f"couplings beat the same numbers. {'; '.join(found.machines)}. Made by `qubolearn reproduce all`.*"
+        f"couplings beat the same numbers. {'; '.join(found.machines)}. Made by `qubolearn reproduce all`; "
+        "[records](records.md) have files, commands, commits and data.*"
     )
     return f"{markdown_table(heads, rows)}\n{note}\n"
 
@@ -118,9 +120,20 @@ def paper_table(name: str) -> Callable[[Path], str]:
         notes = notes if any(DAGGER.strip() in text for row in rows for text in row) else []
         notes += [f"*What differs from the paper: {source.differs}*\n"] if source.differs else []
         notes += [f"*Random guessing: {report.guess(source)}*\n"] if source.guess else []
-        return "\n".join([markdown_table(heads, rows), *notes])
+        return "\n".join([markdown_table(heads, rows), *notes, f"*{records_link(source.view)}*\n"])
 
     return table
+
+
+def records_link(view: str) -> str:
+    """To the records of the item that has a view."""
+    item = next(name for name, entry in ENTRIES.items() if view in {each.name for each in entry.views})
+    return f"[Records](records.md#{item}) of these numbers: file, command, commit, data."
+
+
+def records_table(results: Path) -> str:
+    """The records behind every number, item by item."""
+    return "\n".join(filter(None, map(item_records, _report(results).items)))
 
 
 def data_table(results: Path) -> str:
@@ -140,6 +153,7 @@ PAPER_TABLES: dict[str, Callable[[Path], str]] = {
     "claims": claims_table,
     "errata": errata_table(_report),
     "data": data_table,
+    "records": records_table,
     **{
         f"paper-{'-'.join(re.findall(r'[a-z0-9]+', each.name.lower()))}": paper_table(each.name)
         for each in paper().tables

@@ -18,13 +18,14 @@ from qubolearn.paper.grid.paper import PROTOCOLS
 from qubolearn.paper.grid.views import rows_and_columns
 from qubolearn.paper.report import claims, compare, drawings, wording
 from qubolearn.paper.report.markdown import older_said
+from qubolearn.paper.report.records import item_sources
 from qubolearn.paper.report.speed import total
 from qubolearn.paper.report.summary import Report
 
 __all__ = ["page"]
 
 WORDS = (
-    *(claims.sources, compare.by_row, older_said, drawings.dumbbells, rows_and_columns, total),
+    *(claims.sources, compare.by_row, older_said, drawings.dumbbells, item_sources, rows_and_columns, total),
     *(wording.duration, wording.listed, wording.many, wording.times, wording.trained_on),
 )
 

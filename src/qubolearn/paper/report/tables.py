@@ -16,7 +16,7 @@ from qubolearn.paper.report.couplings_pay import chip_table, pay_table
 from qubolearn.paper.report.curves import choices_table, curves_table
 from qubolearn.paper.report.input_couplings import scene_table, snakes_table
 from qubolearn.paper.report.many_bits import losses_table
-from qubolearn.paper.report.markdown import PAPER_TABLES
+from qubolearn.paper.report.markdown import PAPER_TABLES, records_link
 from qubolearn.paper.report.soak import classic_table, protections_table, soak_table
 from qubolearn.paper.report.willow10 import published_table, willow10_table
 from qubolearn.paper.report.wording import trained_on
@@ -36,19 +36,20 @@ def view_table(made: Entry, view: View) -> Callable[[Path], str]:
         if not cells:
             item = outcomes[0].job.item
             raise QubolearnError(f"no results of {item} in {results}; run: qubolearn reproduce {item} --out {results}")
-        return f"{view.markdown(outcomes)}\n{_note([record for cell in cells for record in cell.records])}\n"
+        note = _note([record for cell in cells for record in cell.records], view.name)
+        return f"{view.markdown(outcomes)}\n{note}\n"
 
     return table
 
 
-def _note(records: Sequence[Mapping[str, Any]]) -> str:
+def _note(records: Sequence[Mapping[str, Any]], view: str) -> str:
     machines = sorted({str(record["machine"]) for record in records})
     versions = sorted({str(record["versions"]["qubolearn"]) for record in records})
     seeds = sorted({record["job"]["seed"] for record in records})
     return (
         f"*Mean ± standard deviation over seeds {', '.join(map(str, seeds))}; {_took(records)}"
         f"qubolearn {', '.join(versions)}; {'; '.join(machines)}. "
-        f"Made by `qubolearn reproduce {records[0]['job']['item']}`.*"
+        f"Made by `qubolearn reproduce {records[0]['job']['item']}`. {records_link(view)}*"
     )
 
 
@@ -285,8 +286,8 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
 }
 
 
-def fill(text: str, results: Path) -> str:
-    """The text with every marked table made anew."""
+def fill(text: str, results: Path, docs: str = "") -> str:
+    """The text with every marked table made anew; ``docs`` is where it finds the other pages."""
 
     def replace(match: re.Match[str]) -> str:
         name = match["name"]
@@ -300,7 +301,7 @@ def fill(text: str, results: Path) -> str:
             raise QubolearnError(
                 f"{_source(name, results)} is damaged ({type(error).__name__}: {error}); delete it and make it again"
             ) from error
-        return f"{match[1]}{table}{match[3]}"
+        return f"{match[1]}{table.replace('](records.md', f']({docs}records.md')}{match[3]}"
 
     return MARKER.sub(replace, text)
 
