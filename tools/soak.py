@@ -47,10 +47,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", nargs="?", type=Path, default=ROOT / "results" / "soak.json")
     parser.add_argument("--only", nargs="+", choices=FILES, default=FILES)
+    parser.add_argument("--together", type=int, default=max(2, (os.cpu_count() or 1) // 2), help="files at a time")
     given = parser.parse_args()
     began = time.perf_counter()
     before: dict[str, Any] = json.loads(given.out.read_text()) if given.out.exists() and given.only != FILES else {}
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max(2, (os.cpu_count() or 1) // 2)) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.together) as pool:
         parts = list(pool.map(lambda name: figures_of(name, Path(folder)), given.only))
     figures = before.get("figures", {}) | {name: value for part in parts for name, value in part.items()}
     taken = round(time.perf_counter() - began)
