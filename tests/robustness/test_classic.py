@@ -44,13 +44,13 @@ MIDDLE = {
 }
 LARGE = {name: MIDDLE[name] for name in ("annealing", "tempering", "neal")}
 HUGE = {
-    "annealing": "annealing:reads=20,sweeps=10000,seed=0",
-    "tempering": "tempering:sweeps=5000,seed=0",
-    "neal": "neal:reads=20,seed=0",
+    "annealing": "annealing:reads=20,sweeps=4000,seed=0",
+    "tempering": "tempering:sweeps=2000,seed=0",
+    "neal": "neal:reads=5,seed=0",
 }
-TEN_TIMES = {300: "neal:reads=1000,seed=1", 2000: "neal:reads=200,seed=1"}
-#: Families whose penalties dwarf what they are about: single flips seldom find their optimum beyond 14 bits.
-STIFF = ("assignment", "knapsack")
+TEN_TIMES = {300: "neal:reads=1000,seed=1", 2000: "neal:reads=50,seed=1"}
+#: From one assignment to the next is four flips that each cost a penalty: beyond 64 bits few find the best one.
+STIFF = ("assignment",)
 #: Those that must find the lowest energy.
 OURS = ("exhaustive", "annealing", "tempering")
 
@@ -211,6 +211,13 @@ def test_classics_of_sixty_bits_are_solved(family: str) -> None:
     assert all(results.values()) or family in STIFF, results
 
 
+@pytest.mark.parametrize("n", [40, 100])
+@pytest.mark.parametrize("name", ["annealing", "tempering"])
+def test_exchanges_find_the_best_knapsack(name: str, n: int) -> None:
+    """An item leaves only if another comes in: flips one by one pay the penalty, and these once missed all of them."""
+    assert all(middle_results("knapsack", n, 0, {name: f"{name}:seed=0"}).values())
+
+
 @pytest.mark.parametrize("n", [1, 2, 7, 12])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_proven_lowest_energy_is_that_of_brute_force(family: str, n: int) -> None:
@@ -240,9 +247,7 @@ class Cells:
 def test_classic_families_for_five_minutes(figures: dict[str, Any]) -> None:
     began, cells, seed = time.monotonic(), Cells(), 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # one QUBO is tempered by one thread
-        asked = [
-            (n, family, seed) for n in (2000, 300) for seed in ((1,) if n == 2000 else (1, 2)) for family in FAMILIES
-        ]
+        asked = [(n, family, 1) for n in (2000, 300) for family in FAMILIES]
         calls = [pool.submit(large_results, family, n, seed) for n, family, seed in asked]
         large = [call.result() for call in calls]
     while seed < 3 or time.monotonic() - began < 300:

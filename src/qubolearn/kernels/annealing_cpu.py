@@ -18,6 +18,7 @@ from qubolearn.kernels import (
     annealing_numba,
     beta_ranges_numba,
     dense_annealing_numba,
+    exchanges_numba,
     harvest_numba,
     single_reads_numba,
     sparse_annealing_numba,
@@ -107,9 +108,14 @@ class Dense:
         def work(start: int, end: int) -> None:
             part = slice(start, end)
             harvest_numba.harvest(self.S[part], reads[part], states[part], success[part], stop)
+            if n <= exchanges_numba.MOST_BITS:
+                exchanges_numba.exchange(self.S[part], reads[part], states[part], stop)
 
         n = reads.shape[2]
-        run_tasks(work, len(reads), reads.size * (1e-8 + 1e-10 * n) + len(reads) * n * n * 1e-8, stop=stop)
+        seconds = (
+            reads.size * (1e-8 + 1e-10 * n) + len(reads) * n * n * 1e-8 + exchanges_numba.most_seconds(*reads.shape)
+        )
+        run_tasks(work, len(reads), seconds, stop=stop)
 
 
 class Sparse:
@@ -172,8 +178,18 @@ class Sparse:
             sparse_harvest_numba.harvest_sparse(
                 linear, quadratic, *lists, reads[part], states[part], success[part], stop
             )
+            for k in range(start, end) if reads.shape[2] <= exchanges_numba.MOST_BITS else ():
+                one = slice(k, k + 1)
+                exchanges_numba.exchange(self._dense(k), reads[one], states[one], stop)
 
-        run_tasks(work, len(reads), len(reads) * (reads.shape[1] + 10) * self.neighbours.size * 3e-9, stop=stop)
+        seconds = len(reads) * (reads.shape[1] + 10) * self.neighbours.size * 3e-9
+        run_tasks(work, len(reads), seconds + exchanges_numba.most_seconds(*reads.shape), stop=stop)
+
+    def _dense(self, k: int) -> Floats:
+        """QUBO k as :class:`Dense` has it, ``[1, n, n]``."""
+        S = np.diag(self.linear[k])
+        S[np.repeat(np.arange(len(S)), np.diff(self.starts)), self.neighbours] = self.quadratic[k, self.places]
+        return S[None]
 
 
 def _share(

@@ -38,14 +38,15 @@ __all__ = ["move", "rule_out_all", "sample", "temper"]
 
 @compiled
 def temper(problem, clamps, seeds, ladders, sweeps, targets, stop, found):
-    """Fill ``found`` (states, betas, exchanges, swept) with the lowest states met, lowest first, and what was done.
+    """Fill ``found`` (states, betas, exchanges, swept, last) with the lowest states met, lowest first, and the rest.
 
     ``problem`` is (linear, quadratic, graph, members) as :func:`units_of` takes them, with a batch. ``ladders``
     ``[batch, replicas]`` holds β from hot to cold, or 0 where it is to be chosen. An instance ends when a state at or
     below its target is found. ``found`` is states ``[batch, count, n]``, betas ``[batch, replicas]``, the shares of
-    swaps accepted ``[batch, replicas - 1]`` and the sweeps done ``[batch]``.
+    swaps accepted ``[batch, replicas - 1]``, the sweeps done ``[batch]`` and the replicas' last states
+    ``[batch, replicas, n]``.
     """
-    states, _, _, swept = found
+    states, _, _, swept, _ = found
     linear, quadratic, graph, members = problem
     for b in range(linear.shape[0]):
         one = (linear[b], quadratic[b], graph, members)
@@ -73,7 +74,7 @@ def rule_out_all(problem, clamps, targets, stop, ruled):
 @compiled
 def search(problem, clamp, seed, ladder, sweeps, target, stop, found, b):
     """One run for instance b; the lowest energy."""
-    states, betas, exchanges, swept = found
+    states, betas, exchanges, swept, last = found
     linear, quadratic, graph, members = problem
     units, constant = units_of(linear, quadratic, graph, clamp, members)
     pool = empty_pool(states.shape[1], units[0].size - 1)
@@ -83,6 +84,7 @@ def search(problem, clamp, seed, ladder, sweeps, target, stop, found, b):
     swept[b] += run(units, replicas, sweeps - swept[b], pool, aim, exchanges[b], stop)
     for k in range(ladder.size):
         betas[b, k] = replicas[2][replicas[4][k]]
+        write_bits(units, replicas, replicas[4][k], clamp, last[b, k])
     if pool[1][0] > aim or states.shape[1] > 1:
         x = np.empty(units[0].size - 1, np.int64)
         for lane in range(ladder.size):

@@ -35,7 +35,8 @@ class SimulatedAnnealing(QuboSolver):
 
     β = 1/temperature grows geometrically over ``beta_range``, by default over neal's range for each QUBO
     (:func:`default_beta_range`). The solution holds the lowest states among the final states of the reads, what
-    steepest descent makes of them, and their neighbours; ``info["success_probability"]`` is the share of reads that
+    steepest descent makes of them, and their neighbours, and up to 512 bits what exchanges of two or three bits make of
+    them where that is lower; ``info["success_probability"]`` is the share of reads that
     reached the lowest energy of all reads. Instance i draws from a stream of (seed, i) alone.
 
     On the CPU compiled kernels run on ``torch.get_num_threads()`` threads, and the result does not depend on their

@@ -128,15 +128,20 @@ class ParallelTempering(QuboSolver):
         return Found(found.states.reshape(len(A), -1, A.shape[2]), info)
 
     def _search_on_cpu(self, units: Units, count: int, held: Any, targets: Any, sweeps: int) -> Found:
+        from qubolearn.kernels.exchanges_numba import MOST_BITS, exchange
         from qubolearn.kernels.tempering_numba import temper
 
         seeds, ladders, (batch, n) = instance_seeds(self.seed, len(held)), self._ladders(units), held.shape
         states, betas = np.zeros((batch, count, n), np.int8), np.zeros((batch, self.replicas))
         exchanges, swept = np.zeros((batch, self.replicas - 1)), np.zeros(batch, np.int64)
+        last = np.zeros((batch, self.replicas, n), np.int8)
 
         def work(some: slice, stop: npt.NDArray[np.uint8]) -> None:
-            found = (states[some], betas[some], exchanges[some], swept[some])
+            found = (states[some], betas[some], exchanges[some], swept[some], last[some])
             temper(units.problem(some), held[some], seeds[some], ladders[some], sweeps, targets[some], stop, found)
+            if n <= MOST_BITS and not units.members[2].any() and (held[some] < 0).all():
+                for b in range(some.start, some.stop):
+                    exchange(units.dense(b), last[b : b + 1], states[b : b + 1], stop)
 
         self._share(work, units, max(sweeps, LADDER_SWEEPS))
         info = {"source": "simulated", "betas": torch.from_numpy(betas / units.scale[:, None])}

@@ -34,6 +34,13 @@ class Units(NamedTuple):
         """Some instances."""
         return self._replace(linear=self.linear[rows], quadratic=self.quadratic[rows], scale=self.scale[rows])
 
+    def dense(self, b: int) -> npt.NDArray[np.float64]:
+        """Instance b as a symmetric matrix ``[1, n, n]``, linear terms on its diagonal."""
+        first, to, edge = self.graph
+        S = np.diag(self.linear[b])
+        S[np.repeat(np.arange(first.size - 1), np.diff(first)), to] = self.quadratic[b, edge]
+        return S[None]
+
     def energies(self, states: npt.NDArray[np.int8]) -> npt.NDArray[np.float64]:
         """Energies ``[batch, count]`` of states ``[batch, count, n]``, in these units."""
         first, to, edge = self.graph
