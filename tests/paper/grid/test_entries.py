@@ -11,6 +11,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.entries import ENTRIES
 from qubolearn.paper.grid.entries.clouds import OUR_POINTSET, OUR_ROTATION, POINTSET, ROTATION
 from qubolearn.paper.grid.entries.graphs import OUR_WILLOW, PAPER_WILLOW
+from qubolearn.paper.grid.entries.search import SEARCHED
 from qubolearn.paper.grid.jobs import Job, Outcome, Store, run_job
 from qubolearn.paper.grid.tasks import TASKS
 from qubolearn.problems import make_problem
@@ -89,7 +90,7 @@ def _imagined(job: Job) -> dict[str, Any]:
     )
     if job.task in ("second-best", "qubits", "qgm"):
         labels = [*job.options.get("solvers", ()), "embedding", "quantum"]
-    return {label: {**metrics, **counts} for label in labels}
+    return {label: {**metrics, **counts} for label in (*labels, *job.options.get("candidates", ()))}
 
 
 def test_quick_jobs_run_for_real_and_fill_their_tables() -> None:
@@ -100,6 +101,7 @@ def test_quick_jobs_run_for_real_and_fill_their_tables() -> None:
         "randgraph": "without unique",
         "rotation": "(a) quant",
         "training-raw": "(a) SA",
+        "search-randgraph": "validation",
     }
     for item, column in picked.items():
         if ENTRIES[item].data and not _has(ENTRIES[item].data):
@@ -161,3 +163,11 @@ def test_the_papers_protocol_is_the_papers() -> None:
             assert (recipe.instances, recipe.weight_mlp, recipe.weight_unique) == (instances, 1e-4, 1e-3)
             assert recipe.loss == ("l1" if recipe.method == "pure" else "gap")
             assert job.options["problem"].keys() == {"name", "split_seed"}  # no input or noise of ours
+
+
+@pytest.mark.parametrize("searched", SEARCHED.values(), ids=list(SEARCHED))
+def test_searches_change_the_recipe_that_is_used(searched: tuple[Any, ...]) -> None:
+    _, problem, epochs, rate, beta = searched
+    recipe = recipe_for("best", make_problem(**problem))
+    assert (recipe.learning_rate, recipe.beta, recipe.schedule, recipe.standardise) == (rate, beta, "cosine", True)
+    assert epochs < recipe.epochs

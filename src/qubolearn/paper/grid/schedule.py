@@ -24,7 +24,7 @@ SECONDS_PER_STEP_AND_BIT = 1.5e-4
 #: Jobs that do not train count as so many steps times bits.
 WITHOUT_TRAINING = 10_000
 #: How many times as long a job takes as its steps with exact search and the paper's network would, about.
-LONG_TASKS = {"second-best": 20, "stages": 3}
+LONG_TASKS = {"second-best": 20, "stages": 3, "search": 7}
 LONG_SOLVERS = {"quantum": 100}
 LONG_NETWORKS = {"matching": 10}
 

@@ -126,6 +126,25 @@ def train_raw(
     return {**time_of(seconds), "own": _plain(tested, made.metric), "training": _plain(known, made.metric)}
 
 
+def search(
+    seed: int,
+    problem: Options,
+    protocol: str,
+    overrides: Options,
+    candidates: Mapping[str, Options],
+    instances: int = 2000,
+) -> dict[str, Any]:
+    """Train a recipe with each of the changes and score it on validation instances; test instances are not seen."""
+    made = make_problem(**problem)
+    solver, found, took = make_solver("exhaustive"), {}, 0.0
+    for label, changed in candidates.items():
+        network, seconds = trained(made, recipe_for(protocol, made, seed=seed, **{**overrides, **changed}))
+        scored = evaluate(network, made, solver, instances, seed, split="validation", device=device())
+        found[label] = _plain(scored, made.metric)
+        took += seconds
+    return {**time_of(round(took, 3)), **found}
+
+
 def _plain(found: Evaluation, metric: str) -> dict[str, Any]:
     flat = {name: list(value) if isinstance(value, tuple) else value for name, value in found.as_dict().items()}
     return {**flat, "scores": packed(found.scores[metric])}
@@ -202,6 +221,7 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "train": train_and_evaluate,
     "stages": partial(train_and_evaluate, task="stages"),
     "train-raw": train_raw,
+    "search": search,
     "baseline": baseline,
     "qgm": qgm_success,
     "second-best": second_best_energies,

@@ -123,6 +123,8 @@ def shortened(job: Job) -> Job:
         options["tests"] = few[::4]
     if "instances" in options or job.task == "baseline":
         options["instances"] = {"qgm": 4, "second-best": 1}.get(job.task, 100)
+    if "candidates" in options:
+        options["candidates"] = dict(list(options["candidates"].items())[:2])
     if "solvers" in options:
         options["solvers"] = _fewer_reads(options["solvers"])
     return replace(job, options=options)
