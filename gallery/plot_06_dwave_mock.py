@@ -8,21 +8,25 @@ whose couplings are couplers of the chip take one qubit per bit; all others need
 """
 
 # %%
-# A small Chimera chip with three broken qubits, and fifty random QUBOs of eight bits: first on the couplers of one
-# Chimera cell, then with all pairs of bits coupled.
+# A small Chimera chip with three broken qubits, and fifty learned QUBOs of eight bits, twice: those that match graphs
+# of four nodes use the couplers of one Chimera cell, those of max-cut with eight nodes couple all pairs of bits. Both
+# networks come with qubolearn (``pretrained``), so that nothing is trained here.
 import dwave.graphs
 import matplotlib.pyplot as plt
 import torch
 
-from qubolearn import DWaveSolver, ExhaustiveSearch, solve, topology
+from qubolearn import DWaveSolver, ExhaustiveSearch, pretrained, solve, topology
 from qubolearn.chips.embedding import Chip, find_tiles
 
 BROKEN = [13, 70, 71]
 solver = DWaveSolver.mock("chimera", size=6, broken_qubits=BROKEN, reads=50, seed=0)
 draw = torch.Generator().manual_seed(0)
-patterns = {"one Chimera cell": topology("chimera", 8), "all pairs": topology("dense", 8)}
-for name, pattern in patterns.items():
-    A = torch.randn(50, 8, 8, generator=draw) * pattern.mask
+patterns = {}
+for model, name in (("matching", "one Chimera cell"), ("maxcut", "all pairs")):
+    run = pretrained(model)
+    patterns[name] = topology(run.recipe.topology, run.problem.bits)
+    with torch.no_grad():
+        A = run.network()(run.problem.sample(50, draw, "test").p)
     found = solve(A, solver, count=1)
     exact = solve(A, ExhaustiveSearch(), count=1)
     right = torch.isclose(found.energies, exact.energies, atol=1e-4).double().mean()

@@ -10,16 +10,17 @@ and couple all bits with each other, so bits become chains. A learned QUBO is ma
 # %%
 # Graphs of four nodes. By hand there are 16 bits, or 9 where the last row and column are inserted (Seelbach Benkner et
 # al., 2020). The learned QUBO writes each node's partner in two bits, 8 in all, and uses the couplers of one cell.
+# Its network comes with qubolearn (``pretrained``), so that nothing is trained here; the first example trains one.
 import matplotlib.pyplot as plt
 import torch
 
-from qubolearn import QuantumAnnealing, preset, topology, train
+from qubolearn import QuantumAnnealing, pretrained, topology
 from qubolearn.chips.chains import Embedding
 from qubolearn.chips.embedding import Chip, find_tiles
 from qubolearn.paper.baselines.qgm import qgm, success_probability
 
-problem, recipe = preset("best", "randgraph", k=4, epochs=8)
-network = train(problem, recipe)
+run = pretrained("matching")
+problem, network = run.problem, run.network()
 test = problem.sample(8, torch.Generator().manual_seed(0), "test")
 W = test.p.reshape(-1, 16, 16)
 with torch.no_grad():

@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from qubolearn import Evaluation, QubolearnError, QuboNetwork, Run, Solution, plots, preset, topology, train
+from qubolearn import Evaluation, QubolearnError, QuboNetwork, Run, SharedQubo, Solution, plots, preset, topology, train
 from qubolearn.notebook import MOST_CELLS, heat_map
 
 
@@ -57,6 +57,14 @@ def test_networks_show_their_size_and_stay_as_they_were(n: int, inputs: int | No
     assert network.training
 
 
+def test_one_a_for_all_shows_its_levels() -> None:
+    network = SharedQubo(3, levels=2)
+    assert cells(network._repr_html_()) == ["bits", "3", "couplers", "3"]
+    network.load_state_dict({"linear": torch.zeros(3), "quadratic": torch.tensor([[0.0, 2, 2], [2, 0, 0], [2, 0, 0]])})
+    assert cells(network._repr_html_())[4:] == ["couplings of 0", "1", "couplings of 4", "2"]
+    assert cells(SharedQubo(3, edges=torch.tensor([[0], [2]]))._repr_html_()) == ["bits", "3", "couplers", "1"]
+
+
 def test_a_run_shows_itself_and_its_plots_go_where_they_should(tmp_path: Path) -> None:
     problem, recipe = preset("best", "randgraph", k=2, epochs=1, instances=200, hidden=8)
     run = Run.create(tmp_path / "<run>", problem, recipe)
@@ -73,3 +81,24 @@ def test_a_run_shows_itself_and_its_plots_go_where_they_should(tmp_path: Path) -
     assert plots.save(axis, tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(QubolearnError, match="1 axes, but this picture has 2"):
         plots.curves([run], ax=axis)
+
+
+def test_a_real_notebook_shows_tables_and_heat_maps(tmp_path: Path) -> None:
+    """The kernel takes the HTML of our values, and it is what the values say."""
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    code = [
+        "from qubolearn import *\nimport torch\nrun = pretrained('maxcut')\nrun",
+        "run.network()",
+        "pretrained('sudoku').network()",
+        "evaluate(run.network(), run.problem, instances=20)",
+        "solve(torch.diag(torch.tensor([-1.0, 2.0]))[None], ExhaustiveSearch(), count=2)",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in code])
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    run, network, shared, evaluation, solution = (cell.outputs[-1]["data"]["text/html"] for cell in notebook.cells)
+    assert cells(run)[:2] == ["problem", "MaxCut(nodes=8, answers='one')"]
+    assert "<svg" in network
+    assert "<svg" in shared
+    assert cells(network)[:4] == ["bits", "8", "couplers", "28"]
+    assert cells(evaluation)[0] == "accuracy"
+    assert cells(solution) == ["0", "0", "-1", "10", "0", "1", "0", "00"]

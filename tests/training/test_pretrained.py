@@ -1,0 +1,68 @@
+"""The models that come with the package: they load, do as well as they say, say who made them, and stay small."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from qubolearn import QubolearnError, evaluate, pretrained
+from qubolearn.cli import main
+from qubolearn.training.pretrained import MODELS, pretrained_names
+
+ROOT = Path(__file__).parents[2]
+TOOL = runpy.run_path(str(ROOT / "tools" / "pretrained.py"))
+
+
+def test_the_tool_makes_them_all_and_they_are_small() -> None:
+    assert pretrained_names() == sorted(TOOL["MODELS"])
+    assert sum(path.stat().st_size for path in MODELS.iterdir()) < TOOL["LIMIT"] == 1_000_000
+
+
+@pytest.mark.parametrize("name", pretrained_names())
+def test_the_score_is_what_the_file_says(name: str) -> None:
+    run, limit = pretrained(name), 0.02  # another CPU may round a QUBO's energies differently
+    said = run.scored()
+    found = evaluate(run.network(), run.problem, instances=said["instances"], seed=0)
+    assert found.instances == said["instances"] >= 1000
+    assert found.metrics == pytest.approx({key: said[key] for key in found.metrics}, abs=limit)
+    assert said[run.problem.metric] > 0.9
+
+
+@pytest.mark.parametrize("name", pretrained_names())
+def test_a_file_says_recipe_seed_and_commit(name: str) -> None:
+    run = pretrained(name)
+    kind, options = TOOL["MODELS"][name]
+    assert (run.problem.name, run.recipe.seed) == (kind, 0)
+    assert options.items() <= vars(run.problem).items()
+    made = run.trained_with()["code"]
+    assert len(made["commit"]) == 40  # not "...-dirty"
+    assert len(made["source"]) == 12
+
+
+def test_commands_take_them_and_list_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["info", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["models"]
+    assert [model["name"] for model in listed] == [f"pretrained:{name}" for name in pretrained_names()]
+    saved = tmp_path / "mine.safetensors"
+    assert main(["info", "pretrained:maxcut", "--save", str(saved), "--json"]) == 0
+    assert saved.read_bytes() == (MODELS / "maxcut.safetensors").read_bytes()
+    assert main(["evaluate", "pretrained:maxcut", "--instances", "20"]) == 0
+    assert main(["embed", "pretrained:matching", "--chip", "chimera", "--size", "2"]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", "pretrained:sudoko"]) == 2
+    assert "sudoku" in capsys.readouterr().err
+    assert main(["info", "--save", str(saved)]) == 2
+    with pytest.raises(QubolearnError, match="maxcut"):
+        pretrained("maxcat")
+
+
+def test_the_wheel_is_told_of_them() -> None:
+    """`make release-check` builds it and sees that every file of the package is inside."""
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["qubolearn"]
+    package = MODELS.parents[1]
+    packed = {path for pattern in patterns for path in package.glob(pattern)}
+    assert set(MODELS.iterdir()) <= packed
