@@ -1,0 +1,135 @@
+"""The explorer's page as a file: small, safe, alone, at every width, with a name for every control, and its picture."""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from hands import BAD, Opened, make_run, press, settle, slide, text
+
+from qubolearn import Instances, Problem, pretrained
+from qubolearn.explore import page
+from qubolearn.randomness import stream
+from qubolearn.training.runs import Run
+
+# --- the file
+
+
+@pytest.mark.parametrize("name", ["chip", "large", "dense", "sudoku4", "sudoku9"])
+def test_opens_from_disk_without_errors_loads_nothing_and_is_small(
+    opened: Opened, pages: dict[str, Path], name: str
+) -> None:
+    browser = opened(name)
+    assert [event for event in browser.events if event["method"] in BAD] == []
+    requests = [e["params"]["request"]["url"] for e in browser.events if e["method"] == "Network.requestWillBeSent"]
+    assert [url.partition(":")[0] for url in requests if not url.startswith("data:")] == ["file"]
+    assert pages[name].stat().st_size < 2_000_000
+
+
+@dataclass(frozen=True)
+class Named(Problem):
+    """A problem whose option is a text of a stranger's."""
+
+    name: ClassVar[str] = "named"
+    text: str = ""
+    input_size: ClassVar[int] = 2
+    bits: ClassVar[int] = 3
+
+    def sample(self, count: int, generator: torch.Generator, split: str = "train") -> Instances:
+        p = torch.rand(count, 2, generator=generator)
+        x = (torch.rand(count, 3, generator=generator) > 0.5).float()
+        return Instances(p, x, x)
+
+
+def test_texts_of_strangers_stay_texts(browser: Any, tmp_path: Path) -> None:
+    evil = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>\u2028&lt;"
+    run = make_run(tmp_path / "run", Named(evil), topology="dense", layers=2, hidden=4)
+    out = tmp_path / "page.html"
+    out.write_text(page(run, 3)[0], encoding="utf-8")
+    browser.open(out)
+    settle(browser)
+    assert browser.evaluate("window.hit") is None
+    assert evil in text(browser, "h1")
+    assert [event for event in browser.events if event["method"] in BAD] == []
+
+
+def test_weak_couplers_are_left_out_where_there_are_too_many(
+    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qubolearn.explore.numbers.MOST_COUPLERS", 10)
+    data = page(runs["chip"], 5)[1]
+    with torch.no_grad():
+        A = runs["chip"].network()(runs["chip"].problem.sample(5, stream(0, "test"), "test").p)
+    strength = A.abs().amax(0).triu(1)
+    kept = strength.flatten().topk(10).indices
+    assert set(zip(data["rows"], data["columns"], strict=True)) == {(int(k) // 8, int(k) % 8) for k in kept}
+    assert data["dropped"] == 6
+
+
+def test_fewer_instances_where_they_would_be_too_many_numbers(
+    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qubolearn.explore.numbers.MOST_NUMBERS", 1000)
+    assert len(page(runs["chip"], 50)[1]["instances"]) == 1000 // (8 + 8 + 16 + 256)
+    assert len(page(runs["sudoku4"], 50)[1]["instances"]) == 1000 // (64 + 64 + 16)  # couplers are there once
+
+
+def test_a_long_p_is_cut_and_said_so(
+    browser: Any, runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qubolearn.explore.numbers.MOST_INPUTS", 100)
+    (tmp_path / "page.html").write_text(page(runs["chip"], 2)[0], encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    assert text(browser, "#input-note") == "The first 100 of 256 numbers."
+
+
+# --- windows and readers
+
+
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("large", 320), ("large", 390), ("large", 768), ("sudoku4", 320), ("sudoku9", 390), ("sudoku9", 768)],
+)
+def test_fits_the_window(opened: Opened, name: str, width: int) -> None:
+    browser = opened(name, width)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    wide = """[...document.querySelectorAll('#panels > section:not([hidden])')].filter(
+      panel => panel.scrollWidth > panel.clientWidth + 1).map(panel => panel.id)"""
+    assert browser.evaluate(wide) == []
+
+
+def test_every_control_has_a_name_and_can_be_reached_by_tab(opened: Opened) -> None:
+    browser = opened("chip")
+    names = browser.evaluate("""[...document.querySelectorAll('button, input, [role=button], canvas, svg')].map(
+      e => e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.textContent || e.labels?.length)""")
+    assert all(names)
+    browser.evaluate("document.getElementById('reset').disabled = false, document.activeElement.blur()")
+    reached = set()
+    for _ in range(40):
+        press(browser, "Tab")
+        reached.add(browser.evaluate("document.activeElement.id || document.activeElement.dataset.bit"))
+    controls = {"previous", "next", "reset", "matrix", "sweeps", "temperature", "reads", "anneal"}
+    assert reached >= controls | {str(bit) for bit in range(8)}
+
+
+def test_screenshot(browser: Any, tmp_path: Path) -> None:
+    """The picture of the documentation: `make explorer` puts it there."""
+    out = tmp_path / "page.html"
+    out.write_text(page(pretrained("matching"))[0], encoding="utf-8")
+    browser.open(out, 1280, 900)
+    settle(browser)
+    slide(browser, "sweeps", 6)
+    slide(browser, "temperature", 55)
+    height = browser.evaluate("Math.ceil(document.querySelector('main').getBoundingClientRect().bottom) + 24")
+    clip = {"x": 0, "y": 0, "width": 1280, "height": height, "scale": 1}
+    taken = browser.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
+    png = base64.b64decode(taken["data"])
+    assert png.startswith(b"\x89PNG")
+    assert 20_000 < len(png) < 200_000  # an empty page is smaller
+    if folder := os.environ.get("QUBOLEARN_SCREENSHOTS"):
+        Path(folder, "explorer.png").write_bytes(png)
