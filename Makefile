@@ -6,7 +6,7 @@ export QUBOLEARN_DATA ?= $(realpath ../shared/data)
 # of the list are short, so both processes end at about the same time.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test docs lint types pytest format soak explorer protections constraints audit licences release-check pretrained clean
+.PHONY: demo test docs lint types pytest format soak explorer protections constraints audit licences release-check pretrained newcomer notebooks clean
 
 demo: .venv/ready
 	$(BIN)/qubolearn demo
@@ -26,6 +26,8 @@ pytest: .venv/ready
 # The site in build/site: pages, reference, and the gallery, whose examples are run. Warnings are errors.
 docs: .venv/ready
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	$(BIN)/python tools/site_check.py build/site
+	$(BIN)/python tools/newcomer.py --quick
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .
@@ -36,9 +38,9 @@ soak: .venv/ready
 	$(BIN)/python tools/soak.py
 	$(BIN)/qubolearn tables docs/guarantees.md
 
-# The picture of the explorer, of a run trained for it; needs Chromium.
+# The explorer's tests in Chromium, and its picture in the documentation.
 explorer: .venv/ready
-	QUBOLEARN_SCREENSHOTS=docs $(BIN)/python -m pytest tests/explore -k screenshot
+	QUBOLEARN_SCREENSHOTS=$(CURDIR)/docs $(BIN)/python -m pytest tests/explore
 
 # Takes protections out of a copy of the source, one by one, and sees their tests fail.
 protections: .venv/ready
@@ -58,6 +60,14 @@ licences: .venv/ready
 # Builds sdist and wheel, and uses the wheel in a fresh environment (docs/release.md).
 release-check: .venv/ready
 	$(BIN)/python tools/release_check.py $(ARGUMENTS)
+
+# What a newcomer does with the wheel, a fresh environment and the site alone; writes docs/newcomer.md.
+newcomer: .venv/ready
+	$(BIN)/python tools/newcomer.py $(ARGUMENTS)
+
+# The gallery's notebooks as they are downloaded, executed: some minutes, results/notebooks.json.
+notebooks: .venv/ready
+	$(BIN)/python tools/notebooks.py
 
 # The small models inside the package anew, from a clean commit: some minutes.
 pretrained: .venv/ready

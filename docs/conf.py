@@ -38,6 +38,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,  # that page loads scripts from elsewhere
     "remove_config_comments": True,
     "within_subsection_order": "FileNameSortKey",
     "plot_gallery": True,
@@ -99,6 +100,15 @@ def inside(app: Any, name: str, source: list[str]) -> None:
     source[0] = source[0].replace("[changelog](../CHANGELOG.md)", "changelog")  # which is no page of the site
     if name == "security":
         source[0] = (ROOT / "SECURITY.md").read_text().replace("](docs/", "](")
+    if name.startswith("gallery/plot_"):
+        source[0] = picture_first(source[0])
+
+
+def picture_first(page: str) -> str:
+    """The page of an example with its first picture below the introduction as well, so that readers see what comes."""
+    first, marker = page.index(".. image-sg::"), page.index(".. GENERATED FROM PYTHON SOURCE LINES")
+    picture = page[first : page.index("\n\n", first)]
+    return f"{page[:marker]}{picture}\n\n{page[marker:]}"
 
 
 def setup(app: Any) -> None:

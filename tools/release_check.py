@@ -1,6 +1,6 @@
 """Build sdist and wheel, install the wheel into a fresh environment without extras, and use it there.
 
-    python tools/release_check.py [--python PATH ...] [--constraint FILE] [--torch FOLDER]
+    python tools/release_check.py [--python PATH ...] [--constraint FILE] [--torch FOLDER] [--out results/release.json]
 
 builds with the setuptools of this Python. Then for each --python it makes a virtual environment, installs the wheel
 with what it requires and nothing else, and there trains, evaluates, solves, saves and loads a model, and looks at the
@@ -8,8 +8,9 @@ errors where an extra is missing. --constraint pins versions, e.g. the lowest on
 
     uv pip compile --resolution lowest-direct pyproject.toml > lowest.txt
 
---torch FOLDER uses the torch in the site-packages of another environment, since its download has gigabytes. Prints one
-JSON object; exit code 1 where anything fails.
+--torch FOLDER uses the torch in the site-packages of another environment, since its download has gigabytes. What was
+found goes into the file --out, one entry for each Python and set of versions, and from there into docs/release.md.
+--page writes only the page. Exit code 1 where anything fails.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from datetime import date
 from pathlib import Path
+from typing import Any
+
+from qubolearn.provenance import machine, source_digest
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 1200  # seconds for one step
@@ -46,7 +51,12 @@ WORKS = (
     "info model.safetensors",
     "solve model.safetensors five.npz --out again.npz",
     "completion bash",
+    "info",
+    "evaluate pretrained:maxcut --instances 50",
+    "explore pretrained:sudoku --out sudoku.html",
 )
+#: Whose versions are written down.
+NAMES = ("torch", "numpy", "scipy", "numba", "dimod", "dwave-samplers", "safetensors")
 #: commands that need an extra -> which one their error must name
 LACKS = {
     "plot run": "plots",
@@ -63,13 +73,38 @@ def main() -> int:
         "--constraint", default=ROOT / "constraints-torch.txt", help="versions to install [torch's pin]"
     )
     parser.add_argument("--torch", help="a site-packages folder whose torch is used instead of an installed one")
+    parser.add_argument("--out", type=Path, default=ROOT / "results/release.json", help="the file of what was found")
+    parser.add_argument("--page", action="store_true", help="check nothing; write docs/release.md from the file")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        wheel = build(folder)
-        done = [check(python, wheel, folder, given) for python in given.python or [sys.executable]]
-    print(json.dumps({"wheel": wheel.name, "checked": done}, indent=2))
+    done = []
+    if not given.page:
+        with tempfile.TemporaryDirectory() as scratch:
+            wheel = build(Path(scratch))
+            done = [check(python, wheel, Path(scratch), given) for python in given.python or [sys.executable]]
+        print(json.dumps(done, indent=2))
+        earlier = json.loads(given.out.read_text())["checked"] if given.out.is_file() else []
+        given.out.write_text(json.dumps({"checked": merged(earlier, done)}, indent=2) + "\n")
+    page = ROOT / "docs/release.md"
+    page.write_text(filled(page.read_text(), json.loads(given.out.read_text())["checked"]))
     return int(any(found["failed"] for found in done))
+
+
+def merged(earlier: list[dict[str, Any]], done: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All checks, the newest of each minor version of Python and set of versions, in their order."""
+    found = {(tuple(map(int, each["python"].split(".")[:2])), each["pins"]): each for each in [*earlier, *done]}
+    return [found[key] for key in sorted(found)]
+
+
+def filled(page: str, checked: list[dict[str, Any]]) -> str:
+    """The page with a table of the checks between its markers."""
+    rows = [f"| Python | versions | {' | '.join(NAMES)} | commands | date, source |", "|" + "---|" * (len(NAMES) + 4)]
+    for each in checked:
+        right = each["commands"] - len(each["failed"])
+        cells = [each["python"], each["pins"], *(each["versions"][name] for name in NAMES)]
+        rows.append(f"| {' | '.join(cells)} | {right} of {each['commands']} right | {each['date']}, {each['source']} |")
+    machines = ", ".join(sorted({each["machine"] for each in checked}))
+    text = "\n".join([*rows, "", f"*{machines}. Made by `make release-check`.*"])
+    return re.sub(r"(<!-- checked -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{text}\n{m[2]}", page, flags=re.DOTALL)
 
 
 def build(folder: Path) -> Path:
@@ -91,15 +126,22 @@ def build(folder: Path) -> Path:
     return wheel
 
 
-def check(python: str, wheel: Path, folder: Path, given: argparse.Namespace) -> dict[str, object]:
-    """Install the wheel for one Python and use it: versions, and what failed."""
+def environment(python: str, folder: Path, torch: str | None) -> Path:
+    """A fresh virtual environment with the torch of another one, where that is named; the path of its Python."""
     home = folder / re.sub(r"\W", "_", python)
     step([python, "-m", "venv", str(home)], folder)
-    own = home / "bin" / "python"
-    pins = Path(given.constraint).read_text()
-    if given.torch:  # pip sees it as installed
+    if torch:  # pip sees it as installed
         (here,) = (home / "lib").glob("python*/site-packages")
-        (here / "torch.pth").write_text(given.torch + "\n")
+        (here / "torch.pth").write_text(torch + "\n")
+    return home / "bin" / "python"
+
+
+def check(python: str, wheel: Path, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """Install the wheel for one Python and use it: versions, and what failed."""
+    own = environment(python, folder, given.torch)
+    home = own.parents[1]
+    pins = Path(given.constraint).read_text()
+    if given.torch:
         pins = "".join(line for line in pins.splitlines(True) if not WITH_TORCH.match(line))
     (home / "pins.txt").write_text(pins)
     step([str(own), "-m", "pip", "install", "-q", "--no-compile", "-c", str(home / "pins.txt"), str(wheel)], folder)
@@ -114,20 +156,32 @@ def check(python: str, wheel: Path, folder: Path, given: argparse.Namespace) -> 
         code, said = qubolearn(own, words, work)
         if code != 2 or f"qubolearn[{extra}]" not in said or said.count("\n") > 3:
             failed.append(f"{words}: want one line that names the extra {extra}, got {code}: {said[-300:]}")
-    names = ["torch", "numpy", "scipy", "numba", "dimod", "dwave-samplers", "safetensors"]
-    ask = f"import json; from importlib.metadata import version as v; print(json.dumps({{n: v(n) for n in {names}}}))"
-    versions = json.loads(step([str(own), "-c", ask], work))
-    said = step([str(own), "--version"], work).strip()
-    return {"python": said, "versions": versions, "commands": len(WORKS) + len(LACKS), "failed": failed}
+    ask = f"import json; from importlib.metadata import version as v; print(json.dumps({{n: v(n) for n in {NAMES}}}))"
+    return {
+        "python": step([str(own), "--version"], work).split()[1],
+        "pins": "newest" if Path(given.constraint).name == "constraints-torch.txt" else Path(given.constraint).stem,
+        "versions": json.loads(step([str(own), "-c", ask], work)),
+        "commands": len(WORKS) + len(LACKS),
+        "failed": failed,
+        "wheel": {"name": wheel.name, "bytes": wheel.stat().st_size},
+        "source": source_digest(),
+        "date": date.today().isoformat(),
+        "machine": machine(),
+    }
+
+
+def clean() -> dict[str, str]:
+    """The variables of this process without Python's and ours, and without a GPU."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "QUBOLEARN"))}
+    return {**kept, "CUDA_VISIBLE_DEVICES": ""}
 
 
 def qubolearn(python: Path, words: str, folder: Path) -> tuple[int, str]:
     """Exit code and words of a command in the environment; nothing of ours or the user's is on its path."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "QUBOLEARN"))}
     done = subprocess.run(
         [str(python), "-m", "qubolearn", *words.split()],
         cwd=folder,
-        env={**environment, "CUDA_VISIBLE_DEVICES": ""},
+        env=clean(),
         capture_output=True,
         text=True,
         timeout=LIMIT,
@@ -137,8 +191,7 @@ def qubolearn(python: Path, words: str, folder: Path) -> tuple[int, str]:
 
 
 def step(command: list[str], folder: Path) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT)
+    done = subprocess.run(command, cwd=folder, env=clean(), capture_output=True, text=True, timeout=LIMIT)
     if done.returncode:
         raise SystemExit(f"release_check: {' '.join(command)[:200]} failed:\n{(done.stdout + done.stderr)[-2000:]}")
     return done.stdout

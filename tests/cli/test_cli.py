@@ -164,6 +164,10 @@ def test_tensorboard_events_are_written(tmp_path: Path, capsys: pytest.CaptureFi
     [
         ("trian randgraph", "did you mean train"),
         ("train randgrph --out {new}", "did you mean randgraph"),
+        ("train randgraph --epohcs 1 --out {new}", "did you mean --epochs"),
+        ("train --epohcs 1 randgraph --out {new}", "did you mean --epochs"),
+        ("train randgraph --loss nlll --out {new}", "did you mean nll"),
+        ("runs --jsn", "did you mean --json"),
         ("train randgraph --k 99 --out {new}", "k=99"),
         ("train randgraph --preset bst --out {new}", "did you mean best"),
         ("train randgraph --topology chimra --out {new}", "did you mean chimera"),

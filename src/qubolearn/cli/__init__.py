@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any, NoReturn
@@ -60,7 +62,16 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are ours: one line, exit code 2."""
 
     def error(self, message: str) -> NoReturn:
-        raise QubolearnError(f"{message}; see {self.prog} --help")
+        raise QubolearnError(f"{message}{self._hint(message)}; see {self.prog} --help")
+
+    def _hint(self, message: str) -> str:
+        """The option or choice that a misspelt one is nearest to."""
+        wrong = re.search(r"unrecognized arguments:.*?(--[\w-]+)|invalid choice: '([\w-]+)' \((.*)\)", message)
+        if wrong is None:
+            return ""
+        known = self._option_string_actions if wrong[1] else re.findall(r"[\w-]+", wrong[3])
+        near = get_close_matches(wrong[1] or wrong[2], known, n=1)
+        return f" (did you mean {near[0]}?)" if near else ""
 
     def print_help(self, file: Any = None) -> None:
         print(self.format_help(), end="", file=file)  # argparse would ignore a full disk

@@ -66,7 +66,7 @@ def _list(output: Output) -> None:
         found.append(
             {
                 "name": f"pretrained:{name}",
-                "problem": str(here.problem),
+                "problem": here.problem.name,
                 "bits": here.problem.bits,
                 "metric": metric,
                 "score": score[metric],
@@ -78,6 +78,6 @@ def _list(output: Output) -> None:
         [m["name"], m["problem"], m["bits"], f"{m['metric']} {m['score']:.4g}", m["instances"], m["bytes"]]
         for m in found
     ]
-    headers = ["model", "problem", "bits", "score", "on unseen instances", "bytes"]
+    headers = ["model", "problem", "bits", "score", "of unseen", "bytes"]
     output.table("models that come with qubolearn", headers, rows)
     output.result(models=found)

@@ -10,7 +10,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.files import read_json
 from qubolearn.paper.grid.views import markdown_table
 
-__all__ = ["FILES", "chip_table", "pay_table"]
+__all__ = ["FILES", "chip_table", "pay_table", "short_table"]
 
 #: Benchmarks whose files have rows, in the order of the table.
 FILES = ("couplings", "sudoku", "visual-sudoku", "willow10", "scene", "snakes")
@@ -38,6 +38,21 @@ def pay_table(results: Path) -> str:
         *(f"[{place}] {source}." for place, source in enumerate(sources, 1)),
     ]
     return f"{markdown_table(heads, lines)}\n*{' '.join(notes)}*\n"
+
+
+def short_table(results: Path) -> str:
+    """The same lines in the README's few columns."""
+    lines = [
+        (
+            f"{row['problem']}: {row['metric']}",
+            *(_number(row[method]) for method in METHODS),
+            f"{_number(row['rival'])} ({row['rival_name']})" if row["rival"] else "–",
+        )
+        for _, row in _rows(results)
+    ]
+    heads = ["", "with couplings#", "without#", "bits themselves#", "classical rival#"]
+    note = "*Mean ± standard deviation over seeds or splits. Made by `qubolearn benchmark`.*"
+    return f"{markdown_table(heads, lines)}\n{note}\n"
 
 
 def chip_table(results: Path) -> str:

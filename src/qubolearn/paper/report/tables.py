@@ -12,7 +12,7 @@ from qubolearn.files import read_json
 from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
 from qubolearn.paper.grid.jobs import Outcome, Store
 from qubolearn.paper.grid.views import View, markdown_table
-from qubolearn.paper.report.couplings_pay import chip_table, pay_table
+from qubolearn.paper.report.couplings_pay import chip_table, pay_table, short_table
 from qubolearn.paper.report.curves import choices_table, curves_table
 from qubolearn.paper.report.input_couplings import scene_table, snakes_table
 from qubolearn.paper.report.many_bits import losses_table
@@ -90,6 +90,7 @@ _FOUND = {"x_star_found": "x* found", "x_plus_found": "x⁺ found"}
 
 TABLES: Mapping[str, Callable[[Path], str]] = {
     "couplings-pay": pay_table,
+    "couplings-short": short_table,
     "couplings-chip": chip_table,
     "losses": losses_table,
     "scene": scene_table,

@@ -1,0 +1,185 @@
+"""Do what a newcomer does who has nothing but the site: fresh environment, own arrays, train, evaluate, solve.
+
+    python tools/newcomer.py [--python PATH] [--torch FOLDER] [--quick] [--page]
+
+builds the wheel, makes an environment of that Python, installs torch and the wheel there, and follows docs/start.md.
+The script that learns a QUBO is taken from that page, and only the two lines that make up arrays are replaced by the
+newcomer's own. What was typed, what was printed and how long it took goes into results/newcomer.json, one entry for
+each version of Python, and from there into docs/newcomer.md. --quick runs the scripts in this Python, installs nothing
+and writes nothing; --page writes only the page. --torch is as for release_check.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from release_check import build, clean, environment
+
+from qubolearn.provenance import machine
+
+ROOT = Path(__file__).parents[1]
+OUT, PAGE = ROOT / "results/newcomer.json", ROOT / "docs/newcomer.md"
+LIMIT = 1200  # seconds for one step
+
+#: What the newcomer has before the first look at the site: weights of eight jobs, and the best jobs to take together.
+DATA = """\
+import numpy as np
+
+# jobs that exclude each other
+pairs = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 0), (0, 4), (2, 6)]
+states = (np.arange(256)[:, None] >> np.arange(8)) & 1               # all choices among eight jobs
+allowed = states[[all(not (x[i] and x[j]) for i, j in pairs) for x in states]]
+weights = np.random.default_rng(1).uniform(0.1, 1, size=(4000, 8))   # 4000 days: what each job is worth
+best = allowed[(weights @ allowed.T).argmax(1)]
+np.savez("jobs.npz", weights=weights, best=best)
+"""
+#: The page's two lines that make up arrays become these.
+OWN = """\
+jobs = np.load("jobs.npz")
+p, x = jobs["weights"], jobs["best"]
+"""
+#: Added at the end: days that are not in the data.
+THEN = """
+import torch
+
+days = torch.rand(1000, 8) * 0.9 + 0.1
+found = solve(network(days).detach(), ExhaustiveSearch(), count=1).states[:, 0]
+pairs = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 0), (0, 4), (2, 6)]
+clashes = sum((found[:, i] * found[:, j]).sum().item() for i, j in pairs)
+print("on 1000 new days, pairs of jobs that exclude each other and were both taken:", int(clashes))
+"""
+
+
+def script() -> str:
+    """The page's script with the newcomer's arrays."""
+    text = (ROOT / "docs/start.md").read_text()
+    (block,) = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "fit(" in block)
+    block, count = re.subn(r"p = .*\nx = .*\n", OWN, block)
+    if count != 1:
+        raise SystemExit("newcomer: docs/start.md makes up arrays in other words now; mend tools/newcomer.py")
+    return block + THEN
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default=sys.executable, help="the newcomer's interpreter [this one]")
+    parser.add_argument("--torch", help="a site-packages folder whose torch is used instead of an installed one")
+    parser.add_argument("--quick", action="store_true", help="run the scripts in this Python, and write nothing")
+    parser.add_argument("--page", action="store_true", help="do nothing; write docs/newcomer.md from the file")
+    given = parser.parse_args()
+    known = json.loads(OUT.read_text()) if OUT.is_file() else {}
+    if not given.page:
+        with tempfile.TemporaryDirectory() as scratch:
+            done = session(given, Path(scratch))
+        print("\n".join(f"$ {step['typed']}\n{step['printed']}" for step in done["steps"]))
+        if given.quick:
+            return 0
+        known[".".join(done["python"].split(".")[:2])] = done
+        OUT.write_text(json.dumps(dict(sorted(known.items())), indent=2) + "\n")
+    PAGE.write_text(page(known))
+    return 0
+
+
+def session(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """All steps in a fresh environment, or in this one where quick; each with what it printed and its seconds."""
+    work, steps = folder / "work", []
+    work.mkdir()
+    (work / "make_data.py").write_text(DATA)
+    (work / "learn.py").write_text(script().replace("epochs=30", "epochs=2") if given.quick else script())
+    own = Path(sys.executable)
+    if not given.quick:
+        wheel = build(folder)
+        began = time.perf_counter()
+        own = environment(given.python, folder, given.torch)
+        steps.append({"typed": "python -m venv mine; . mine/bin/activate", "printed": "", "seconds": since(began)})
+        pin = (ROOT / "constraints-torch.txt").read_text().splitlines()[-1]
+        installs = {f"pip install {wheel.name}": [str(wheel)]}
+        if not given.torch:
+            installs = {f"pip install {pin}": [pin]} | installs
+        for typed, names in installs.items():
+            steps.append(step(typed, [str(own), "-m", "pip", "install", "-q", *names], work, shown=False))
+    steps.append(step("qubolearn --version", [str(own), "-m", "qubolearn", "--version"], work))
+    steps.append(step("python make_data.py", [str(own), "make_data.py"], work))
+    steps.append(step("python learn.py", [str(own), "learn.py"], work))
+    version = step("", [str(own), "-c", "import platform; print(platform.python_version())"], work)["printed"]
+    with_torch = "a torch that was there" if given.torch else "torch by pip"
+    return {"python": version, "torch": with_torch, "machine": machine(), "date": str(date.today()), "steps": steps}
+
+
+def step(typed: str, command: list[str], folder: Path, shown: bool = True) -> dict[str, Any]:
+    """Run a command as typed by the newcomer."""
+    began = time.perf_counter()
+    variables = (
+        None if command[0] == sys.executable else clean()
+    )  # in a fresh environment nothing of ours is on its path
+    done = subprocess.run(
+        command, cwd=folder, env=variables, capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"newcomer: {typed or command} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+    return {"typed": typed, "printed": done.stdout.strip() if shown else "", "seconds": since(began)}
+
+
+def since(began: float) -> float:
+    return round(time.perf_counter() - began, 1)
+
+
+def page(known: dict[str, Any]) -> str:
+    """docs/newcomer.md: the session of the first Python that is known, and the times of all."""
+    first = next(iter(known.values()))
+    lines = "\n".join(
+        "\n".join(filter(None, [f"$ {each['typed']}", each["printed"], f"# {each['seconds']} s"]))
+        for each in first["steps"]
+    )
+    total = {each["python"]: sum(step["seconds"] for step in each["steps"]) for each in known.values()}
+    rows = "\n".join(
+        f"| {each['python']} | {each['torch']} | {total[each['python']]:.0f} | {each['steps'][-1]['seconds']:.0f} | "
+        f"{each['machine']} | {each['date']} |"
+        for each in known.values()
+    )
+    return f"""# A newcomer's first ten minutes
+
+This page is written by `make newcomer`, not by hand. It takes the wheel, a fresh environment and nothing but
+[Start](start.md), and does what somebody would do who comes with arrays of their own.
+
+The arrays: 4000 days, each with the worth of eight jobs, and the best jobs to take together. Some pairs of jobs exclude
+each other. Nobody tells the network which; it has to learn that from the answers.
+
+```
+{DATA}```
+
+The script is the one of [Start](start.md), with the newcomer's arrays in place of those made up there, and a few lines
+that solve days which are not in the data:
+
+```
+{script()}```
+
+## The session
+
+Python {first["python"]}, {first["machine"]}, {first["date"]}. Below each step is how long it took.
+
+```console
+{lines}
+```
+
+## How long it took
+
+All steps together stay below ten minutes, most of it installing:
+
+| Python | installed | all steps, s | of it training, evaluating and solving, s | machine | date |
+|---|---|---:|---:|---|---|
+{rows}
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

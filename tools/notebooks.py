@@ -1,0 +1,65 @@
+"""Run the gallery's notebooks as they are downloaded, each in a kernel of its own.
+
+    python tools/notebooks.py [NUMBER ...] [--out results/notebooks.json]
+
+makes each notebook from its example as the site does and executes it. The file then says of each: its seconds, how many
+pictures it shows, and its error where it has one. Some minutes for all ten; exit code 1 where one fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from sphinx_gallery.notebook import python_to_jupyter_cli
+
+from qubolearn.provenance import provenance
+
+ROOT = Path(__file__).parents[1]
+LIMIT = 600  # seconds for one cell
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("numbers", nargs="*", metavar="NUMBER", help="which examples, e.g. 04 [all]")
+    parser.add_argument("--out", type=Path, default=ROOT / "results/notebooks.json", metavar="FILE", help="where to")
+    given = parser.parse_args()
+    found = json.loads(given.out.read_text())["notebooks"] if given.numbers and given.out.is_file() else {}
+    for path in sorted((ROOT / "gallery").glob("plot_*.py")):
+        if not given.numbers or path.stem.split("_")[1] in given.numbers:
+            found[path.stem] = ran(path)
+            print(path.stem, found[path.stem], flush=True)
+    result = {"notebooks": dict(sorted(found.items())), **provenance()}
+    given.out.write_text(json.dumps(result, indent=2) + "\n")
+    return int(any("error" in each for each in found.values()))
+
+
+def ran(example: Path) -> dict[str, Any]:
+    """Make the notebook of an example, execute it in an empty folder, and say what it shows."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, example.name)
+        copy.write_text(example.read_text())
+        python_to_jupyter_cli([str(copy)])
+        notebook = nbformat.read(copy.with_suffix(".ipynb"), as_version=4)
+        began, said = time.perf_counter(), {}
+        try:
+            NotebookClient(notebook, timeout=LIMIT, resources={"metadata": {"path": folder}}).execute()
+        except CellExecutionError as error:
+            said["error"] = f"{error.ename}: {error.evalue}"
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    pictures = sum("image/png" in output.get("data", {}) for output in outputs)
+    if not pictures:
+        said.setdefault("error", "shows no picture")
+    return {"seconds": round(time.perf_counter() - began, 1), "pictures": pictures, **said}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Look at the pages that ``make docs`` built: what Sphinx does not check.
+
+    python tools/site_check.py build/site
+
+Every example has a picture before its code and a notebook to download; every public name is in the reference; no page
+loads anything from elsewhere. Prints what is wrong; exit code 1 where anything is.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import qubolearn
+
+#: Tags that load something, and the attributes that say what.
+LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src"}
+
+
+class Page(HTMLParser):
+    """Pictures and blocks of code in their order, what is loaded, what is linked, and the anchors."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.order: list[str] = []
+        self.loaded: list[str] = []
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attributes}
+        if tag == "img" and "sphx-glr" in found.get("class", ""):
+            self.order.append("picture")
+        elif tag == "div" and "highlight-Python" in found.get("class", "").split():
+            self.order.append("code")
+        if tag in LOADS:
+            self.loaded.append(found.get(LOADS[tag], ""))
+        elif tag == "link" and found.get("rel") in ("stylesheet", "icon", "preload"):
+            self.loaded.append(found.get("href", ""))
+        elif tag == "a":
+            self.links.append(found.get("href", ""))
+        self.anchors.add(found.get("id", ""))
+
+
+def wrong(site: Path, examples: list[str], names: list[str]) -> Iterator[str]:
+    """What is wrong with a built site that should have these examples and describe these names."""
+    for path in sorted(site.rglob("*.html")):
+        elsewhere = [url for url in Page(path.read_text()).loaded if re.match(r"(https?:)?//", url)]
+        if elsewhere:
+            yield f"{path}: loads {elsewhere[0]}; want everything inside the site"
+    for path in sorted(site.rglob("*.css")):
+        if re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", path.read_text()):
+            yield f"{path}: loads something from elsewhere"
+    for name in examples:
+        path = site / "gallery" / f"{name}.html"
+        page = Page(path.read_text() if path.is_file() else "")
+        if page.order[:1] != ["picture"] or "code" not in page.order:
+            yield f"{path}: want a picture before the first code, got {page.order[:2]}"
+        notebooks = [link for link in page.links if link.endswith(f"{name}.ipynb")]
+        if not notebooks or not (path.parent / notebooks[0]).is_file():
+            yield f"{path}: has no notebook to download"
+    known = Page((site / "reference.html").read_text()).anchors
+    yield from (f"reference.html: lacks {name}" for name in names if f"qubolearn.{name}" not in known)
+
+
+def main() -> int:
+    examples = sorted(path.stem for path in (Path(__file__).parents[1] / "gallery").glob("plot_*.py"))
+    found = list(wrong(Path(sys.argv[1]), examples, [*qubolearn.__all__, "estimator.QuboClassifier"]))
+    print("\n".join(found) or f"{len(examples)} examples, {len(qubolearn.__all__)} names: all there")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
