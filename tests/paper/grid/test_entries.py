@@ -23,7 +23,7 @@ RESULTS = Path(__file__).parents[3] / "results"
 VIEWS = """randgraph randgraph-scale willow pointset pointset-noise pointset-noise-small pointset-intervals
 pointset-solvers rotation rotation-noise rotation-noise-small rotation-noise-trained rotation-solvers
 ablation-randgraph ablation-pointset ablation-rotation training-solver training-raw success qubits qubits-mean
-second-best"""
+second-best thermal aqm"""
 
 
 def jobs(quick: bool) -> list[Job]:
@@ -90,7 +90,13 @@ def _imagined(job: Job) -> dict[str, Any]:
     )
     if job.task in ("second-best", "qubits", "qgm"):
         labels = [*job.options.get("solvers", ()), "embedding", "quantum"]
+<<<<<<< HEAD
     return {label: {**metrics, **counts} for label in (*labels, *job.options.get("candidates", ()))}
+=======
+    if job.task == "thermal":
+        labels = ["closed", "open", "frozen", "end"]
+    return {label: {**metrics, **counts} for label in labels}
+>>>>>>> 7c37990 (Annealing at the chip's temperature: Boltzmann limits, a master equation of few levels; AQM by neighbours, rounds and starts)
 
 
 def test_quick_jobs_run_for_real_and_fill_their_tables() -> None:
@@ -101,7 +107,11 @@ def test_quick_jobs_run_for_real_and_fill_their_tables() -> None:
         "randgraph": "without unique",
         "rotation": "(a) quant",
         "training-raw": "(a) SA",
+<<<<<<< HEAD
         "search-randgraph": "validation",
+=======
+        "thermal": "QGM inserted",
+>>>>>>> 7c37990 (Annealing at the chip's temperature: Boltzmann limits, a master equation of few levels; AQM by neighbours, rounds and starts)
     }
     for item, column in picked.items():
         if ENTRIES[item].data and not _has(ENTRIES[item].data):

@@ -10,16 +10,17 @@ from typing import Any
 
 from torch import nn
 
-from qubolearn.chips.chains import Embedding
 from qubolearn.chips.embedding import Chip, embed_report, find_tiles
 from qubolearn.chips.topologies import topology
 from qubolearn.evaluation import Evaluation, evaluate, evaluate_bits, solve_instances
 from qubolearn.paper.baselines import evaluate_baseline
 from qubolearn.paper.baselines.qgm import qgm
+from qubolearn.paper.grid.aqm_task import aqm_errors
 from qubolearn.paper.grid.figure_tasks import FIGURE_TASKS
 from qubolearn.paper.grid.raw_reads import RawReads
 from qubolearn.paper.grid.sampler_figures import second_best
 from qubolearn.paper.grid.scores import packed
+from qubolearn.paper.grid.thermal_task import chip_embedding, thermal
 from qubolearn.paper.grid.trained import device, time_of, trained, trained_model
 from qubolearn.paper.problems.rotation import STAGES, Rotation
 from qubolearn.paper.staged import evaluate_stages
@@ -167,9 +168,7 @@ def qgm_success(
     made = qgm(data.p.reshape(instances, k * k, k * k), variant)  # type: ignore[arg-type]
     annealer: Any = make_solver(solver)
     if chip:
-        bits = made.A.shape[1]
-        tile = find_tiles(bits, topology("dense", bits).couplers, Chip.ideal(chip, size)).tiles[0]
-        annealer = replace(annealer, embedding=Embedding.of(dict(enumerate(tile)), Chip.ideal(chip, size).graph.edges))
+        annealer = replace(annealer, embedding=chip_embedding(made.A.shape[1], chip, size))
     solution = annealer(made.A.to(device()), 1)
     right = (made.decode(solution.states[:, 0].cpu()) == data.answer).all(-1)
     success = solution.info["success_probability"].double()
@@ -226,5 +225,7 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "qgm": qgm_success,
     "second-best": second_best_energies,
     "qubits": count_qubits,
+    "thermal": thermal,
+    "aqm": aqm_errors,
     **FIGURE_TASKS,
 }

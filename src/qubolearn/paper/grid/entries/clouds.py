@@ -23,7 +23,7 @@ from qubolearn.paper.grid.entries.contract import (
     pipeline_entry,
 )
 from qubolearn.paper.grid.jobs import Job
-from qubolearn.paper.grid.views import View, conditions
+from qubolearn.paper.grid.views import Place, View, conditions
 
 __all__ = ["ENTRIES"]
 
@@ -178,6 +178,19 @@ def loss_panels() -> Iterator[Job]:
         yield cell("loss-panels", "point sets", f"(a) {column}", "alignment", **options)
 
 
+#: Neighbours of each point, and how often the template is turned and its neighbours are found anew.
+AQM: Options = {"neighbours": [1, 3, 10], "rounds": [1, 10, 100], "instances": 2000}
+
+
+def aqm_places(job: Job) -> list[Place]:
+    """A row for each number of neighbours, and for the right matches; a column for each number of rounds."""
+    shown = {str(count): f"{count} nearest neighbours" for count in job.options["neighbours"]}
+    shown["starts"] = "3, the better of two starts"
+    shown["own"] = "every point with its own (not known in the problem)"
+    rounds = {each: f"rounds: {each}" for each in job.options["rounds"]}
+    return [Place(row, rounds[each], f"{count}, {each}") for count, row in shown.items() for each in rounds]
+
+
 degrees = partial(View, metrics=("degrees", "degrees_median"), unit="degrees", better="lower")
 by_solver = conditions(LARGE, SOLVER_ROWS, only=("(a) quant", "(c) quant", "(c) quant" + OLDER))
 ablations = ablation_columns("(a) quant", "exhaustive", "(c) quant", "(a) ")
@@ -200,6 +213,16 @@ ENTRIES: Mapping[str, Entry] = {
         ),
         data="shapes2d",
         quick_rows=(LARGE,),
+    ),
+    "aqm": Entry(
+        "AQM by its settings: mean / median error in degrees, and how much of the turn it finds",
+        "Table 8",
+        [cell("aqm", "point sets", "AQM", "aqm", problem=POINTSET, **AQM)],
+        (
+            degrees("aqm", "Mean / median error, by neighbours and rounds", places=aqm_places),
+            View("aqm-found", "Share of the turn that is found, in %", ("found",), places=aqm_places),
+        ),
+        data="shapes2d",
     ),
     "pipeline-2d": pipeline_entry("pipeline-2d", "point sets", {**EARLY, "problem": POINTSET}, "shapes2d"),
     "alignment-2d": figure(
