@@ -123,13 +123,10 @@ def shortened(job: Job) -> Job:
         options["tests"] = few[::4]
     if "instances" in options or job.task == "baseline":
         options["instances"] = {"qgm": 4, "second-best": 1}.get(job.task, 100)
-<<<<<<< HEAD
     if "candidates" in options:
         options["candidates"] = dict(list(options["candidates"].items())[:2])
-=======
     if "open_instances" in options:
         options["open_instances"] = 2
->>>>>>> 7c37990 (Annealing at the chip's temperature: Boltzmann limits, a master equation of few levels; AQM by neighbours, rounds and starts)
     if "solvers" in options:
         options["solvers"] = _fewer_reads(options["solvers"])
     return replace(job, options=options)
