@@ -90,13 +90,9 @@ def _imagined(job: Job) -> dict[str, Any]:
     )
     if job.task in ("second-best", "qubits", "qgm"):
         labels = [*job.options.get("solvers", ()), "embedding", "quantum"]
-<<<<<<< HEAD
-    return {label: {**metrics, **counts} for label in (*labels, *job.options.get("candidates", ()))}
-=======
     if job.task == "thermal":
         labels = ["closed", "open", "frozen", "end"]
-    return {label: {**metrics, **counts} for label in labels}
->>>>>>> 7c37990 (Annealing at the chip's temperature: Boltzmann limits, a master equation of few levels; AQM by neighbours, rounds and starts)
+    return {label: {**metrics, **counts} for label in (*labels, *job.options.get("candidates", ()))}
 
 
 def test_quick_jobs_run_for_real_and_fill_their_tables() -> None:
@@ -107,11 +103,8 @@ def test_quick_jobs_run_for_real_and_fill_their_tables() -> None:
         "randgraph": "without unique",
         "rotation": "(a) quant",
         "training-raw": "(a) SA",
-<<<<<<< HEAD
         "search-randgraph": "validation",
-=======
         "thermal": "QGM inserted",
->>>>>>> 7c37990 (Annealing at the chip's temperature: Boltzmann limits, a master equation of few levels; AQM by neighbours, rounds and starts)
     }
     for item, column in picked.items():
         if ENTRIES[item].data and not _has(ENTRIES[item].data):
