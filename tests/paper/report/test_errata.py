@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from qubolearn.paper.report.errata import _printed_ising, findings, series
+from qubolearn.paper.report.bars import bars_table, series
+from qubolearn.paper.report.errata import _printed_ising, findings
 from qubolearn.paper.report.summary import gather
 
 TEX = Path(os.environ.get("QUBOLEARN_PAPER") or Path(__file__).parents[4] / "shared/paper/quant-paper.tex")
@@ -24,6 +25,14 @@ def test_the_bars_of_figure_4b_are_the_training_set() -> None:
     assert sum(last["unprojected"]) == 5640
     assert round(100 * last["unprojected"][0] / 5640, 1) == 18.7  # Table 5 has 18
     assert round(100 * last["projected"][0] / 5640, 1) == 36.6  # and 36
+
+
+def test_the_bars_beside_ours_say_what_the_latex_says(tmp_path: Path) -> None:
+    lines = bars_table(lambda folder: gather(folder, False, 3))(tmp_path).splitlines()
+    shown = {tuple(line.split(" | ")[:2]): line.split(" | ")[2:] for line in lines[2:]}
+    assert shown["| Figure 4b, epoch 450, unprojected", "right, % of the training set"] == ["18.7", "– |"]
+    assert shown["| Figure 8, SA, 1000 sweeps", "reads in the lowest bar, %"] == ["99.9", "– |"]
+    assert shown["| Figure 4a, QA", "mean error, degrees"] == shown["| Figure 4a, SA", "mean error, degrees"]
 
 
 def test_the_printed_formula_fails_brute_force() -> None:

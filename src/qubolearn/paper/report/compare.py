@@ -27,6 +27,7 @@ __all__ = [
     "compare",
     "control",
     "counts",
+    "counts_said",
     "number",
     "view_of",
 ]
@@ -201,6 +202,20 @@ def control(compared: Sequence[Compared], protocol: Protocol, method: str) -> tu
             measured += 1
             better += verdict(other.numbers[protocol], cell) == "better"
     return better, measured
+
+
+def counts_said(compared: Sequence[Compared]) -> str:
+    """The three counts of one table and their control in one line; "" where the summary counts none of its numbers."""
+    counted = sum(each.counted for each in compared)
+    if not counted:
+        return ""
+    said = []
+    for protocol in PROTOCOLS:
+        found = " / ".join(map(str, counts(compared, protocol).values()))
+        beaten = [(method, *control(compared, protocol, method)) for method in ("Diag", "Pure")]
+        also = [f"{method} better in {better} of {of}" for method, better, of in beaten if of]
+        said.append(f"({protocol}) {found}" + (f", {' and '.join(also)}" if also else ""))
+    return f"Of {counted} numbers of the paper's own method {' / '.join(VERDICTS)}: {'; '.join(said)}."
 
 
 @lru_cache

@@ -6,17 +6,16 @@ lines of arithmetic here.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from importlib.resources import files
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from qubolearn.paper.grid.entries.contract import OLDER
 from qubolearn.paper.grid.views import markdown_table
+from qubolearn.paper.report.bars import series
 from qubolearn.paper.report.summary import Report
 
-__all__ = ["errata_table", "findings", "series"]
+__all__ = ["errata_table", "findings"]
 
 #: Of the code that the authors released.
 CODE = "github.com/MSeelbach/QuAnt, commit b37bcc8"
@@ -29,14 +28,6 @@ class Finding(NamedTuple):
     printed: str
     found: str
     command: str
-
-
-def series() -> Mapping[str, Mapping[str, list[float]]]:
-    """The numbers behind the paper's bar charts: figure -> name -> heights."""
-    text = files("qubolearn.paper.grid").joinpath("series.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    found.pop("source")
-    return found
 
 
 def errata_table(report: Callable[[Path], Report]) -> Callable[[Path], str]:
@@ -108,7 +99,9 @@ def _figures(report: Report) -> list[Finding]:
         Finding(
             "Figure 4a",
             "errors of QA and of SA as two series, SA 'very similar to QA'",
-            f"{equal['Figure 4a']} of {len(errors['QA'])} bars are equal in all digits: one series is drawn twice",
+            f"{equal['Figure 4a']} of {len(errors['QA'])} bars are equal in all digits: one series is drawn twice. "
+            f"They are multiples of 1/{_parts(errors['QA'])}, those of exhaustive search of 1/{_parts(errors['ES'])}: "
+            "they are not of the same instances",
             "pytest tests/paper/report/test_errata.py",
         ),
         Finding(
@@ -126,6 +119,11 @@ def _figures(report: Report) -> list[Finding]:
             "qubolearn reproduce training-raw",
         ),
     ]
+
+
+def _parts(shares: Sequence[float]) -> int:
+    """The smallest number of instances of which all shares are whole ones."""
+    return next(n for n in range(1, 10_000) if all(abs(n * each - round(n * each)) < 1e-6 for each in shares))
 
 
 def _known(report: Report) -> str:

@@ -12,8 +12,9 @@ from pathlib import Path
 from qubolearn.paper.grid.entries import ENTRIES, SEEDS
 from qubolearn.paper.grid.paper import PROTOCOLS, paper
 from qubolearn.paper.grid.views import markdown_table
+from qubolearn.paper.report.bars import bars_table
 from qubolearn.paper.report.claims import SOURCES, interval_said
-from qubolearn.paper.report.compare import DAGGER, by_row, view_of
+from qubolearn.paper.report.compare import DAGGER, by_row, counts_said, view_of
 from qubolearn.paper.report.errata import errata_table
 from qubolearn.paper.report.records import item_records
 from qubolearn.paper.report.summary import Report, Summary, gather
@@ -118,6 +119,7 @@ def paper_table(name: str) -> Callable[[Path], str]:
                 rows.append((row, line.column, line.paper, *(text for both in ours for text in both)))
         notes = ["*† measured on the older split, one for all seeds, with near-copies across.*\n"]
         notes = notes if any(DAGGER.strip() in text for row in rows for text in row) else []
+        notes += [f"*{line}*\n" for line in [counts_said(compared)] if line]
         notes += [f"*What differs from the paper: {source.differs}*\n"] if source.differs else []
         notes += [f"*Random guessing: {report.guess(source)}*\n"] if source.guess else []
         return "\n".join([markdown_table(heads, rows), *notes, f"*{records_link(source.view)}*\n"])
@@ -152,6 +154,7 @@ PAPER_TABLES: dict[str, Callable[[Path], str]] = {
     "times": times_table,
     "claims": claims_table,
     "errata": errata_table(_report),
+    "bars": bars_table(_report),
     "data": data_table,
     "records": records_table,
     **{

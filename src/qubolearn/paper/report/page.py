@@ -25,7 +25,16 @@ from qubolearn.paper.report.summary import Report
 __all__ = ["page"]
 
 WORDS = (
-    *(claims.sources, compare.by_row, older_said, drawings.dumbbells, item_sources, rows_and_columns, total),
+    *(
+        claims.sources,
+        compare.by_row,
+        compare.counts_said,
+        older_said,
+        drawings.dumbbells,
+        item_sources,
+        rows_and_columns,
+        total,
+    ),
     *(wording.duration, wording.listed, wording.many, wording.times, wording.trained_on),
 )
 
