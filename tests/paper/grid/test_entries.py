@@ -150,8 +150,7 @@ def test_every_seed_has_a_split_of_its_own() -> None:
     assert [(job.seed, job.options["problem"]["split_seed"]) for job in made] == [(seed, seed + 1) for seed in range(5)]
     one = ENTRIES["pointset"].jobs(1, False)
     assert {job.seed for job in one} == {0}
-    assert {job.options["problem"]["split_seed"] for job in one if not job.column.endswith("older split")} == {1}
-    assert {job.options["problem"]["split_seed"] for job in one if job.column.endswith("older split")} == {0}
+    assert {job.options["problem"]["split_seed"] for job in one} == {1}
 
 
 def test_the_papers_protocol_is_the_papers() -> None:

@@ -48,7 +48,12 @@ def _errors(report: Report) -> Iterator[Sequence[str]]:
     for name, row in SOLVERS.items():
         cell = report.found.get("rotation-solvers", {}).get((row, "(a) quant"))
         printed = sum(degrees * share for degrees, share in enumerate(series()["Figure 4a"][name]))
-        yield f"Figure 4a, {name}", "mean error, degrees", f"{printed:.1f}", cell.text() if cell else "–"
+        yield (
+            f"Figure 4a, {name}",
+            "mean error, degrees",
+            f"{printed:.1f}",
+            cell.text().partition(" / ")[0] if cell else "–",
+        )
 
 
 def _wrong_bits(report: Report) -> Iterator[Sequence[str]]:

@@ -16,8 +16,8 @@ from qubolearn.paper.report.wording import many, short
 
 __all__ = ["ANSWERS", "SOURCES", "Answer", "Checked", "Pair", "Source", "check_claims", "interval_said", "sources"]
 
-Answer = Literal["holds", "does not hold", "cannot be told apart", "not measured"]
-ANSWERS: tuple[Answer, ...] = ("holds", "does not hold", "cannot be told apart", "not measured")
+Answer = Literal["holds", "does not hold", "cannot be told apart", "not measured", "does not apply"]
+ANSWERS: tuple[Answer, ...] = ("holds", "does not hold", "cannot be told apart", "not measured", "does not apply")
 #: Where numbers come from: printed in the paper, our run of its protocol, our recipe with our inputs.
 Source = Literal["printed", "a", "c"]
 SOURCES: Mapping[Source, str] = {
@@ -37,6 +37,7 @@ class Pair:
     than: tuple[str, str]
     metric: str
     numbers: Mapping[Source, tuple[Number, Number] | None]
+    applies: Mapping[Source, bool]  # whether a source has, or could have, two different numbers there
 
     def gains(self, source: Source) -> list[float]:
         """By how much the first number is better than the claim asks for, seed by seed; positive bears it out.
@@ -122,7 +123,9 @@ class Checked:
     pairs: tuple[Pair, ...]
 
     def found(self, source: Source) -> Answer:
-        """Whether the numbers of a source bear it out."""
+        """Whether the numbers of a source bear it out; it does not apply where they could not."""
+        if not all(pair.applies[source] for pair in self.pairs):
+            return "does not apply"
         if any(pair.numbers[source] is None for pair in self.pairs):
             known = [pair.ordered(source) for pair in self.pairs if pair.numbers[source] is not None]
             return "does not hold" if self.claim.need == "all" and False in known else "not measured"
@@ -173,6 +176,7 @@ def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pa
         than = (row if comparison.than[0] == "*" else comparison.than[0], comparison.than[1])
         for metric in comparison.metrics or table.metrics:
             numbers: dict[Source, tuple[Number, Number] | None] = {}
+            applies: dict[Source, bool] = {}
             for source in SOURCES:
                 first, second = (
                     Number((comparison.value,), 0.0, exact=True)
@@ -181,13 +185,17 @@ def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pa
                     for at, place in ((table, better), (other, than))
                 )
                 both = None if first is None or second is None else (first, second)
-                if both and source != "printed":
-                    # not where splits differ, nor where one cell of ours stands in both places
-                    same = table.place(*better, source) == other.place(*than, source)
-                    apart = both[0].older != both[1].older and not both[0].exact
-                    both = None if same or apart else both
-                numbers[source] = both
-            yield Pair(comparison, table, better, than, metric, numbers)
+                applies[source] = both is not None
+                if source != "printed":
+                    places = [_place(table, better, source, comparison), _place(other, than, source, comparison)]
+                    applies[source] = None not in places and places[0] != places[1]
+                numbers[source] = both if applies[source] else None
+            yield Pair(comparison, table, better, than, metric, numbers, applies)
+
+
+def _place(table: PaperTable, at: tuple[str, str], source: Protocol, comparison: Comparison) -> object:
+    """Where ours stands, None where nothing of ours can; random guessing stands in no table."""
+    return at if at[1] == "guess" and comparison.value is not None else table.place(*at, source)
 
 
 def _number(found: Measured, table: PaperTable, row: str, column: str, metric: str, source: Source) -> Number | None:

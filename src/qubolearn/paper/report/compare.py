@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from qubolearn.paper.grid.entries import ENTRIES
-from qubolearn.paper.grid.entries.contract import OLDER
 from qubolearn.paper.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol
 from qubolearn.paper.grid.views import DIGITS, Cell, Unit, View
 from qubolearn.paper.report.collect import Measured
@@ -34,8 +33,6 @@ __all__ = [
 
 Verdict = Literal["better", "not told apart", "worse", "not measured"]
 VERDICTS: tuple[Verdict, ...] = ("better", "not told apart", "worse", "not measured")
-#: Marks numbers of the older split.
-DAGGER = " †"
 #: Runs behind a ± of the paper.
 PAPER_RUNS = 3
 
@@ -49,7 +46,6 @@ class Number:
     seeds: tuple[int, ...] = ()
     least_variance: float = 0.0  # of one value, by the instances behind it
     exact: bool = False  # a count, which has no spread
-    older: bool = False  # of the split of before
     instances: int = 0  # behind each value
     scores: tuple[str, ...] = ()  # of the first instances of each seed, packed, where records hold them
     printed: float | None = None  # the ± of a number of the paper
@@ -127,9 +123,7 @@ def number(found: Measured, table: PaperTable, row: str, column: str, metric: st
     if place is None:
         return None
     view, row_at, column_at = place
-    cells = found.get(view, {})
-    older = (row_at, column_at) not in cells
-    cell = cells.get((row_at, column_at + (OLDER if older else "")))
+    cell = found.get(view, {}).get((row_at, column_at))
     if cell is None:
         return None
     index = view_of(view).metrics.index(metric)
@@ -140,7 +134,6 @@ def number(found: Measured, table: PaperTable, row: str, column: str, metric: st
         seeds,
         _least_variance(cell, index),
         "qubits" in cell.unit,
-        older,
         min(cell.instances, default=0),
         cell.scores if index == 0 else (),
     )
@@ -178,7 +171,6 @@ def _line(column: str, cell: Sequence[Compared], digits: int) -> Line:
     for protocol in PROTOCOLS:
         numbers = [found for each in cell if (found := each.numbers[protocol])]
         texts[protocol] = " / ".join(spread(each.mean, each.spread, digits) for each in numbers) or "–"
-        texts[protocol] += DAGGER if any(each.older for each in numbers) else ""
     verdicts = {each: tuple(dict.fromkeys(one.verdict(each) for one in cell)) for each in PROTOCOLS}
     return Line(column, " / ".join(spread(each.paper, each.paper_spread) for each in cell), texts, verdicts)
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from qubolearn.paper.grid.entries.contract import OLDER
 from qubolearn.paper.grid.views import markdown_table
 from qubolearn.paper.report.bars import series
 from qubolearn.paper.report.summary import Report
@@ -138,9 +137,8 @@ def _known(report: Report) -> str:
 
 def _numbers(report: Report) -> list[Finding]:
     def ours(view: str, row: str, column: str) -> str:
-        cells = report.found.get(view, {})
-        cell, older = cells.get((row, column)), cells.get((row, column + OLDER))
-        return cell.text() if cell else f"{older.text()} (older split)" if older else "(not measured)"
+        cell = report.found.get(view, {}).get((row, column))
+        return cell.text() if cell else "(not measured)"
 
     def printed(table: str, row: str, column: str) -> str:
         source = report.paper.table(table)

@@ -13,16 +13,16 @@ from qubolearn.paper.grid.entries import ENTRIES, SEEDS
 from qubolearn.paper.grid.paper import PROTOCOLS, paper
 from qubolearn.paper.grid.views import markdown_table
 from qubolearn.paper.report.bars import bars_table
-from qubolearn.paper.report.claims import SOURCES, interval_said
-from qubolearn.paper.report.compare import DAGGER, by_row, counts_said, view_of
+from qubolearn.paper.report.claims import ANSWERS, SOURCES, interval_said
+from qubolearn.paper.report.compare import by_row, counts_said, view_of
 from qubolearn.paper.report.errata import errata_table
 from qubolearn.paper.report.records import item_records
-from qubolearn.paper.report.summary import Report, Summary, gather
+from qubolearn.paper.report.summary import Report, gather
 from qubolearn.paper.report.wording import VERDICT_MARKS, duration, times, trained_on
 
 __all__ = ["PAPER_TABLES", "records_link"]
 
-PLURAL = {"holds": "hold", "does not hold": "do not hold"}
+PLURAL = {"holds": "hold", "does not hold": "do not hold", "does not apply": "do not apply"}
 
 
 @lru_cache(maxsize=2)
@@ -41,17 +41,11 @@ def summary_table(results: Path) -> str:
     total = sum(found.cells["a"].values())
     note = (
         f"*{total} numbers of the paper's own method; better or worse where the 95 % interval over seeds leaves the "
-        f"paper's number out. {older_said(found)} The last two columns are the control: how often networks without "
+        f"paper's number out. The last two columns are the control: how often networks without "
         f"couplings beat the same numbers. {'; '.join(found.machines)}. Made by `qubolearn reproduce all`; "
         "[records](records.md) have files, commands, commits and data.*"
     )
     return f"{markdown_table(heads, rows)}\n{note}\n"
-
-
-def older_said(found: Summary) -> str:
-    """How many numbers are of the older split, in one sentence."""
-    counted = ", ".join(f"{count} under ({protocol})" for protocol, count in found.older.items())
-    return f"Of the measured numbers {counted} are still of the older split, with near-copies across."
 
 
 def facts_table(results: Path) -> str:
@@ -95,8 +89,9 @@ def claims_table(results: Path) -> str:
         marks = []
         for source in SOURCES:
             answer, effect = checked.found(source), checked.effect(source)
-            said = f" ({interval_said(effect)})" if effect and answer != "not measured" else ""
-            marks.append(f"{VERDICT_MARKS[answer]} {answer}{said}")
+            said = f" ({interval_said(effect)})" if effect and answer in ANSWERS[:3] else ""
+            words = "no numbers printed" if source == "printed" and answer == "does not apply" else answer
+            marks.append(f"{VERDICT_MARKS[answer]} {words}{said}")
         note = f" *{checked.claim.note}*" if checked.claim.note else ""
         rows.append((f"{checked.claim.text} ({checked.claim.paper}).{note}", *marks))
     return markdown_table(["claim", *SOURCES.values()], rows)
@@ -117,9 +112,7 @@ def paper_table(name: str) -> Callable[[Path], str]:
             for line in of_row:
                 ours = [(line.ours[each], " / ".join(line.verdicts[each])) for each in PROTOCOLS]
                 rows.append((row, line.column, line.paper, *(text for both in ours for text in both)))
-        notes = ["*† measured on the older split, one for all seeds, with near-copies across.*\n"]
-        notes = notes if any(DAGGER.strip() in text for row in rows for text in row) else []
-        notes += [f"*{line}*\n" for line in [counts_said(compared)] if line]
+        notes = [f"*{line}*\n" for line in [counts_said(compared)] if line]
         notes += [f"*What differs from the paper: {source.differs}*\n"] if source.differs else []
         notes += [f"*Random guessing: {report.guess(source)}*\n"] if source.guess else []
         return "\n".join([markdown_table(heads, rows), *notes, f"*{records_link(source.view)}*\n"])

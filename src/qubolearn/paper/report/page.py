@@ -17,7 +17,6 @@ from qubolearn.paper.grid.panels import check_figure
 from qubolearn.paper.grid.paper import PROTOCOLS
 from qubolearn.paper.grid.views import rows_and_columns
 from qubolearn.paper.report import claims, compare, drawings, wording
-from qubolearn.paper.report.markdown import older_said
 from qubolearn.paper.report.records import item_sources
 from qubolearn.paper.report.speed import total
 from qubolearn.paper.report.summary import Report
@@ -29,7 +28,6 @@ WORDS = (
         claims.sources,
         compare.by_row,
         compare.counts_said,
-        older_said,
         drawings.dumbbells,
         item_sources,
         rows_and_columns,

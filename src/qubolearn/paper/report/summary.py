@@ -44,7 +44,6 @@ class Summary:
     seeds: int
     cells: Mapping[str, Mapping[str, int]]  # protocol -> verdict -> the paper's "Ours" numbers that got it
     control: Mapping[str, Mapping[str, tuple[int, int]]]  # protocol -> Diag, Pure -> better than Ours, of so many
-    older: Mapping[str, int]  # protocol -> how many of these numbers are of the older split
     claims: Mapping[str, Mapping[str, int]]  # a or c -> answer -> claims
     times: Mapping[str, Time]  # a or c
     qubits: Mapping[str, Mapping[str, Mapping[str, float]]]  # problem -> method -> physical qubits: paper, ours
@@ -101,10 +100,6 @@ class Report:
         names = {view.name for view in item.entry.views}
         return [checked for checked in self.claims if checked.pairs_table(self.paper).view in names]
 
-    def _older(self, protocol: Protocol) -> int:
-        found = [each.numbers[protocol] for each in self.compared if each.counted]
-        return sum(each is not None and each.older for each in found)
-
     def better_in(self, item: Item) -> str:
         """How many of an item's counted numbers are better, under each protocol."""
         mine = self.counted_in(item)
@@ -142,7 +137,6 @@ class Report:
             seeds=self.seeds,
             cells={each: {str(v): count for v, count in counts(self.compared, each).items()} for each in PROTOCOLS},
             control={each: {m: control(self.compared, each, m) for m in methods} for each in PROTOCOLS},
-            older={each: self._older(each) for each in PROTOCOLS},
             claims=answered,
             times={each: _time(total(speeds)) for each, speeds in self.speeds.items()},
             qubits=_qubits(self.compared),

@@ -16,6 +16,7 @@ VERDICT_MARKS = {
     "worse": "✗",
     "does not hold": "✗",
     "not measured": "·",
+    "does not apply": "–",
 }
 
 

@@ -13,13 +13,11 @@ from typing import Any
 from qubolearn.paper.grid.entries.contract import (
     ABLATIONS,
     METHODS,
-    OLDER,
     RELEASED,
     SIZES,
     Entry,
     ablation_columns,
     cell,
-    of_older_split,
     pipeline_entry,
 )
 from qubolearn.paper.grid.jobs import Job
@@ -35,7 +33,6 @@ POINTSET, ROTATION = {"name": "pointset", "split_seed": 1}, {"name": "rotation",
 OUR_POINTSET = {**POINTSET, "starts": 4, "form": "features", "train_noise": 0.2, "rotations": 300}
 OUR_ROTATION = {**ROTATION, "covariance": "joint", "train_noise": 0.2, "leftover": True, "draws": 100}
 BASELINES = ("icp", "icp-two-starts", "aqm", "aqm-iterated", "guess")
-PEERS = (*BASELINES, *(name + OLDER for name in BASELINES))
 INTERVALS = ("0-10", "10-20", "20-30", "30-40", "40-50", "50-60")
 
 
@@ -119,42 +116,6 @@ def trained_with_noise() -> Iterator[Job]:
         yield make(f"(b) {method}", problem=up_to, protocol="best", overrides=overrides)
 
 
-def before() -> Iterator[Job]:
-    """What was measured on the older split, and stands for cells that have not been measured on the new ones."""
-    for item, task, paper, ours, tests, peers in (
-        ("pointset", "train", POINTSET, OUR_POINTSET, NOISE_TESTS, ("icp", "icp-two-starts", "aqm")),
-        ("rotation", "stages", ROTATION, OUR_ROTATION, WRONG_TESTS, ("procrustes",)),
-    ):
-        make = partial(cell, item, task=task)
-        more = [*INTERVAL_TESTS, *SOLVER_TESTS] if item == "pointset" else SOLVER_TESTS
-        for row, size in SIZES.items():
-            for method in METHODS:
-                own = [*tests, *more] if (method, row) == ("quant", LARGE) else tests
-                overrides = {"method": method, **size}
-                yield make(row, f"(c) {method}", problem=ours, protocol="best", overrides=overrides, tests=own)
-        for method in METHODS:
-            own = [*tests, *(INTERVAL_TESTS if (item, method) == ("pointset", "quant") else [])]
-            papers = partial(make, LARGE, f"(a) {method}", problem=paper, protocol="paper")
-            yield papers(overrides={"method": method}, tests=own)
-        longer = {"epochs": 200} if item == "pointset" else {}
-        yield make(LARGE, "(b) quant", problem=paper, protocol="best", overrides=longer, tests=tests)
-        for name in peers:
-            yield cell(item, LARGE, name, "baseline", method=name, problem=paper, tests=tests)
-    sharp = {**OUR_ROTATION, "angle_bits": 8, "soft_width": 2.0}
-    make = partial(cell, task="stages", protocol="best", tests=WRONG_TESTS)
-    yield make("rotation", LARGE, "(c) quant, 3 x 8 bits", problem=sharp, overrides={"beta": 20.0})
-    for item, share in (("rotation", 0.0), ("rotation-trained", 0.1)):
-        problem = {**ROTATION, "leftover": True, "train_noise": share, "draws": 100}
-        for method in METHODS:
-            overrides = {"method": method, **SIZES[SMALL]}
-            yield make(item, SMALL, f"(b) {method}", problem=problem, overrides=overrides)
-
-
-def older(item: str) -> list[Job]:
-    """The jobs of :func:`before` that belong to an item."""
-    return [of_older_split(job) for job in before() if job.item == item]
-
-
 def figure(title: str, paper: str, item: str, task: str, of_points: bool, **options: Any) -> Entry:
     """The entry of a figure of models that are trained under (a) and (c), on point sets or else on rotations."""
     row, data = ("point sets", "shapes2d") if of_points else ("rotations", "modelnet10")
@@ -192,20 +153,20 @@ def aqm_places(job: Job) -> list[Place]:
 
 
 degrees = partial(View, metrics=("degrees", "degrees_median"), unit="degrees", better="lower")
-by_solver = conditions(LARGE, SOLVER_ROWS, only=("(a) quant", "(c) quant", "(c) quant" + OLDER))
+by_solver = conditions(LARGE, SOLVER_ROWS, only=("(a) quant", "(c) quant"))
 ablations = ablation_columns("(a) quant", "exhaustive", "(c) quant", "(a) ")
 intervals = conditions(LARGE, {f"{each} degrees": f"interval {each}" for each in INTERVALS})
-symmetry = conditions(LARGE, SYMMETRY, PEERS)
-always = ("procrustes", "guess", "procrustes" + OLDER)
+symmetry = conditions(LARGE, SYMMETRY, BASELINES)
+always = ("procrustes", "guess")
 ENTRIES: Mapping[str, Entry] = {
     "pointset": Entry(
         "2D point set registration, 9 bits: mean / median error in degrees on unseen shapes",
         "Tables 2, 4b, 6, 8, 13, 14",
-        [*pointsets(), *older("pointset")],
+        [*pointsets()],
         (
             degrees("pointset", "By size of the network"),
-            degrees("pointset-noise", "Under noise, L5 H78", places=conditions(LARGE, NOISE, PEERS)),
-            degrees("pointset-noise-small", "Under noise, L3 H32", places=conditions(SMALL, NOISE, PEERS)),
+            degrees("pointset-noise", "Under noise, L5 H78", places=conditions(LARGE, NOISE, BASELINES)),
+            degrees("pointset-noise-small", "Under noise, L3 H32", places=conditions(SMALL, NOISE, BASELINES)),
             degrees("pointset-intervals", "By angle, L5 H78", places=intervals),
             degrees("pointset-symmetry", "By symmetry of the shape, L5 H78", places=symmetry),
             degrees("pointset-solvers", "By solver at test time, L5 H78", places=by_solver),
@@ -242,7 +203,7 @@ ENTRIES: Mapping[str, Entry] = {
     "rotation": Entry(
         "3D rotation in three stages of 5 bits: mean / median error in degrees on unseen shapes",
         "Tables 3, 4c, 7, 11, 12a, Figure 4a",
-        [*rotations(), *older("rotation")],
+        [*rotations()],
         (
             degrees("rotation", "By size of the network"),
             degrees("rotation-noise", "With wrong matches, L5 H78", places=conditions(LARGE, WRONG)),
@@ -256,7 +217,7 @@ ENTRIES: Mapping[str, Entry] = {
     "rotation-trained": Entry(
         "3D rotation, trained with 10 % wrong matches: mean / median error in degrees, L3 H32",
         "Table 12b",
-        [*trained_with_noise(), *older("rotation-trained")],
+        [*trained_with_noise()],
         (degrees("rotation-noise-trained", "Trained with wrong matches", places=conditions(SMALL, WRONG)),),
         data="modelnet10",
     ),

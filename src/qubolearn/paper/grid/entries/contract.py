@@ -12,7 +12,6 @@ from qubolearn.paper.grid.views import Places, View, chosen_columns
 __all__ = [
     "ABLATIONS",
     "METHODS",
-    "OLDER",
     "RELEASED",
     "SEEDS",
     "SIZES",
@@ -20,7 +19,6 @@ __all__ = [
     "Entry",
     "ablation_columns",
     "cell",
-    "of_older_split",
     "pipeline_entry",
 ]
 
@@ -41,10 +39,6 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
     "without unique": {"weight_unique": 0.0},
     "without mlp": {"weight_mlp": 0.0},
 }
-
-
-#: What columns of results on the split of before end in: one split for all seeds, by number, with copies across.
-OLDER = ", older split"
 
 
 @dataclass(frozen=True)
@@ -102,12 +96,6 @@ def of_seed(job: Job, seed: int) -> Job:
     return replace(job, seed=seed, options=options)
 
 
-def of_older_split(job: Job) -> Job:
-    """The same cell as it was measured before splits were by content."""
-    problem = {**job.options["problem"], "split_seed": 0}
-    return replace(job, column=job.column + OLDER, options={**job.options, "problem": problem})
-
-
 def shortened(job: Job) -> Job:
     """The same job in small: tens of steps of training, few instances and reads, every fourth test."""
     options = dict(job.options)
@@ -144,5 +132,4 @@ def ablation_columns(full: str, label: str, best: str, before: str = "") -> Plac
     ``before`` is what the columns of jobs without a part have before its name.
     """
     parts = {before + name: (name, "exhaustive" if before else "ablation") for name in ABLATIONS}
-    older = {full + OLDER: ("full" + OLDER, label), best + OLDER: ("best" + OLDER, "exhaustive")}
-    return chosen_columns({full: ("full", label), **parts, best: ("best", "exhaustive"), **older})
+    return chosen_columns({full: ("full", label), **parts, best: ("best", "exhaustive")})

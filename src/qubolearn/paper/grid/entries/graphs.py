@@ -14,7 +14,6 @@ from qubolearn.paper.grid.entries.contract import (
     Entry,
     ablation_columns,
     cell,
-    of_older_split,
     pipeline_entry,
 )
 from qubolearn.paper.grid.jobs import Job
@@ -68,9 +67,6 @@ def willow() -> Iterator[Job]:
     yield make("(a) direct", "baseline", method="direct", problem=PAPER_WILLOW)
     yield make("(c) direct", "baseline", method="direct", problem=WILLOW)
     yield make("guess", "baseline", method="guess", problem=WILLOW)
-    for method in METHODS:
-        yield of_older_split(make(f"(c) {method}", problem=OUR_WILLOW, protocol="best", overrides={"method": method}))
-    yield of_older_split(make("(c) direct", "baseline", method="direct", problem=WILLOW))
 
 
 #: Of the first split.
