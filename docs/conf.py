@@ -20,7 +20,7 @@ project_copyright = author
 version = release = qubolearn.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns: list[str] = []
+exclude_patterns = ["**sg_execution_times.rst"]  # of older builds; it loads scripts from elsewhere
 html_theme, html_title = "furo", "qubolearn"
 html_theme_options = {"source_repository": "", "navigation_with_keys": True}
 html_static_path: list[str] = []
