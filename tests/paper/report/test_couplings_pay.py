@@ -11,7 +11,7 @@ import torch
 from qubolearn.benchmarks.chip_view import chip_view
 from qubolearn.benchmarks.rows import row
 from qubolearn.errors import QubolearnError
-from qubolearn.paper.report.couplings_pay import chip_table, pay_table
+from qubolearn.paper.report.couplings_pay import chip_table, pay_table, short_table
 from qubolearn.qubo import SparseQubo
 
 
@@ -36,6 +36,7 @@ def test_lines_of_all_files_are_in_the_tables(tmp_path: Path) -> None:
     assert [cell.strip() for cell in cuts[1:5]] == ["99.95 ± 0.07", "2.0 ± 1.4", "–", "55.0 ± 7.1 (greedy)"]
     assert scene[5].strip() == "A 60.5 [1], B 62 [1]"  # one source, said once
     assert pay_table(tmp_path).count("a book") == 1
+    assert "| cuts: optimal, % | 99.95 ± 0.07 | 2.0 ± 1.4 | – | 55.0 ± 7.1 (greedy) |" in short_table(tmp_path)
     assert "| cuts | 3 | 1 | pegasus | 3 | 1.0 | 1.0 |" in chip_table(tmp_path)
 
 
