@@ -5,91 +5,9 @@ from typing import TYPE_CHECKING
 from qubolearn.lazy import lazily
 from qubolearn.version import VERSION
 
-# Importing torch takes seconds, so each name imports its module at its first use. A new name goes into both lists.
-_HOMES = {
-    "Adam": "qubolearn.training.optimizers",
-    "Arrays": "qubolearn.problems.arrays",
-    "AutoSolver": "qubolearn.solvers.auto",
-    "Batch": "qubolearn.losses",
-    "BlockLikelihood": "qubolearn.losses",
-    "Callback": "qubolearn.training.callbacks",
-    "Checkpoint": "qubolearn.training.callbacks",
-    "ClipGradients": "qubolearn.training.callbacks",
-    "Contrastive": "qubolearn.losses",
-    "Cosine": "qubolearn.training.optimizers",
-    "DWaveSolver": "qubolearn.solvers",
-    "DimodSolver": "qubolearn.solvers",
-    "EarlyStopping": "qubolearn.training.callbacks",
-    "EnergyLoss": "qubolearn.losses",
-    "Evaluation": "qubolearn.evaluation",
-    "ExhaustiveSearch": "qubolearn.solvers",
-    "Gap": "qubolearn.losses",
-    "GroupPseudoLikelihood": "qubolearn.losses",
-    "Groups": "qubolearn.qubo",
-    "HammingHinge": "qubolearn.losses",
-    "Hinge": "qubolearn.losses",
-    "Instances": "qubolearn.problems",
-    "L1": "qubolearn.losses",
-    "Likelihood": "qubolearn.losses",
-    "Log": "qubolearn.training.callbacks",
-    "Loss": "qubolearn.losses",
-    "MLP": "qubolearn.networks",
-    "MatchingBody": "qubolearn.networks",
-    "PairwiseBody": "qubolearn.networks",
-    "ParallelTempering": "qubolearn.solvers.tempering",
-    "PersistentChains": "qubolearn.solvers.chains",
-    "PersistentContrastive": "qubolearn.losses",
-    "Problem": "qubolearn.problems",
-    "ProgressBar": "qubolearn.training.callbacks",
-    "PseudoLikelihood": "qubolearn.losses",
-    "QuantumAnnealing": "qubolearn.solvers",
-    "QuboLayer": "qubolearn.networks",
-    "QuboNetwork": "qubolearn.networks",
-    "QuboSolver": "qubolearn.solvers",
-    "QubolearnError": "qubolearn.errors",
-    "QubolearnSampler": "qubolearn.solvers",
-    "Recipe": "qubolearn.training.recipes",
-    "RightAnswers": "qubolearn.problems",
-    "Run": "qubolearn.training.runs",
-    "SharedQubo": "qubolearn.networks",
-    "SimulatedAnnealing": "qubolearn.solvers",
-    "SoftLikelihood": "qubolearn.losses",
-    "SoftTargets": "qubolearn.problems",
-    "Solution": "qubolearn.solvers",
-    "Solver": "qubolearn.solvers",
-    "SparseFeatures": "qubolearn.losses",
-    "SparseQubo": "qubolearn.qubo",
-    "TensorBoard": "qubolearn.training.callbacks",
-    "Terms": "qubolearn.losses",
-    "Topology": "qubolearn.chips.topologies",
-    "Training": "qubolearn.training.fit",
-    "auto_solver": "qubolearn.solvers",
-    "effective_beta": "qubolearn.solvers.temperature",
-    "energies": "qubolearn.qubo",
-    "evaluate": "qubolearn.evaluation",
-    "fit": "qubolearn.training.fit",
-    "fit_many": "qubolearn.training.many",
-    "from_bqm": "qubolearn.qubo",
-    "from_ising": "qubolearn.qubo",
-    "harden": "qubolearn.networks",
-    "log_partition": "qubolearn.solvers",
-    "make_problem": "qubolearn.problems",
-    "make_solver": "qubolearn.solvers",
-    "pair_marginals": "qubolearn.solvers",
-    "preset": "qubolearn.training.recipes",
-    "pretrained": "qubolearn.training.pretrained",
-    "solve": "qubolearn.solvers",
-    "to_bqm": "qubolearn.qubo",
-    "to_cqm": "qubolearn.qubo",
-    "to_dqm": "qubolearn.qubo",
-    "to_ising": "qubolearn.qubo",
-    "topology": "qubolearn.chips.topologies",
-    "train": "qubolearn.training.train",
-}
-__all__ = list(_HOMES)
 __version__ = VERSION
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the public names; importing torch takes seconds, so each imports its module at its first use
     from qubolearn.chips.topologies import Topology as Topology
     from qubolearn.chips.topologies import topology as topology
     from qubolearn.errors import QubolearnError as QubolearnError
@@ -169,4 +87,5 @@ if TYPE_CHECKING:
     from qubolearn.training.runs import Run as Run
     from qubolearn.training.train import train as train
 else:
-    __getattr__, __dir__ = lazily(__name__, _HOMES)
+    _HOMES, __getattr__, __dir__ = lazily(__name__)
+    __all__ = sorted(_HOMES)

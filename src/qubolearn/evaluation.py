@@ -221,6 +221,8 @@ def _evaluation(
     problem: Problem | None, x: Tensor, pieces: Sequence[Instances], info: Mapping[str, Any] | None = None
 ) -> Evaluation:
     kind = Problem if problem is None else type(problem)
+    if x.shape[1] != (n := pieces[0].x_true.shape[1]):
+        raise QubolearnError(f"the network's QUBOs have {x.shape[1]} bits, but the instances to score have {n}")
     parts = list(zip(torch.split(x, [len(piece.x_true) for piece in pieces]), pieces, strict=True))
 
     def scores(bits: Tensor, data: Instances) -> dict[str, Tensor]:

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 __all__ = ["lazily"]
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions ``__getattr__`` and ``__dir__`` of a package whose names live in other modules.
+def lazily(package: str) -> tuple[dict[str, str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Where the names of a package live, and its functions ``__getattr__`` and ``__dir__``.
 
-    ``homes`` maps each name to the module that defines it. Type checkers read plain imports in a branch of
-    ``TYPE_CHECKING`` instead; a test keeps both lists equal.
+    The names are those that the source of the package imports under ``if TYPE_CHECKING:``, which type checkers read as
+    they stand.
 
-    >>> get, names = lazily("qubolearn", {"QubolearnError": "qubolearn.errors"})
-    >>> get("QubolearnError").__name__
-    'QubolearnError'
+    >>> homes, get, names = lazily("qubolearn")
+    >>> homes["QubolearnError"], get("QubolearnError").__name__, "fit" in names()
+    ('qubolearn.errors', 'QubolearnError', True)
     """
+    module = sys.modules[package]
+    source = module.__spec__.loader.get_source(package)  # type: ignore[union-attr]
+    homes: dict[str, str] = {}
+    for branch in ast.parse(source).body:
+        if isinstance(branch, ast.If) and isinstance(branch.test, ast.Name) and branch.test.id == "TYPE_CHECKING":
+            imports = [node for node in branch.body if isinstance(node, ast.ImportFrom)]
+            homes |= {name.name: str(node.module) for node in imports for name in node.names}
 
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)  # the next use is a plain attribute
+        setattr(module, name, value)  # the next use is a plain attribute
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
+        return sorted({*vars(module), *homes})
 
-    return get, names
+    return homes, get, names

@@ -100,8 +100,7 @@ def answers(run: Run, count: int = 4, ax: Axes | Sequence[Axes] | None = None) -
         draw(axis, instances.rows(some), found[some])
         score = run.problem.score(found[some], instances.rows(some))[run.problem.metric].item()
         axis.set_title(f"{run.problem.metric} {score:.3g}", fontsize=9)
-        axis.set_xticks([])
-        axis.set_yticks([])
+        axis.set(xticks=[], yticks=[])
     _headline(axes, ax, _title(run))
     return axes
 
@@ -132,8 +131,7 @@ def couplings_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -
     for axis, record in zip(axes, records, strict=True):
         image = axis.imshow(record["couplings"], cmap="RdBu_r", vmin=-1, vmax=1)
         axis.set_title(f"step {record['step']}", fontsize=9)
-        axis.set_xticks([])
-        axis.set_yticks([])
+        axis.set(xticks=[], yticks=[])
     axes[0].figure.colorbar(image, ax=axes, shrink=0.8)
     _headline(axes, ax, f"couplings A of one instance: {_title(run)}")
     return axes
@@ -186,8 +184,7 @@ def grid_couplings(
         image = axis.imshow(couplings[cell].reshape(size, size).numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
         axis.plot(cell % size, cell // size, "kx")
         axis.set_title(f"row {cell // size + 1}, column {cell % size + 1}", fontsize=9)
-        axis.set_xticks([])
-        axis.set_yticks([])
+        axis.set(xticks=[], yticks=[])
     axes[0].figure.colorbar(image, ax=axes, shrink=0.8)
     _headline(axes, ax, "learned couplings of a cell with the same digit elsewhere")
     return axes
@@ -243,8 +240,7 @@ def pipeline(
     axes[3].text(0.5, 0.5, str(answer.tolist()), ha="center", va="center", fontsize=12)
     axes[3].set_title("decode → answer", fontsize=10)
     for axis in axes:
-        axis.set_xticks([])
-        axis.set_yticks([])
+        axis.set(xticks=[], yticks=[])
     return axes
 
 

@@ -247,6 +247,11 @@ class _Scalar(nn.Module):
         return p.sum()
 
 
+class Unseeded(ExhaustiveSearch):
+    def with_seed(self, seed: int) -> None:  # type: ignore[override]
+        return None
+
+
 def three_bits() -> QuboNetwork:
     pattern = topology("dense", 3)
     return QuboNetwork(nn.Linear(M, pattern.size), pattern)
@@ -263,6 +268,16 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a solver's name": ({"solver": "annealing"}, r"solver='annealing' is a name; .*make_solver"),
     "no solver": ({"solver": 3}, "cannot be called"),
     "a solver's class": ({"solver": ExhaustiveSearch}, r"solver=ExhaustiveSearch is a class; .*ExhaustiveSearch\(\)"),
+    "a solver that cannot be seeded": ({"solver": Unseeded()}, "returned None"),
+    "callbacks that are none": ({"callbacks": [3]}, "callback 3 has no on_start"),
+    "a callback's class": ({"callbacks": [StopAt]}, "callback StopAt is a class"),
+    "a callback alone": ({"callbacks": StopAt(1)}, "callbacks is a StopAt; want a list"),
+    "a device": ({"device": "gpu"}, "device 'gpu' is not usable here"),
+    "no instances": ({"instances": 0}, "instances=0"),
+    "a step to score": ({"score_after": 3}, "score_after=3; want a list"),
+    "p of objects": ({"data": (np.full((COUNT, M), "a", object), X)}, "array of object where"),
+    "a network of doubles": ({"network": own_network().double()}, r"call network.float\(\)"),
+    "validation of other bits": ({"validation": (P, X[:, :3])}, r"A \[2, 4, 4\] for 2 instances of 3 bits"),
     "validation data": ({"validation": (P, X[:-1])}, "p has 600 instances, but x has 599"),
     "a loss's name": ({"loss": "nll"}, "no loss"),
     "a scalar loss": ({"loss": lambda A, batch: A.sum()}, r"returned \[\]"),
@@ -293,6 +308,23 @@ def test_bad_parts_are_named_in_one_line(name: str, tmp_path: Path) -> None:
         fit(network, data, folder=folder, **given)
     assert "\n" not in str(caught.value)
     assert not folder.exists() or "loss" in name  # which is known in the first step only
+
+
+def test_a_solver_that_returns_something_else_is_named() -> None:
+    def one(A: Tensor, count: int = 2) -> Solution:
+        return ExhaustiveSearch()(A[:1], count)
+
+    for solver, says in (
+        (one, r"returned states \[1, 2, 4\]; want .*\[128, 2, 4\]"),
+        (lambda A, count: A, "states none"),
+    ):
+        with pytest.raises(QubolearnError, match=says):
+            fit(own_network(), (P, X), Gap(), solver=solver, epochs=1)
+    for optimizer in (lambda: Adam(-1.0), lambda: Adam("1e-3"), lambda: Adam(1e-3, 0.5)):  # type: ignore[arg-type]
+        with pytest.raises(QubolearnError, match=r"learning_rate=|schedule="):
+            optimizer()
+    with pytest.raises(QubolearnError, match="QUBOs have 3 bits, but the instances to score have 4"):
+        evaluate(three_bits(), (P, X))
 
 
 def test_a_stream_that_can_be_read_once_is_read_once() -> None:

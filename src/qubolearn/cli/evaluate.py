@@ -66,9 +66,6 @@ def _evaluate(args: argparse.Namespace, runs: Sequence[Run], output: Output) -> 
     device = pick_device(args.device)
     solver = None if args.solver == "auto" else make_solver(args.solver)  # the problem may have one of its own
     problems = [change_options(here.problem, args.set) for here in runs]
-    for here, changed in zip(runs, problems, strict=True):
-        if (changed.input_size, changed.bits) != (here.problem.input_size, here.problem.bits):
-            raise QubolearnError(f"{changed} has another size than the run's {here.problem}; train a run for it")
     networks = [here.network().to(device) for here in runs]
     with output.progress(f"{problems[0].name}, {args.solver}", 1):
         if len(runs) == 1:
@@ -83,7 +80,7 @@ def _evaluate(args: argparse.Namespace, runs: Sequence[Run], output: Output) -> 
 
 
 def change_options(problem: Problem, settings: Sequence[str]) -> Problem:
-    """A problem with options replaced, each given as ``name=value``."""
+    """A run's problem with options replaced, each given as ``name=value``; its size must stay the same."""
     known = [field.name for field in fields(problem)]  # type: ignore[arg-type]
     hints, changes = get_type_hints(type(problem)), dict[str, Any]()
     for setting in settings:
@@ -97,4 +94,7 @@ def change_options(problem: Problem, settings: Sequence[str]) -> Problem:
         except (ValueError, SyntaxError):
             changes[name] = text
         check_option(changes[name], hints[name], f"--set {name}")
-    return replace(problem, **changes) if changes else problem  # type: ignore[type-var]
+    changed: Problem = replace(problem, **changes) if changes else problem  # type: ignore[type-var]
+    if (changed.input_size, changed.bits) != (problem.input_size, problem.bits):
+        raise QubolearnError(f"{changed} has another size than the run's {problem}; train a run for it")
+    return changed

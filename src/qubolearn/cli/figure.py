@@ -86,7 +86,7 @@ def run(args: argparse.Namespace, output: Output) -> None:
 
     module, _, function = kind.draw.partition(":")
     draw = getattr(import_module(f"qubolearn.paper.grid.{module}"), function)
-    runs = [_changed(Run.open(folder), args.set) for folder in args.runs]
+    runs = [replace(here, problem=change_options(here.problem, args.set)) for here in map(Run.open, args.runs)]
     with output.progress(f"figure {args.kind}", 1):
         drawn = draw(Model.of(runs), solvers, instances, args.seed, **kind.options)
     header = {"figure": args.kind, "runs": [_describe(here) for here in runs], "seed": args.seed}
@@ -100,13 +100,6 @@ def run(args: argparse.Namespace, output: Output) -> None:
     for path in files:
         output.say(str(path))
     output.result(files=[str(path) for path in files], **result)
-
-
-def _changed(run: Run, settings: Sequence[str]) -> Run:
-    problem = change_options(run.problem, settings)
-    if (problem.input_size, problem.bits) != (run.problem.input_size, run.problem.bits):
-        raise QubolearnError(f"{problem} has another size than the run's {run.problem}; train a run for it")
-    return replace(run, problem=problem)
 
 
 def _describe(run: Run) -> dict[str, Any]:

@@ -93,12 +93,9 @@ def pick_device(name: str | None) -> torch.device:
     """The device with this name, or the best one available."""
     import torch
 
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.zeros(1, device=device).item()  # meta tensors have none
-    except (RuntimeError, AssertionError) as error:
-        raise QubolearnError(f"device {name!r} is not usable here; use cpu") from error
-    return device
+    from qubolearn.training.threads import usable_device
+
+    return usable_device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -77,9 +77,17 @@ class Batch:
         """
         numbers = A.linear if isinstance(A, SparseQubo) else A
         if self._solved is None or self._solved[0].data_ptr() != numbers.data_ptr() or self._solved[1] < count:
-            self._solved = numbers, count, self.solver(A.detach(), count).states
+            self._solved = numbers, count, self._ask(A.detach(), count)
         states = self._solved[2]
         return states if states.shape[1] == count else states[:, :count]
+
+    def _ask(self, A: Qubo, count: int) -> Tensor:
+        """The solver's states, whoever wrote it."""
+        states, want = getattr(self.solver(A, count), "states", None), (A.shape[0], count, A.shape[2])
+        if not isinstance(states, Tensor) or states.shape != want:
+            found = list(states.shape) if isinstance(states, Tensor) else "none"
+            raise QubolearnError(f"the solver {self.solver!r} returned states {found}; want a Solution of {list(want)}")
+        return states
 
     def solution(self, A: Qubo) -> Tensor:
         """x̂ ``[batch, n]``: the right state, or where there are several the one of lowest energy under A."""
@@ -106,7 +114,7 @@ class Loss(ABC):
     #: How many of the lowest states it asks of the solver; 0 where it needs none.
     states: int = 0
     #: Whether it wants the soft targets of a problem.
-    soft: ClassVar[bool] = False
+    soft: bool = False
     #: Whether it calls the solver at all.
     solves: bool = False
     #: Whether it draws random numbers, from ``batch.seed``.
@@ -202,25 +210,15 @@ class Sum(Loss):
     def parts(self) -> tuple[tuple[float, Loss], ...]:
         return self.added
 
-    @property
-    def states(self) -> int:  # type: ignore[override]
-        return max(part.states for _, part in self.added)
-
-    @property
-    def soft(self) -> bool:  # type: ignore[override]
-        return any(part.soft for _, part in self.added)
-
-    @property
-    def solves(self) -> bool:  # type: ignore[override]
-        return any(part.solves for _, part in self.added)
-
-    @property
-    def draws(self) -> bool:  # type: ignore[override]
-        return any(part.draws for _, part in self.added)
-
-    @property
-    def capturable(self) -> bool:  # type: ignore[override]
-        return all(part.capturable for _, part in self.added)
+    def __post_init__(self) -> None:
+        losses = [part for _, part in self.added]
+        vars(self).update(  # a frozen value is not assigned to
+            states=max(part.states for part in losses),
+            soft=any(part.soft for part in losses),
+            solves=any(part.solves for part in losses),
+            draws=any(part.draws for part in losses),
+            capturable=all(part.capturable for part in losses),
+        )
 
     def begin(self) -> Loss:
         return Sum(tuple((weight, part.begin()) for weight, part in self.added))

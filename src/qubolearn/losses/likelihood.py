@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -69,7 +68,7 @@ class SoftLikelihood(EnergyLoss):
     """
 
     beta: float = 6.0
-    soft: ClassVar[bool] = True
+    soft = True
 
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         if batch.soft is None:

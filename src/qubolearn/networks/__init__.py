@@ -35,17 +35,4 @@ if TYPE_CHECKING:
     from qubolearn.networks.pairwise import PairwiseBody
     from qubolearn.networks.shared import SharedQubo, harden
 else:  # recipes name methods and networks where torch is not needed yet
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            **dict.fromkeys(("Couplings", "QuboNetwork", "Standardise"), "qubolearn.networks.heads"),
-            "Ensemble": "qubolearn.networks.ensemble",
-            "GridBody": "qubolearn.networks.grid",
-            "MLP": "qubolearn.networks.mlp",
-            "MatchingBody": "qubolearn.networks.matching",
-            "PairMatching": "qubolearn.networks.matching_pairs",
-            "PairwiseBody": "qubolearn.networks.pairwise",
-            **dict.fromkeys(("SharedQubo", "harden"), "qubolearn.networks.shared"),
-            "QuboLayer": "qubolearn.networks.layer",
-        },
-    )
+    _, __getattr__, __dir__ = lazily(__name__)

@@ -54,7 +54,7 @@ def as_tensors(structure: Any) -> Any:
     """numpy arrays as tensors and float64 as float32, at any depth; a structure without tensors is an error."""
     import numpy as np
 
-    if isinstance(structure, np.ndarray):
+    if isinstance(structure, np.ndarray) and structure.dtype.kind in "biuf":
         structure = torch.from_numpy(np.ascontiguousarray(structure))
     elif isinstance(structure, Mapping):
         return {name: as_tensors(part) for name, part in structure.items()}
@@ -62,4 +62,5 @@ def as_tensors(structure: Any) -> Any:
         return tuple(as_tensors(part) for part in structure)
     if isinstance(structure, Tensor):
         return structure.float() if structure.dtype in (torch.float64, torch.float16, torch.bfloat16) else structure
-    raise QubolearnError(f"{type(structure).__name__} where a tensor or a numpy array is wanted")
+    what = f"array of {structure.dtype}" if isinstance(structure, np.ndarray) else type(structure).__name__
+    raise QubolearnError(f"{what} where a tensor or an array of numbers is wanted; lists become one by numpy.asarray")

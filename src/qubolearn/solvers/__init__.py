@@ -28,20 +28,7 @@ if TYPE_CHECKING:
     from qubolearn.solvers.partition import log_partition, pair_marginals
     from qubolearn.solvers.quantum import QuantumAnnealing
 else:  # the names of solvers are needed where torch is not
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            **dict.fromkeys(("QuboSolver", "Solution", "Solver", "solve"), "qubolearn.solvers.contract"),
-            "DWaveSolver": "qubolearn.solvers.dwave.solver",
-            "DimodSolver": "qubolearn.solvers.dimod_adapter",
-            "ExhaustiveSearch": "qubolearn.solvers.exhaustive",
-            "QuantumAnnealing": "qubolearn.solvers.quantum",
-            "QubolearnSampler": "qubolearn.solvers.dimod_sampler",
-            "SimulatedAnnealing": "qubolearn.solvers.annealing",
-            "auto_solver": "qubolearn.solvers.auto",
-            **dict.fromkeys(("log_partition", "pair_marginals"), "qubolearn.solvers.partition"),
-        },
-    )
+    _, __getattr__, __dir__ = lazily(__name__)
 
 __all__ = [
     "SOLVERS",

@@ -43,14 +43,19 @@ def _edges(n: int, rng: Generator) -> list[tuple[int, int]]:
     return sorted({(int(min(pair)), int(max(pair))) for pair in pairs if pair[0] != pair[1]})
 
 
+def _couple(A: Tensor, i: int, j: int, weight: float, each: float = 0.0) -> None:
+    """Add 2 · weight · x_i x_j + each · (x_i + x_j), in place."""
+    A[i, j] += weight
+    A[j, i] += weight
+    A[i, i] += each
+    A[j, j] += each
+
+
 def _cut(n: int, weights: Callable[[int], NDArray[numpy.float64]], rng: Generator) -> Classic:
     A = torch.zeros(n, n, dtype=torch.float64)
     edges = _edges(n, rng)
     for (i, j), weight in zip(edges, weights(len(edges)).tolist(), strict=True):
-        A[i, j] += weight
-        A[j, i] += weight
-        A[i, i] -= weight
-        A[j, j] -= weight
+        _couple(A, i, j, weight, -weight)
     return Classic(A, None)
 
 
@@ -73,8 +78,7 @@ def independent_set(n: int, rng: Generator) -> Classic:
     """The largest set of nodes without an edge among them, by penalties of 2."""
     A = -torch.eye(n, dtype=torch.float64)
     for i, j in _edges(n, rng):
-        A[i, j] += 1.0
-        A[j, i] += 1.0
+        _couple(A, i, j, 1.0)
     return Classic(A, None)
 
 
@@ -82,10 +86,7 @@ def vertex_cover(n: int, rng: Generator) -> Classic:
     """The smallest set of nodes that touches every edge, by penalties of 2 (1 - x_i)(1 - x_j)."""
     A = torch.eye(n, dtype=torch.float64)
     for i, j in _edges(n, rng):
-        A[i, j] += 1.0
-        A[j, i] += 1.0
-        A[i, i] -= 2.0
-        A[j, j] -= 2.0
+        _couple(A, i, j, 1.0, -2.0)
     return Classic(A, None)
 
 
@@ -119,8 +120,7 @@ def colouring(n: int, rng: Generator) -> Classic:
     for i, j in _edges(nodes, rng) if nodes > 1 else []:
         if colours[i] != colours[j]:
             for colour in range(3):
-                A[3 * i + colour, 3 * j + colour] += 1.0
-                A[3 * j + colour, 3 * i + colour] += 1.0
+                _couple(A, 3 * i + colour, 3 * j + colour, 1.0)
     return Classic(A, -penalty * nodes)
 
 

@@ -55,6 +55,12 @@ class Adam:
     learning_rate: float = 1e-3
     schedule: Schedule | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.learning_rate, (int, float)) or not 0 < self.learning_rate < math.inf:
+            raise QubolearnError(f"learning_rate={self.learning_rate!r}; want a positive number, such as 1e-3")
+        if self.schedule is not None and not callable(self.schedule):
+            raise QubolearnError(f"schedule={self.schedule!r}; want a function of (step, steps), such as Cosine()")
+
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of step number ``step``, counted from 0, out of ``steps``."""
         return self.learning_rate * (1.0 if self.schedule is None else self.schedule(step, steps))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ from qubolearn.training.faults import keep_fault
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Adam, TorchOptimizer, Update
 from qubolearn.training.steps import Task, check_network
-from qubolearn.training.threads import current_device, one_thread
+from qubolearn.training.threads import current_device, one_thread, usable_device
 
 __all__ = ["Session", "Training", "spans", "surroundings"]
 
@@ -72,6 +72,7 @@ class Training:
 @contextmanager
 def surroundings(device: torch.device | str) -> Iterator[None]:
     """What steps want of the process: threads, the GPU, and random numbers of their own."""
+    device = usable_device(device)
     with kept_global_state(), one_thread(device), current_device(device):
         yield
 
@@ -110,8 +111,9 @@ class Session:
         peers: Peers,
         find_batches: Callable[..., Any] = batches_of,
     ) -> None:
-        _check(network, epochs, batch_size, seed)
+        _check(network, epochs, batch_size, instances, seed)
         require_solver(solver)
+        _check_callbacks(callbacks)
         chosen = as_loss(loss or Likelihood()).begin()
         network.to(device).train()
         sizes = {"batch_size": batch_size, "instances": instances, "steps_per_epoch": steps_per_epoch}
@@ -119,15 +121,16 @@ class Session:
         self.training = training = Training(network, epochs * batches.steps_per_epoch)
         self.watched = _watched(score_after, batches.steps_per_epoch, training.steps)
         update = _update(network, optimizer, schedule, training.steps)
-        check_network(network, batches.batch(0))
         self._held_out = _held_out(validation, problem, seed, device)
+        for each in (batches.batch(0), *self._held_out[:1]):
+            check_network(network, each)
         self.callbacks, self._started = callbacks, list[Callback]()
         hooks = [lambda each=each: call(each, "on_gradient", training) for each in callbacks if _changes(each)]
-        where = Folder.create(folder) if isinstance(folder, (str, Path)) else folder  # after all that may be refused
+        asked = solver or ExhaustiveSearch()
+        self.task = Task(network, update, batches, chosen, asked, seed, problem, peers=peers, on_gradient=hooks)
+        # a folder is made only when nothing can be refused any more
+        where = self.task.folder = Folder.create(folder) if isinstance(folder, (str, Path)) else folder
         self._writer = where if peers.rank == 0 else None
-        self.task = Task(
-            network, update, batches, chosen, solver or ExhaustiveSearch(), seed, problem, where, peers, hooks
-        )
         with ExitStack() as opened:
             if self._writer:
                 opened.enter_context(lock_folder(self._writer.folder))
@@ -215,20 +218,32 @@ def spans(start: int, watched: Sequence[int], longest: Callable[[], int]) -> Ite
 
 def _watched(asked: Sequence[int] | None, steps_per_epoch: int, steps: int) -> list[int]:
     """The steps after which validation instances are scored, in order; the last one of all is among them."""
+    if asked is not None and not isinstance(asked, Iterable):
+        raise QubolearnError(f"score_after={asked!r}; want a list of steps")
     chosen = range(steps_per_epoch, steps, steps_per_epoch) if asked is None else asked
     return [*sorted({step for step in chosen if 0 < step < steps}), steps]
 
 
-def _check(network: object, epochs: int, batch_size: int, seed: int) -> None:
+def _check(network: object, epochs: int, batch_size: int, instances: int | None, seed: int) -> None:
     if not isinstance(network, nn.Module):
         raise QubolearnError(f"network is a {type(network).__name__}; want a torch.nn.Module such as QuboNetwork")
-    for name, value in (("epochs", epochs), ("batch_size", batch_size)):
-        if not isinstance(value, int) or value < 1:
+    for name, value in (("epochs", epochs), ("batch_size", batch_size), ("instances", instances)):
+        if value is not None and (not isinstance(value, int) or value < 1):
             raise QubolearnError(f"{name}={value}; want a whole number of at least 1")
     if not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise QubolearnError(f"seed={seed}; want a whole number from 0 to 2**63 - 1")
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise QubolearnError(f"{type(network).__name__} has no parameter to train")
+
+
+def _check_callbacks(callbacks: object) -> None:
+    if not isinstance(callbacks, Sequence):
+        raise QubolearnError(f"callbacks is a {type(callbacks).__name__}; want a list of them")
+    for each in callbacks:
+        if isinstance(each, type):
+            raise QubolearnError(f"callback {each.__name__} is a class; want a value, such as {each.__name__}(...)")
+        if not any(hasattr(each, moment) for moment in ("on_start", "on_gradient", "on_step", "on_end")):
+            raise QubolearnError(f"callback {each!r} has no on_start, on_gradient, on_step or on_end")
 
 
 def _update(network: nn.Module, optimizer: Any, schedule: Any, steps: int) -> Update:

@@ -70,8 +70,10 @@ class Task:
 
     def __post_init__(self) -> None:
         with_seed = getattr(self.solver, "with_seed", None)
-        # one that is itself with any seed draws nothing
-        self._draws = None if with_seed is None or with_seed(0) is self.solver else with_seed
+        seeded = self.solver if with_seed is None else with_seed(0)
+        if not callable(seeded):
+            raise QubolearnError(f"with_seed of the solver {self.solver!r} returned {seeded!r}; want a seeded solver")
+        self._draws = None if seeded is self.solver else with_seed  # one that is itself with any seed draws nothing
 
 
 class Steps:
@@ -148,8 +150,10 @@ def check_network(network: nn.Module, instances: Instances) -> None:
         couplings_of(network, instances.rows(slice(0, 2)))
     except (RuntimeError, TypeError, IndexError, KeyError, AttributeError) as error:
         shapes = ", ".join(str(list(tensor.shape[1:])) for tensor in tensors_of(instances.p))
+        double = any(parameter.dtype == torch.float64 for parameter in network.parameters())
+        hint = "; data are float32: call network.float()" if double else ""
         raise QubolearnError(
-            f"{type(network).__name__} fails on p of shape [batch, *{shapes}]: {type(error).__name__}: {error}"
+            f"{type(network).__name__} fails on p of shape [batch, *{shapes}]: {type(error).__name__}: {error}{hint}"
         ) from error
     finally:
         network.train()

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
+from qubolearn.errors import QubolearnError
 from qubolearn.kernels.parallel import kernel_threads
 
-__all__ = ["current_device", "one_thread", "own_stream"]
+__all__ = ["current_device", "one_thread", "own_stream", "usable_device"]
 
 _first = Lock()  # held by the training that began while no other ran
 _threads = 1  # that it found
@@ -52,6 +53,16 @@ def _found_threads(first: bool) -> int:
     if first:
         _threads = found
     return found if found > 1 else _threads
+
+
+def usable_device(device: torch.device | str) -> torch.device:
+    """The device, unless nothing can be computed on it here."""
+    try:
+        found = torch.device(device)
+        torch.zeros(1, device=found).item()  # meta tensors have no numbers
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise QubolearnError(f"device {str(device)!r} is not usable here; use cpu") from error
+    return found
 
 
 def current_device(device: torch.device | str) -> AbstractContextManager[Any]:
