@@ -247,6 +247,17 @@ class _Scalar(nn.Module):
         return p.sum()
 
 
+class Forgetful:
+    """A solver that draws random states, whatever its seed is."""
+
+    def with_seed(self, seed: int) -> Forgetful:
+        return self
+
+    def __call__(self, A: Tensor, count: int = 2) -> Solution:
+        states = torch.stack([torch.randint(0, 2, A.shape[:2]).to(A) for _ in range(count)], 1)
+        return Solution(states, energies(A, states).double())
+
+
 class Unseeded(ExhaustiveSearch):
     def with_seed(self, seed: int) -> None:  # type: ignore[override]
         return None
@@ -269,6 +280,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no solver": ({"solver": 3}, "cannot be called"),
     "a solver's class": ({"solver": ExhaustiveSearch}, r"solver=ExhaustiveSearch is a class; .*ExhaustiveSearch\(\)"),
     "a solver that cannot be seeded": ({"solver": Unseeded()}, "returned None"),
+    "a solver that ignores its seed": ({"solver": Forgetful(), "loss": Gap()}, "ignores its seed: with_seed"),
     "callbacks that are none": ({"callbacks": [3]}, "callback 3 has no on_start"),
     "a callback's class": ({"callbacks": [StopAt]}, "callback StopAt is a class"),
     "a callback alone": ({"callbacks": StopAt(1)}, "callbacks is a StopAt; want a list"),

@@ -31,7 +31,7 @@ from qubolearn.training.fast.adam import FlatAdam
 from qubolearn.training.faults import keep_fault
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Adam, TorchOptimizer, Update
-from qubolearn.training.steps import Task, check_network
+from qubolearn.training.steps import Task, check_network, check_seed
 from qubolearn.training.threads import current_device, one_thread, usable_device
 
 __all__ = ["Session", "Training", "spans", "surroundings"]
@@ -128,6 +128,7 @@ class Session:
         hooks = [lambda each=each: call(each, "on_gradient", training) for each in callbacks if _changes(each)]
         asked = solver or ExhaustiveSearch()
         self.task = Task(network, update, batches, chosen, asked, seed, problem, peers=peers, on_gradient=hooks)
+        check_seed(self.task)
         # a folder is made only when nothing can be refused any more
         where = self.task.folder = Folder.create(folder) if isinstance(folder, (str, Path)) else folder
         self._writer = where if peers.rank == 0 else None

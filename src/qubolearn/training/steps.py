@@ -24,7 +24,7 @@ from qubolearn.training.faults import keep_fault
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Update
 
-__all__ = ["Steps", "Task", "check_network", "couplings_of", "mean_loss", "said_of"]
+__all__ = ["Steps", "Task", "check_network", "check_seed", "couplings_of", "mean_loss", "said_of"]
 
 
 @dataclass
@@ -157,6 +157,23 @@ def check_network(network: nn.Module, instances: Instances) -> None:
         ) from error
     finally:
         network.train()
+
+
+@torch.no_grad()
+def check_seed(task: Task) -> None:
+    """Raise where a solver of the user's own answers differently with the same seed: no step could be taken again."""
+    solver = task.solver
+    if not (task.loss.solves and hasattr(solver, "with_seed")) or type(solver).__module__.startswith("qubolearn."):
+        return
+    instances = task.batches.batch(0)
+    A, _ = couplings_of(task.network.eval(), instances)
+    task.network.train()
+    batches = [task.batch(instances, 0) for _ in range(2)]
+    first, again = (batch.best(A, max(1, task.loss.states)) for batch in batches)
+    if not torch.equal(first, again):
+        raise QubolearnError(
+            f"the solver {solver!r} ignores its seed: with_seed(0) answers differently when asked again"
+        )
 
 
 def _may_draw(network: nn.Module) -> bool:
