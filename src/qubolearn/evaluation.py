@@ -194,8 +194,7 @@ def solve_instances(
 def score_network(network: nn.Module, problem: Problem | None, held_out: Sequence[Instances]) -> dict[str, Any]:
     """Mean metrics, histogram of wrong bits and the first couplings on held-out instances, for a training's log.
 
-    The solver is the problem's own or :class:`qubolearn.AutoSolver`: watching must not cost more than the steps
-    that are watched.
+    The solver is the problem's own or :class:`qubolearn.AutoSolver`, since scoring should not cost more than training.
     """
     was_training = network.training
     network.eval()
@@ -240,7 +239,7 @@ def _evaluation(
 
 
 def evaluate_answers(problem: Problem, answer: Tensor, data: Instances) -> Evaluation:
-    """Metrics of answers that no single bit vector stands for: of several networks, or of a method without bits."""
+    """Metrics of answers that do not come from one vector of bits: of several networks, or of a method without bits."""
     each = _each([problem.score(answer, data)])
     return Evaluation(len(answer), _summary(each), scores=each)
 

@@ -25,7 +25,7 @@ __all__ = ["Batch", "EnergyLoss", "Loss", "OwnLoss", "Sum", "Terms", "as_loss", 
 
 
 class Batch:
-    """What a loss may use besides A: the instances of a step, the solver, and the features of the network.
+    """The instances of a step, the solver and the network's features: all that a loss may use besides A.
 
     Attributes:
         p: what the network was given.

@@ -15,10 +15,13 @@ __all__ = ["Ensemble"]
 
 
 class Ensemble(nn.Module):
-    """p -> the mean of what networks say of it: energies are averaged, and one QUBO is solved, as for one network.
+    """p -> the mean of several networks' QUBOs: energies are averaged, and one QUBO is solved, as for one network.
 
     Args:
-        networks: they take the same p and say QUBOs of the same bits; sparse ones share their graph.
+        networks: they take the same p and return QUBOs of the same bits; sparse ones share their graph.
+
+    Raises:
+        QubolearnError: where there is no network.
 
     >>> from qubolearn.networks import SharedQubo
     >>> both = Ensemble([SharedQubo(3), SharedQubo(3)])

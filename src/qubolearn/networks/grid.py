@@ -1,4 +1,4 @@
-"""A network for labels on grids: a cell's picture says its linear terms, two neighbours' pictures their couplings.
+"""A network for labels on grids: a cell's picture gives its linear terms, two neighbours' pictures their couplings.
 
 The same weights serve all cells and all pairs, so grids of any size can be mixed in one batch, on one canvas.
 """
@@ -17,8 +17,8 @@ __all__ = ["GridBody"]
 class GridBody(nn.Module):
     """p ``[batch, rows * columns]``, a symbol for each cell, 0 beyond the grid -> entries of A ``[batch, entries]``.
 
-    A cell's picture u is what stands in the 3 x 3 cells around it. A small network of u gives the linear terms of the
-    cell's labels; one of (u, u') all couplings with its right neighbour, another one those with the neighbour below.
+    A cell's picture u shows the symbols of the 3 x 3 cells around it. A small network of u gives the linear terms of
+    the cell's labels; one of (u, u') all couplings with its right neighbour, another those with the neighbour below.
     Entries of padding are 0, so a larger canvas changes nothing. Their order is that of
     :func:`qubolearn.problems.snakes.grid_pattern`.
 

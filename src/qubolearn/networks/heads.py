@@ -30,7 +30,7 @@ class Standardise(nn.Module):
     def fit(self, p: Tensor) -> None:
         """Take mean and standard deviation from p ``[instances, m]``; entries that never vary are only shifted.
 
-        Entries that are not finite would silently spread to every instance, so they are refused.
+        NaN and infinities are refused, since they would silently spread to every instance.
         """
         mean, std = p.mean(0), p.std(0, correction=0)
         if not bool(mean.isfinite().all()):
@@ -44,7 +44,7 @@ class Standardise(nn.Module):
 
 
 class Couplings(NamedTuple):
-    """What a network says of a batch of instances."""
+    """The output of a network for a batch of instances."""
 
     A: Qubo  # [batch, n, n], symmetric, or sparse
     features: list[Tensor]  # outputs of the hidden layers, [batch, hidden] each; empty where the body gives none

@@ -1,4 +1,4 @@
-"""Matching keypoints of two images: what lies at a keypoint says the linear terms, pairs of edges say the couplings.
+"""Matching keypoints of two images: features of keypoints give the linear terms, pairs of edges the couplings.
 
 Bit ``i * k + a`` says that keypoint i of the first image is keypoint a of the second. Keypoints are known by their
 features and edges by both ends and the way between them, never by their numbers: renumbering keypoints renumbers the
@@ -25,10 +25,10 @@ class PairMatching(nn.Module):
 
     p is a :class:`~qubolearn.problems.matchings.KeypointPair`, or the same as one tensor (``KeypointPair.flat``).
 
-    A_(ia),(ia) = -s cos(u_i, u_a), where u is a linear embedding of what lies at a keypoint and where; A_(ia),(jb) =
-    -t (g_ij·g_ab + g_ji·g_ba) / 2, where g_ij, of length 1, is a small MLP's word on the edge from i to j: its vector,
-    length and direction, and a few numbers about each end's appearance. s and t are learned. Couplings within a row or
-    a column are 0; that a matching is one-to-one is left to the solver, see
+    A_(ia),(ia) = -s cos(u_i, u_a), where u is a linear embedding of a keypoint's features and position; A_(ia),(jb) =
+    -t (g_ij·g_ab + g_ji·g_ba) / 2, where g_ij, of length 1, is a small MLP's output for the edge from i to j, given its
+    vector, length and direction, and a few numbers about each end's appearance. s and t are learned. Couplings within a
+    row or a column are 0; the solver sees to it that a matching is one-to-one, see
     :class:`qubolearn.solvers.assignment.Assignment`.
 
     Lengths are in units of the mean distance between an image's keypoints, so scale does not matter.

@@ -196,7 +196,7 @@ class Problem(ABC):
         return None
 
     def remarks(self, answer: Tensor, p: Any) -> list[str]:
-        """A line for each answer that people should read beside it, as that p has no answer; by default none.
+        """A remark for people beside each answer, such as that p has no answer; by default none.
 
         ``qubolearn solve`` prints and writes them.
         """

@@ -40,7 +40,7 @@ class Drawn:
     ) -> None:
         self.problem, self.instances, self.batch_size = problem, instances, min(batch_size, instances)
         self.fresh, self.seed, self.device = fresh, seed, device
-        self.steps_per_epoch = instances // self.batch_size  # whole batches; what is left waits for another epoch
+        self.steps_per_epoch = instances // self.batch_size  # whole batches; the rest waits for another epoch
         self._kept: tuple[int, Instances] | None = None
         self._order: tuple[int, Tensor] | None = None
 
@@ -110,8 +110,8 @@ class Indexed:
 class Loaded:
     """Batches of a DataLoader, one pass after the other.
 
-    Where the loader shuffles without a generator of its own, the order depends on (seed, epoch) alone. A training that
-    was stopped within an epoch goes through that epoch's first batches again, without training on them.
+    A loader that shuffles without a generator of its own does so by (seed, epoch) alone. A resumed training goes
+    through the first batches of its epoch again, without training on them.
     """
 
     def __init__(

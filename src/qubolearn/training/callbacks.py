@@ -1,4 +1,4 @@
-"""What people hang into a training: early stopping, the best model, logs, a progress bar, gradient clipping.
+"""Callbacks of a training: early stopping, the best model, logs, a progress bar, gradient clipping.
 
 A callback is a class with any of the methods of :class:`Callback`; docs/callbacks.md shows how to write one.
 """
@@ -150,7 +150,7 @@ class Checkpoint(_Watching):
 
     def on_start(self, training: Training) -> None:
         super().on_start(training)
-        if training.step > 0 and self.path.is_file():  # a training goes on whose best value so far is in the file
+        if training.step > 0 and self.path.is_file():  # a resumed training: its best value so far is in the file
             _, notes = read_tensors(self.path, training.network.state_dict())
             if notes.get("metric") == self.metric:
                 self.best = float(notes["best"])

@@ -1,4 +1,4 @@
-"""When numbers stop being finite in training: what is needed to see it happen again, in a folder beside the run.
+"""What is kept of a step that met NaN or an infinity, so that it can be taken again.
 
 ``RUN/fault`` holds the batch (batch.npz), the weights (weights.safetensors), and the step, the seed of the batch, the
 number of its random draw and the error (fault.json). Where several processes train together, each keeps its own part.

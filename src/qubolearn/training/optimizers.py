@@ -1,4 +1,4 @@
-"""What moves the weights: our Adam as a value, and any optimizer of torch's behind the same few calls."""
+"""Optimizers: our Adam as a value, and any optimizer of torch's behind the same few calls."""
 
 from __future__ import annotations
 

@@ -43,10 +43,16 @@ SECONDS_BETWEEN_CHECKPOINTS = 20.0
 class Training:
     """A training as callbacks see it, and what ``fit`` returns.
 
-    ``network`` is being trained, ``step`` of ``steps`` steps are done in ``seconds`` seconds, and ``loss`` is that of
-    the last one. ``scores`` are those of the validation instances, where they were scored after this step, and
-    ``history`` lists one record for each scoring. ``stopping`` says whether somebody called :meth:`stop`, and ``error``
-    what ended this one of several trainings of :func:`qubolearn.fit_many`.
+    Attributes:
+        network: the network that is being trained.
+        steps: how many steps the training has in all.
+        step: how many of them are done.
+        loss: the mean loss of the last step's batch.
+        scores: metrics of the validation instances by name, where they were scored after this step; otherwise None.
+        history: one record for each scoring: step, loss, seconds and the scores.
+        seconds: how long the steps took.
+        stopping: 0, or after :meth:`stop` 1 (until the same call continues it) or 2 (for good).
+        error: in :func:`qubolearn.fit_many`, the NaN that ended this training and no other.
 
     >>> training = Training(nn.Linear(2, 2), steps=100)
     >>> training.stop()
@@ -61,8 +67,8 @@ class Training:
     scores: dict[str, Any] | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
-    stopping: int = 0  # 1: until the same call continues it, 2: for good
-    error: NonFiniteError | None = None  # of :func:`qubolearn.fit_many`: what ended this training, and only this one
+    stopping: int = 0
+    error: NonFiniteError | None = None
 
     def stop(self, for_good: bool = True) -> None:
         """End the training after this step, for good or until the same call continues it from its folder."""
@@ -71,17 +77,17 @@ class Training:
 
 @contextmanager
 def surroundings(device: torch.device | str) -> Iterator[None]:
-    """What steps want of the process: threads, the GPU, and random numbers of their own."""
+    """Set up the process for training steps, and put it back: threads, the current GPU, torch's random numbers."""
     device = usable_device(device)
     with kept_global_state(), one_thread(device), current_device(device):
         yield
 
 
 class Session:
-    """A training that is going on, used as a context: it is made ready on entering, and ended on leaving.
+    """A training from its arguments to its end, used as a context that closes it.
 
-    The arguments are those of :func:`qubolearn.fit`, which has their defaults. Between, an engine takes the steps of
-    ``task`` and calls :meth:`after`; none may cross a step of ``watched``.
+    The arguments are those of :func:`qubolearn.fit`, which has their defaults. An engine takes the steps of ``task``
+    and calls :meth:`after`; it may not cross a step of ``watched`` without a call.
     """
 
     task: Task
@@ -171,7 +177,7 @@ class Session:
         self._open.close()
 
     def after(self, end: int, loss: float) -> None:
-        """Score, report and save what is due after the first ``end`` steps, the last of which had this loss."""
+        """Score, report and save what is due after ``end`` steps; ``loss`` is the loss of the last one."""
         task, training, writer = self.task, self.training, self._writer
         training.loss, training.scores = loss, None
         training.step, training.seconds = end, time.perf_counter() - self._began
@@ -258,7 +264,7 @@ def _update(network: nn.Module, optimizer: Any, schedule: Any, steps: int) -> Up
 
 
 def _changes(callback: Callback) -> bool:
-    """Whether a callback looks at gradients, for which every step must be taken by itself."""
+    """Whether a callback looks at gradients: then every step must be taken by itself."""
     return getattr(type(callback), "on_gradient", Callback.on_gradient) is not Callback.on_gradient
 
 

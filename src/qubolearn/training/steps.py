@@ -29,7 +29,7 @@ __all__ = ["Steps", "Task", "check_network", "check_seed", "couplings_of", "mean
 
 @dataclass
 class Task:
-    """All that the steps of a training need; nothing but their numbers decides what they do."""
+    """All that the steps of a training need; what a step does depends on its number alone."""
 
     network: nn.Module
     optimizer: Update
@@ -43,11 +43,11 @@ class Task:
     on_gradient: Sequence[Callable[[], None]] = field(default=())
 
     def draw(self, step: int) -> int:
-        """The number of the random draw of a step in this process: no two processes draw the same numbers."""
+        """The number that seeds the randomness of a step in this process; every process has its own numbers."""
         return step * self.peers.size + self.peers.rank
 
     def batch(self, instances: Instances, draw: int, **more: Any) -> Batch:
-        """What the loss sees of instances, with the randomness of a draw."""
+        """Instances as the loss sees them, with the solver seeded for this draw."""
         soft = self.problem.soft_targets(instances) if self.loss.soft and self.problem else None
         if self.loss.draws:
             more["seed"] = derive_seed(self.seed, "loss", draw)
@@ -144,7 +144,7 @@ def said_of(network: nn.Module, p: Any) -> tuple[Qubo, Sequence[Tensor]]:
 
 @torch.no_grad()
 def check_network(network: nn.Module, instances: Instances) -> None:
-    """Raise unless a network takes what these instances hold, and says QUBOs of their size."""
+    """Raise unless a network takes the p of these instances and returns QUBOs of their size."""
     network.eval()
     try:
         couplings_of(network, instances.rows(slice(0, 2)))
@@ -177,7 +177,7 @@ def check_seed(task: Task) -> None:
 
 
 def _may_draw(network: nn.Module) -> bool:
-    """Whether a network may draw random numbers: not where it is made of torch's and our layers without dropout."""
+    """Whether a network may draw random numbers. Layers of torch's and ours do not, except for dropout and RReLU."""
     kinds = {type(module) for module in network.modules()}
     return any(
         "dropout" in kind.__name__.lower()

@@ -23,10 +23,10 @@ _threads = 1  # that it found
 def one_thread(device: torch.device | str) -> Iterator[None]:
     """One thread for the small matrices of a network on the CPU: faster, and the same bits on any number of cores.
 
-    Solvers keep all threads. Numbers below 1e-38 are zero meanwhile: Adam's moments of features that died end there,
-    and a CPU takes many times as long for them. torch keeps both settings for each thread of the process, so every
-    training puts back its own. The threads of BLAS are the whole process's, and only the thread that changed them can
-    put them back: the first of trainings that overlap does both.
+    Solvers keep all threads. Meanwhile numbers below 1e-38 are flushed to zero: Adam's moments of dead features end up
+    there, and a CPU computes many times slower with them. torch keeps both settings for each thread of the process, so
+    every training puts back its own. The number of BLAS threads belongs to the whole process, and only the thread that
+    changed it can put it back, so the first of several overlapping trainings does both.
     """
     if torch.device(device).type != "cpu":
         with kernel_threads(torch.get_num_threads()):

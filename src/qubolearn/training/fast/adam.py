@@ -1,7 +1,7 @@
 """Adam on one vector: the parameters of a network, their gradients and both moments lie each in one piece.
 
-For networks of the paper's size torch.optim.Adam spends its time on bookkeeping, and every process that uses it waits
-for torch's compiler to be imported.
+For networks of the paper's size torch.optim.Adam spends its time on bookkeeping, and importing it imports torch's
+compiler, which takes seconds.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class FlatAdam:
             self.move(step_size, epsilon)
 
     def move(self, step_size: Tensor | float, epsilon: Tensor | float) -> None:
-        """One step on any device, in which nothing needs the host where both are tensors."""
+        """One step on any device; where both arguments are tensors, nothing in it needs the host."""
         move(self.values, self.gradient[1:], self.first, self.second, step_size, epsilon)
 
     def state(self) -> tuple[dict[str, Tensor], str]:

@@ -1,9 +1,9 @@
 """Steps of training on a GPU, each as one CUDA graph: batch, network, solver, loss, gradient and Adam.
 
-For a network of the paper's size a step is many kernels, which a GPU runs faster than Python can start them. A graph is
-started at once, finds its batch and its learning rate by a number that it raises itself, and needs no answer from the
-host. So many steps run, for about half a second, before anyone looks at the loss. Where it is no number any more, they
-are taken again one by one from where they began, which says where that happened.
+For a network of the paper's size a step is many small kernels, and a GPU runs them faster than Python can start them. A
+graph is started at once, counts its steps itself to find its batch and its learning rate, and waits for nothing from
+the host. Steps run for about half a second before anyone looks at the loss. Where the loss is NaN by then, the steps are
+taken again one by one, so that the error names the step that failed.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from qubolearn.training.steps import Steps, Task, couplings_of
 
 __all__ = ["CapturedSteps", "can_capture", "needs_no_host"]
 
-#: Steps that a graph wants to be run before it is captured, so that libraries have set themselves up.
+#: Steps that are run before a graph is captured, so that libraries have set themselves up.
 WARM_UP = 3
-#: A span of steps should take no more seconds, since it can neither be stopped nor saved, and has so many at most.
+#: The longest span of steps, in seconds and in steps: within a span a training can neither be stopped nor saved.
 SECONDS, MOST = 0.5, 100
-#: Soft targets of an epoch that are kept on the GPU.
+#: Bytes of an epoch's soft targets up to which they are kept on the GPU.
 MOST_BYTES = 2**31
 #: torch captures on one stream of its own, so threads do it one after the other.
 _capturing = Lock()
@@ -78,7 +78,7 @@ class CapturedSteps(Steps):
         self._parameters = [parameter for parameter in task.network.parameters() if parameter.requires_grad]
         moving = [buffer for buffer in task.network.buffers() if buffer.is_floating_point()]  # of a batch norm, say
         self._moving = [optimizer.values, optimizer.first, optimizer.second, *moving]
-        # what a graph reads has one place in memory
+        # a graph reads fixed places in memory
         self._pool: Instances = map_tensors(torch.clone, data.epoch(0)) if data.fresh else data.epoch(0)
         self._targets = tuple(tensor.clone() for tensor in self._soft_targets())
         device = self._pool.x_true.device
@@ -162,7 +162,7 @@ class CapturedSteps(Steps):
         self._step.add_(1)
 
     def _look(self) -> list[float]:
-        """The loss, and a number that is not finite where a value or a moment is not, for these stay so."""
+        """The loss, and a number that is finite only where all values and moments are; once NaN, they stay NaN."""
         return numbers_of(torch.stack([self._loss, self._optimizer.values.sum() + self._optimizer.second.sum()]))
 
     def _state(self) -> list[Tensor]:

@@ -60,11 +60,11 @@ class CompiledSteps(Steps):
             else (scale.mean.numpy(), scale.scale.numpy())
         )
         self._column = network.column.numpy()
-        # where each entry first stands in A, and how often; what does not exist is counted behind them
+        # where each entry first stands in A, and how often; places without an entry share the last number
         _, place, times = np.unique(self._column, return_index=True, return_counts=True)
         self._place, self._times = place[: network.size], times[: network.size].astype(np.float32)
 
-    @np.errstate(over="ignore", invalid="ignore")  # whether the loss is finite is looked at after the step
+    @np.errstate(over="ignore", invalid="ignore")  # the caller checks whether the loss is finite
     def gradient(self, instances: Instances, draw: int, share: float) -> float:
         from qubolearn.kernels import mlp_numba as kernels
 

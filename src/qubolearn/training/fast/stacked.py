@@ -4,8 +4,8 @@ For networks of the paper's size a GPU takes hardly longer for 72 of them than f
 network's matrix products into batched ones; search and losses see one batch of ``runs * batch`` QUBOs. Weights and both
 moments of each run are rows of ``[runs, size]``, so that every network can be scored and saved at any time.
 
-Runs share nothing but the kernels: where one meets NaN, its row alone is put back and its steps are taken again one by
-one, which says where that happened.
+Runs share nothing but the kernels. Where one meets NaN, its row alone is put back and its steps are taken again one by
+one, so that the error names the step that failed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def can_stack(task: Task) -> bool:
 
 
 def shape_of(task: Task) -> Hashable:
-    """What trainings must have in common to be taken as one, as far as it can be told from outside."""
+    """What trainings must have in common to take their steps as one, as far as can be seen from outside."""
     assert isinstance(task.batches, Drawn)
     network = task.network
     tensors = [
@@ -137,7 +137,7 @@ class StackedSteps:
         return found
 
     def retire(self, run: int) -> None:
-        """Take a run out, with weights of its own; in its place zeros are trained from now on, which nobody sees."""
+        """Take a run out and give it weights of its own; zeros are trained in its row from now on, unseen."""
         optimizer = self.tasks[run].optimizer
         assert isinstance(optimizer, FlatAdam)
         optimizer.lie_in(*(torch.empty_like(tensor[run]) for tensor in self._moving))
@@ -239,7 +239,7 @@ class StackedSteps:
     def _check_agreement(self, before: Sequence[Tensor]) -> None:
         """Raise where the first loss of a run is not that of the same step taken by itself.
 
-        What a user's network or loss does beside the weights that it holds cannot be seen from outside.
+        Whether a user's network or loss depends on more than its weights cannot be seen from outside.
         """
         buffers = [tensor.clone() for tensor in self._others.values()]
         self._window.fill([0] * len(self.tasks), 1)
@@ -261,7 +261,7 @@ class StackedSteps:
                 raise RuntimeError(f"the run of seed {task.seed} has loss {loss} among the others, {alone} alone")
 
     def _look(self) -> tuple[list[float], list[float]]:
-        """Losses, and numbers that are not finite where a value or a moment of a run is not, for these stay so."""
+        """Losses, and a number for each run that is finite only where all of its values and moments are."""
         values, _, second = self._moving
         losses, health = captured.numbers_of(torch.stack([self._losses, values.sum(1) + second.sum(1)]))
         return losses, health
