@@ -259,6 +259,18 @@ def test_a_sum_calls_the_solver_once(A: Tensor, x_true: Tensor) -> None:
     assert calls == [2]
 
 
+def test_python_can_add_losses_up(A: Tensor, x_true: Tensor) -> None:
+    batch, losses = batch_of(x_true), [Gap(), Hinge(), 0.5 * Likelihood()]
+    torch.testing.assert_close(sum(losses)(A, batch), losses[0](A, batch) + losses[1](A, batch) + losses[2](A, batch))  # type: ignore[operator, arg-type]
+
+
+@pytest.mark.parametrize("kind", [Likelihood, SoftLikelihood, Contrastive, PseudoLikelihood])
+@pytest.mark.parametrize("beta", [0.0, -1.0, math.inf, math.nan, "6"])
+def test_an_inverse_temperature_is_a_number_above_0(kind: Any, beta: Any) -> None:
+    with pytest.raises(QubolearnError, match=f"beta={beta!r}; want a finite inverse temperature above 0"):
+        kind(beta=beta)
+
+
 def test_losses_of_the_user_are_checked(A: Tensor, x_true: Tensor) -> None:
     own = as_loss(lambda A, batch: A.sum((1, 2)))
     torch.testing.assert_close((own + 0.5 * Likelihood())(A, batch_of(x_true)).shape, torch.Size([COUNT]))

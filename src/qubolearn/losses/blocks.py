@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.losses.contract import Batch, Loss
+from qubolearn.losses.contract import Batch, Loss, check_beta
 from qubolearn.losses.groups import refuse_broken, shared_by_all
 from qubolearn.qubo import Groups, Qubo, SparseQubo, energies
 from qubolearn.randomness import stream
@@ -61,8 +61,7 @@ class BlockLikelihood(Loss):
             raise QubolearnError(
                 f"bits={self.bits}; want a block of 1 to {LARGEST} bits, all states of which are summed"
             )
-        if not self.beta > 0:
-            raise QubolearnError(f"beta={self.beta}; want an inverse temperature above 0")
+        check_beta(self.beta)
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         with torch.no_grad():

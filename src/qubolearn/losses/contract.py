@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -135,7 +135,9 @@ class Loss(ABC):
         """The losses that this one adds up, with their weights."""
         return ((1.0, self),)
 
-    def __add__(self, other: Loss | Callable[..., Tensor]) -> Loss:
+    def __add__(self, other: Loss | Callable[..., Tensor] | Literal[0]) -> Loss:
+        if other == 0:  # from which sum() starts
+            return self
         return Sum(self.parts + as_loss(other).parts)
 
     def __mul__(self, weight: float) -> Loss:
@@ -260,6 +262,12 @@ def as_loss(loss: Loss | Callable[..., Tensor]) -> Loss:
         hint = f"; call it: {loss.__name__}()" if isinstance(loss, type) else "; e.g. Likelihood(beta=6.0)"
         raise QubolearnError(f"loss={loss!r} is no loss: want a loss value or a callable f(A, batch){hint}")
     return OwnLoss(loss)
+
+
+def check_beta(beta: object) -> None:
+    """Raise unless this is an inverse temperature."""
+    if not isinstance(beta, (int, float)) or not 0 < beta < float("inf"):
+        raise QubolearnError(f"beta={beta!r}; want a finite inverse temperature above 0")
 
 
 def refuse_several(right: RightAnswers | None, name: str, instead: str) -> None:

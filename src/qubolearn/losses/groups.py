@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.losses.contract import Batch, Loss
+from qubolearn.losses.contract import Batch, Loss, check_beta
 from qubolearn.qubo import Groups, Qubo, SparseQubo
 from qubolearn.randomness import stream
 
@@ -47,8 +47,9 @@ class GroupPseudoLikelihood(Loss):
     def __post_init__(self) -> None:
         if not 0 <= self.masking <= 1:
             raise QubolearnError(f"masking={self.masking}; want a share of groups from 0 to 1")
-        if not self.beta > 0 or not len(self.groups):
-            raise QubolearnError(f"beta={self.beta} and {len(self.groups)} groups; want both above 0")
+        check_beta(self.beta)
+        if not len(self.groups):
+            raise QubolearnError("no groups; want at least one, or PseudoLikelihood for bits without groups")
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         x = batch.x_true.to(A.dtype)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from qubolearn.errors import QubolearnError
-from qubolearn.losses.contract import Batch, EnergyLoss, Terms
+from qubolearn.losses.contract import Batch, EnergyLoss, Terms, check_beta
 from qubolearn.qubo import Qubo
 
 __all__ = ["Contrastive", "Likelihood", "SoftLikelihood"]
@@ -32,6 +32,9 @@ class Likelihood(EnergyLoss):
     """
 
     beta: float = 6.0
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
 
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         return right_terms(A, batch, self.beta)._replace(beta=self.beta)
@@ -70,6 +73,9 @@ class SoftLikelihood(EnergyLoss):
     beta: float = 6.0
     soft = True
 
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         if batch.soft is None:
             raise QubolearnError("SoftLikelihood needs a problem with soft_targets; this data has none, use Likelihood")
@@ -97,6 +103,9 @@ class Contrastive(EnergyLoss):
 
     beta: float = 6.0
     solves, capturable = True, False
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
 
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         sample = getattr(batch.solver, "sample", None)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.losses.contract import Batch, Loss
+from qubolearn.losses.contract import Batch, Loss, check_beta
 from qubolearn.losses.groups import refuse_broken, shared_by_all
 from qubolearn.problems.structures import tensors_of
 from qubolearn.qubo import Groups, Qubo, SparseQubo, energies
@@ -67,8 +67,7 @@ class PersistentContrastive(Loss):
         if min(self.chains, self.sweeps, self.rungs) < 1:
             given = f"chains={self.chains}, sweeps={self.sweeps}, rungs={self.rungs}"
             raise QubolearnError(f"{given}; want at least 1 of each")
-        if not 0 < self.beta < float("inf"):
-            raise QubolearnError(f"beta={self.beta}; want a finite inverse temperature above 0")
+        check_beta(self.beta)
 
     def begin(self) -> Loss:
         return replace(self)

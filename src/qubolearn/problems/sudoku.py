@@ -144,7 +144,7 @@ class Sudoku(Problem):
         """What there is to say of answers to puzzles p: solved, one of several solutions, or why there is none."""
         clash = clashing_hints(rule_qubo(self.size), p)
         return [
-            said or (_several(puzzle, None) if solved else f"not solved: {_why(puzzle, None)}")
+            said or _said(puzzle, solved)
             for puzzle, solved, said in zip(p.long().tolist(), keeps_rules(answer).tolist(), clash, strict=True)
         ]
 
@@ -183,19 +183,15 @@ def on_cpu(generator: Generator) -> Generator:
     return stream(int(torch.randint(2**62, (1,), generator=generator, device=generator.device)), "sudoku")
 
 
-def _several(puzzle: list[int], clashes: tuple[int, ...] | None) -> str:
-    """What to say of a puzzle that was solved."""
-    count = count_solutions(puzzle, COUNTED, clashes)
+def _said(puzzle: list[int], solved: bool, clashes: tuple[int, ...] | None = None) -> str:
+    """An answer to a puzzle in words: how many solutions there are, or why none was found."""
+    count = count_solutions(puzzle, COUNTED if solved else 1, clashes)
+    if not solved:
+        why = "it has a solution, which takes more sweeps, or other rules" if count else "it has no solution"
+        return f"not solved: {why}"
     if count == 1:
         return "solved"
     return f"solved, one of {f'at least {count}' if count == COUNTED else count} solutions"
-
-
-def _why(puzzle: list[int], clashes: tuple[int, ...] | None) -> str:
-    """Why a puzzle was not solved."""
-    if count_solutions(puzzle, 1, clashes):
-        return "it has a solution, which takes more sweeps, or other rules"
-    return "it has no solution"
 
 
 class SudokuAnswers(NamedTuple):
@@ -231,6 +227,5 @@ def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None) 
         solved[tried[good]] = True
         grids[tried[good]] = grids_of(found.states[:, 0].cpu())[good]
     for row in tried.tolist():
-        puzzle = puzzles[row].tolist()
-        said[row] = _several(puzzle, clashes) if solved[row] else f"not solved: {_why(puzzle, clashes)}"
+        said[row] = _said(puzzles[row].tolist(), bool(solved[row]), clashes)
     return SudokuAnswers(grids, solved, said)

@@ -228,28 +228,18 @@ def proven_lowest(A: Tensor, seconds: float = 60.0) -> float | None:
     -1.0
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import coo_array
+    from scipy.sparse import eye_array, vstack
 
-    n = len(A)
-    S = (A + A.mT).double().numpy()
+    n, S = len(A), (A + A.mT).double().numpy()
     i, j = numpy.nonzero(numpy.triu(S, 1))
-    y = n + numpy.arange(len(i))
-    costs, gains = S[i, j] > 0, S[i, j] < 0
-    least = [(i[costs], 1.0), (j[costs], 1.0), (y[costs], -1.0)]
-    rows = [numpy.arange(costs.sum())] * 3
-    upper = [numpy.ones(costs.sum())]
-    for end in (i, j):
-        first = sum(map(len, upper))
-        least += [(y[gains], 1.0), (end[gains], -1.0)]
-        rows += [first + numpy.arange(gains.sum())] * 2
-        upper += [numpy.zeros(gains.sum())]
-    columns = numpy.concatenate([column for column, _ in least])
-    values = numpy.concatenate([numpy.full(len(column), value) for column, value in least])
-    limits = numpy.concatenate(upper)
-    matrix = coo_array((values, (numpy.concatenate(rows), columns)), shape=(len(limits), n + len(i)))
+    numbers = eye_array(n + len(i), format="csr")  # rows pick a bit or a product
+    costs, gains, y = S[i, j] > 0, S[i, j] < 0, n + numpy.arange(len(i))
+    x_i, x_j, both, gained = numbers[i], numbers[j], numbers[y[costs]], numbers[y[gains]]
+    rows = vstack([x_i[costs] + x_j[costs] - both, gained - x_i[gains], gained - x_j[gains]])
+    limits = numpy.repeat([1.0, 0.0], [costs.sum(), 2 * gains.sum()])
     found = milp(
         numpy.concatenate([S.diagonal() / 2, S[i, j]]),
-        constraints=LinearConstraint(matrix.tocsr(), -numpy.inf, limits) if len(limits) else None,
+        constraints=LinearConstraint(rows, -numpy.inf, limits) if len(limits) else None,
         bounds=Bounds(0, 1),
         integrality=numpy.repeat([1, 0], [n, len(i)]),
         options={"time_limit": seconds},

@@ -2,7 +2,7 @@
 
 For a network of the paper's size a step is many small kernels, and a GPU runs them faster than Python can start them. A
 graph is started at once, counts its steps itself to find its batch and its learning rate, and waits for nothing from
-the host. Steps run for about half a second before anyone looks at the loss. Where the loss is NaN by then, the steps are
+the host. Steps run for about half a second before anyone looks at the loss. Where it is NaN by then, the steps are
 taken again one by one, so that the error names the step that failed.
 """
 
