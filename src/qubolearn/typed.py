@@ -1,17 +1,44 @@
-"""Option values from text or from strangers' files, checked against the annotation of what they are meant for."""
+"""Checks of options: of counts and numbers by name, and of values of strangers' files against an annotation."""
 
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from qubolearn.errors import QubolearnError, unknown_name
 
-__all__ = ["MAX_WHOLE", "check_option"]
+__all__ = ["MAX_WHOLE", "check_counts", "check_numbers", "check_option"]
 
 #: Whole numbers are below this: torch's and numpy's are of 64 bits.
 MAX_WHOLE = 2**63
+
+
+def check_counts(**counts: object) -> None:
+    """Raise unless every value is a whole number of at least 1.
+
+    >>> check_counts(reads=10, sweeps=0)
+    Traceback (most recent call last):
+    ...
+    qubolearn.errors.QubolearnError: sweeps=0 must be a whole number, at least 1
+    """
+    for name, value in counts.items():
+        if not isinstance(value, Integral) or value < 1:
+            raise QubolearnError(f"{name}={value!r} must be a whole number, at least 1")
+
+
+def check_numbers(zero: bool = False, **numbers: object) -> None:
+    """Raise unless every value is a finite number above 0, or with ``zero`` at least 0.
+
+    >>> check_numbers(beta=float("nan"))
+    Traceback (most recent call last):
+    ...
+    qubolearn.errors.QubolearnError: beta=nan must be a finite number above 0
+    """
+    for name, value in numbers.items():
+        if not (isinstance(value, Real) and math.isfinite(value) and (float(value) > 0 or (zero and value == 0))):
+            raise QubolearnError(f"{name}={value!r} must be a finite number{', at least' if zero else ' above'} 0")
 
 
 def check_option(value: object, hint: Any, what: str) -> None:

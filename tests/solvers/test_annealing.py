@@ -250,6 +250,8 @@ def test_harvest_is_exact_when_the_reads_hold_all_local_minima(n: int, seed: int
         ({"beta_range": (0.0, 1.0)}, "beta_range"),
         ({"beta_range": (1.0, float("inf"))}, "beta_range"),
         ({"beta_range": (float("nan"), 1.0)}, "beta_range"),
+        ({"beta_range": (1.0,)}, "beta_range"),
+        ({"sweeps": 2.5}, "sweeps=2.5 must be a whole number"),
         ({"seed": -3}, "seed=-3"),
     ],
 )

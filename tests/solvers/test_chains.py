@@ -65,6 +65,7 @@ def test_bad_input_is_refused() -> None:
         (lambda: chains.sample(qubos(1, 3), 1.0, torch.tensor([2])), "rows go from 2"),
         (lambda: chains.sample(qubos(2, 3), 1.0, torch.tensor([1, 1])), "twice"),
         (lambda: PersistentChains(0, 3), "instances=0"),
+        (lambda: PersistentChains(10**6, 5640, chains=10**4), "take fewer chains"),
     ):
         with pytest.raises(QubolearnError, match=said):
             call()

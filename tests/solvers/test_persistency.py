@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from qubolearn.chips.topologies import topology
 from qubolearn.qubo import FREE, SparseQubo, energies
-from qubolearn.solvers import ExhaustiveSearch, solve
+from qubolearn.solvers import ExhaustiveSearch, SimulatedAnnealing, persistency, solve
 from qubolearn.solvers.persistency import with_persistent_bits
 
 
@@ -31,3 +33,13 @@ def test_some_lowest_state_has_the_fixed_bits() -> None:
             torch.testing.assert_close(found.energies, right)
             torch.testing.assert_close(energies(A, found.states), right)
     assert fixed > 500
+
+
+def test_nobody_looks_where_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(persistency, "_roof_duality", lambda A: pytest.fail("looked"))
+    edges = topology("pegasus", 40).entries[:, 40:]
+    g = torch.Generator().manual_seed(0)
+    A = SparseQubo(torch.randn(2, 40, generator=g), edges, torch.randn(2, edges.shape[1], generator=g))
+    assert edges.shape[1] > persistency.MOST_COUPLINGS * 40
+    for form in (A, A.dense()):
+        solve(form, SimulatedAnnealing(reads=2, sweeps=2, seed=0), 1, clamp={3: 1})

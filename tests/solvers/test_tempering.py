@@ -237,5 +237,5 @@ def test_ladders_search_each_qubo_several_times() -> None:
     assert (several.energies[:, 1] > several.energies[:, 0]).all()
     assert several.info["betas"].shape == (3, 4, 16)
     assert several.info["sweeps"].tolist() == alone.info["sweeps"].unflatten(0, (3, 4)).sum(1).tolist()
-    with pytest.raises(QubolearnError, match="ladders=0; want at least 1"):
+    with pytest.raises(QubolearnError, match="ladders=0 must be a whole number, at least 1"):
         ParallelTempering(ladders=0)

@@ -17,6 +17,7 @@ from qubolearn.qubo.checks import check_memory
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
+from qubolearn.typed import check_counts, check_numbers
 
 if TYPE_CHECKING:
     from qubolearn.kernels.annealing_cpu import Dense, Sparse
@@ -57,9 +58,9 @@ class SimulatedAnnealing(QuboSolver):
     takes_sparse: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.reads < 1 or self.sweeps < 1:
-            raise QubolearnError(f"reads={self.reads} and sweeps={self.sweeps}; want at least 1 of each")
-        if self.beta_range is not None and not 0 < self.beta_range[0] <= self.beta_range[1] < float("inf"):
+        check_counts(reads=self.reads, sweeps=self.sweeps)
+        betas = (1.0, 1.0) if self.beta_range is None else self.beta_range
+        if len(betas) != 2 or not 0 < betas[0] <= betas[1] < math.inf:
             raise QubolearnError(f"beta_range={self.beta_range}; want two finite numbers, 0 < first <= last")
         instance_seeds(self.seed, 0)
 
@@ -73,8 +74,7 @@ class SimulatedAnnealing(QuboSolver):
         they came to; more sweeps help, and :func:`qubolearn.pair_marginals` is exact for small n.
         """
         check_qubo(A)
-        if beta is not None and not (0 < beta < math.inf):
-            raise QubolearnError(f"beta={beta} must be finite and above 0")
+        check_numbers(beta=1.0 if beta is None else beta)
         shape = (len(A), self.reads, A.shape[2])
         if initial is not None and (tuple(initial.shape) != shape or not bool(((initial == 0) | (initial == 1)).all())):
             raise QubolearnError(f"initial states {list(initial.shape)}; want 0 and 1 of shape {list(shape)}")

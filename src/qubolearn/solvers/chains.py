@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,9 +12,11 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels.parallel import run_tasks, stop_flag
 from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, as_groups, check_qubo, forced
+from qubolearn.qubo.checks import check_memory
 from qubolearn.randomness import derive_seed, stream
 from qubolearn.solvers.seeds import instance_seeds
 from qubolearn.solvers.units import as_units
+from qubolearn.typed import check_counts, check_numbers
 
 __all__ = ["PersistentChains", "move_chains"]
 
@@ -42,9 +43,9 @@ class PersistentChains:
     """
 
     def __init__(self, instances: int, n: int, chains: int = 64, sweeps: int = 5, seed: int = 0) -> None:
-        if min(instances, n, chains, sweeps) < 1:
-            given = f"instances={instances}, n={n}, chains={chains}, sweeps={sweeps}"
-            raise QubolearnError(f"{given}; want at least 1 of each")
+        check_counts(instances=instances, n=n, chains=chains, sweeps=sweeps)
+        what = f"{chains} chains of {instances} instances of n={n} bits"
+        check_memory(9 * instances * chains * n, what, "take fewer chains, or instances in parts")
         instance_seeds(seed, 0)
         self.sweeps, self.seed = sweeps, seed
         self.states = torch.randint(0, 2, (instances, chains, n), generator=stream(seed, "chains"), dtype=torch.int8)
@@ -73,8 +74,7 @@ class PersistentChains:
             raise QubolearnError(f"rows go from {int(rows.min())} to {int(rows.max())}; want 0 to {instances - 1}")
         if len(set(rows.tolist())) < len(rows):
             raise QubolearnError("rows name an instance twice; want each once in a call, since its chains move once")
-        if not 0 < beta < math.inf:
-            raise QubolearnError(f"beta={beta} must be finite and above 0")
+        check_numbers(beta=beta)
         if len(rows) == 0:
             return torch.zeros(0, chains, n, dtype=A.dtype, device=A.device)
         seeds = instance_seeds(derive_seed(self.seed, "chains", self.calls), instances)[rows.numpy()]

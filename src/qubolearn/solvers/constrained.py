@@ -40,6 +40,7 @@ from qubolearn.qubo import (
 from qubolearn.solvers.contract import Found, Solution, Solver, best_distinct
 from qubolearn.solvers.persistency import with_persistent_bits
 from qubolearn.solvers.units import as_units, best_around
+from qubolearn.typed import check_counts
 
 #: The share of free bits from which updating clamped ones as well costs less than parting the batch.
 WHOLE_SHARE = 0.75
@@ -132,8 +133,7 @@ def _stays_whole(clamp: Tensor, groups: Groups, count: int) -> bool:
 
 def _check_count(clamp: Tensor, groups: Groups, count: int) -> None:
     """Raise unless every instance has ``count`` allowed states."""
-    if count < 1:
-        raise QubolearnError(f"count={count} states asked for; want at least 1")
+    check_counts(count=count)
     free = clamp == FREE
     number = groups.of_bits(clamp.shape[1])
     bits = free[:, number < 0].sum(1).double()

@@ -18,6 +18,7 @@ from qubolearn.kernels.parallel import run_tasks, stop_flag, thread_count
 from qubolearn.notebook import table
 from qubolearn.qubo import Clamp, Groups, Qubo, as_dense, check_qubo, energies, not_capturing
 from qubolearn.solvers.eager import eager
+from qubolearn.typed import check_counts
 
 __all__ = [
     "Found",
@@ -128,8 +129,7 @@ class QuboSolver(ABC):
     def __call__(self, A: Qubo, count: int = 2) -> Solution:
         check_qubo(A)
         batch, n = A.shape[0], A.shape[2]
-        if count < 1:
-            raise QubolearnError(f"count={count} states asked for; want at least 1")
+        check_counts(count=count)
         if n < 32 and count > 2**n:
             raise QubolearnError(f"count={count} distinct states asked for, but n={n} bits have only {2**n}")
         A = A.detach()

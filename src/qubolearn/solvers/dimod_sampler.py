@@ -21,6 +21,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.qubo import SparseQubo, from_bqms
 from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.contract import Solver
+from qubolearn.typed import check_counts
 
 __all__ = ["QubolearnSampler"]
 
@@ -81,8 +82,7 @@ class QubolearnSampler(Sampler, Initialized):
         annealing = {"num_sweeps": num_sweeps, "beta_range": beta_range, "initial_states": initial_states}
         given = {name: value for name, value in annealing.items() if value is not None}
         self.remove_unknown_kwargs(**kwargs)
-        if num_reads is not None and num_reads < 1:
-            raise QubolearnError(f"num_reads={num_reads}; want at least 1")
+        check_counts(num_reads=1 if num_reads is None else num_reads)
         solver: Any = self._solver
         if seed is not None:
             if not self._seeded:
@@ -126,7 +126,7 @@ class QubolearnSampler(Sampler, Initialized):
         initial: Bits | None,
     ) -> Bits:
         """The final states of all reads ``[reads, n]``."""
-        betas = solver.beta_range if beta_range is None else (float(beta_range[0]), float(beta_range[1]))
+        betas: Any = solver.beta_range if beta_range is None else tuple(map(float, beta_range))
         solver = replace(solver, reads=reads, sweeps=solver.sweeps if sweeps is None else sweeps, beta_range=betas)
         if not bqm.num_variables:
             return np.empty((reads, 0), np.int8)

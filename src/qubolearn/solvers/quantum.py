@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from qubolearn.solvers.schedules import SCHEDULES, pulses, steps_for
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
 from qubolearn.solvers.state_vector import all_energies, final_probabilities
+from qubolearn.typed import check_counts, check_numbers
 
 __all__ = ["QuantumAnnealing"]
 
@@ -89,16 +89,9 @@ class QuantumAnnealing(QuboSolver):
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
             raise unknown_name("schedule", self.schedule, SCHEDULES)
-        for name in ("anneal_time", "h_error", "J_error"):
-            if not _finite(value := getattr(self, name)) or value < 0:
-                raise QubolearnError(f"{name}={value!r} must be a finite number, at least 0")
-        for name in ("tolerance", "chain_strength"):
-            if not _finite(value := getattr(self, name)) or value <= 0:
-                raise QubolearnError(f"{name}={value!r} must be a finite number above 0")
-        for name in ("reads", "programmings", "steps"):
-            value = getattr(self, name)
-            if (value is not None or name != "steps") and (not isinstance(value, int) or value < 1):
-                raise QubolearnError(f"{name}={value!r} must be a whole number, at least 1")
+        check_numbers(True, anneal_time=self.anneal_time, h_error=self.h_error, J_error=self.J_error)
+        check_numbers(tolerance=self.tolerance, chain_strength=self.chain_strength)
+        check_counts(reads=self.reads, programmings=self.programmings, steps=1 if self.steps is None else self.steps)
         if self.reads % self.programmings:
             raise QubolearnError(
                 f"reads={self.reads} cannot be shared evenly by programmings={self.programmings}; take a multiple"
@@ -232,10 +225,6 @@ class _Measured(NamedTuple):
     success: Tensor  # [batch]
     broken: Tensor  # [batch], the share of chains that broke
     steps: Tensor  # [batch]
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _check_size(qubits: int) -> None:

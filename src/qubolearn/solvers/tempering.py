@@ -19,6 +19,7 @@ from qubolearn.qubo.checks import check_memory
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.seeds import instance_seeds
 from qubolearn.solvers.units import Units, as_units, best_around, lower_bounds
+from qubolearn.typed import check_counts, check_numbers
 
 __all__ = ["ParallelTempering"]
 
@@ -84,12 +85,9 @@ class ParallelTempering(QuboSolver):
     takes_sparse: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.ladders < 1:
-            raise QubolearnError(f"ladders={self.ladders}; want at least 1")
+        check_counts(sweeps=self.sweeps, reads=self.reads, ladders=self.ladders)
         if self.replicas < LANES or self.replicas % LANES:
             raise QubolearnError(f"replicas={self.replicas}; want a multiple of {LANES}, which run side by side")
-        if self.sweeps < 1 or self.reads < 1:
-            raise QubolearnError(f"sweeps={self.sweeps} and reads={self.reads}; want at least 1 of each")
         if self.target not in (None, "bound") and not (
             isinstance(self.target, int | float) and math.isfinite(self.target)
         ):
@@ -200,8 +198,7 @@ class ParallelTempering(QuboSolver):
         check_qubo(A)
         if beta is None and self.betas is None:
             raise QubolearnError("beta=None, and betas are not given; say at which temperature reads are wanted")
-        if beta is not None and not 0 < beta < math.inf:
-            raise QubolearnError(f"beta={beta} must be finite and above 0")
+        check_numbers(beta=1.0 if beta is None else beta)
         groups, (batch, n, _) = as_groups(groups), A.shape
         held = forced(as_clamp(clamp, batch, n), groups).numpy()
         if batch == 0:

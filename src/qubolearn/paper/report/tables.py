@@ -184,6 +184,7 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
             "family": "QUBO",
             "n": "n",
             "batch": "QUBOs",
+            "cpu_batch": "on the cores",
             "gpu_updates_per_second": "GPU, updates/s",
             "cpu_updates_per_second": "all cores, updates/s",
             "ratio": "GPU / cores",

@@ -21,6 +21,7 @@ from qubolearn.solvers.dwave.access import MARGIN, Opened, QpuAccess, estimated_
 from qubolearn.solvers.dwave.call import run
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
+from qubolearn.typed import check_counts, check_numbers
 
 if TYPE_CHECKING:
     from dimod import BinaryQuadraticModel
@@ -93,12 +94,11 @@ class DWaveSolver(QuboSolver):
     def __post_init__(self) -> None:
         if self.scaling not in SCALINGS:
             raise unknown_name("scaling", self.scaling, SCALINGS)
-        _check_whole("reads", self.reads)
+        check_counts(reads=self.reads)
         for name in ("chain_strength", "deadline_seconds", "anneal_time"):
-            if not ((value := getattr(self, name)) is None or (_is_number(value) and value > 0)):
-                raise QubolearnError(f"{name}={value!r} must be a finite number above 0")
-        if not (_is_number(self.budget_seconds) and self.budget_seconds >= 0):
-            raise QubolearnError(f"budget_seconds={self.budget_seconds!r} must be a finite number, at least 0")
+            if (value := getattr(self, name)) is not None:
+                check_numbers(**{name: value})
+        check_numbers(True, budget_seconds=self.budget_seconds)
 
     @classmethod
     def mock(
@@ -216,15 +216,6 @@ class DWaveSolver(QuboSolver):
         return Found(best_distinct(A, candidates, count).states, info)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
-
-
-def _check_whole(name: str, value: object) -> None:
-    if not isinstance(value, int) or value < 1:
-        raise QubolearnError(f"{name}={value!r} must be a whole number, at least 1")
-
-
 def _couplers(A: Tensor) -> frozenset[Coupler]:
     """The pairs that any QUBO of the batch couples."""
     rows, columns = (upper_triangular(A) != 0).any(0).triu(1).nonzero(as_tuple=True)
@@ -263,8 +254,7 @@ def _mock_sampler(
         from dwave.system.testing import MockDWaveSampler
     except ImportError:
         raise missing_extra("the D-Wave solver", "dwave") from None
-    _check_whole("sweeps", sweeps)
-    _check_whole("size", size)
+    check_counts(sweeps=sweeps, size=size)
     ideal = Chip.ideal(family, size)
     for broken in [*broken_qubits, *broken_couplers]:
         if not (ideal.graph.has_edge(*broken) if isinstance(broken, tuple) else broken in ideal.graph):
