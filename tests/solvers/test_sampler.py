@@ -123,9 +123,9 @@ def test_bad_arguments_are_refused() -> None:
         sampler.sample(model, num_sweeps=0)
     with pytest.raises(QubolearnError, match="beta_range"):
         sampler.sample(model, beta_range=(2, 1))
-    with pytest.raises(QubolearnError, match="beta_range=\\(1.0,\\)"):
+    with pytest.raises(QubolearnError, match=r"beta_range=\(1\.0,\)"):
         sampler.sample(model, beta_range=(1,))
-    with pytest.raises(QubolearnError, match="num_reads=2.5 must be a whole number"):
+    with pytest.raises(QubolearnError, match=r"num_reads=2\.5 must be a whole number"):
         sampler.sample(model, num_reads=2.5)
     with pytest.raises(QubolearnError, match="finite"):
         sampler.sample_ising({"a": float("nan")}, {})
