@@ -9,16 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from qubolearn.randomness import stream
 
-__all__ = ["Record", "columns", "random_qubos", "seconds_of", "threads"]
+__all__ = ["Record", "columns", "random_qubos", "seconds_of", "threads", "timed"]
 
 Record = dict[str, Any]
+Done = TypeVar("Done")
 
 
 def random_qubos(batch: int, n: int, seed: int = 0) -> Tensor:
@@ -27,15 +28,17 @@ def random_qubos(batch: int, n: int, seed: int = 0) -> Tensor:
     return (A + A.mT) / 2
 
 
-def seconds_of(work: Callable[[], object], repeats: int = 5) -> float:
+def timed(work: Callable[[], Done], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Done]:
+    """The seconds of a call, and its result."""
+    began = clock()
+    done = work()
+    return clock() - began, done
+
+
+def seconds_of(work: Callable[[], object], repeats: int = 5, clock: Callable[[], float] = time.perf_counter) -> float:
     """The best time of several calls, after one that is not counted."""
     work()
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times)
+    return min(timed(work, clock)[0] for _ in range(repeats))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from functools import partial
 
 import torch
 
-from qubolearn.benchmarks import Record, random_qubos
+from qubolearn.benchmarks import Record, random_qubos, seconds_of
 from qubolearn.benchmarks.large_annealing import Model, as_bqm, regular
 from qubolearn.qubo import SparseQubo, from_bqms
 from qubolearn.solvers import ExhaustiveSearch, SimulatedAnnealing, log_partition
@@ -26,7 +26,7 @@ __all__ = ["records"]
 
 #: name -> environment of a process
 COMPILERS = {"seconds": {}, "avx2_seconds": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""}}
-TURNS, SECONDS = 2, 0.5
+TURNS, REPEATS = 2, 20
 
 
 def records(quick: bool) -> Iterator[Record]:
@@ -63,16 +63,7 @@ def _sparse(model: Model) -> SparseQubo:
     return from_bqms([as_bqm(model)])[0].to(torch.float32)
 
 
-def _best(work: Callable[[], object]) -> float:
-    work()  # compiles
-    times: list[float] = []
-    while sum(times) < SECONDS:
-        began = time.process_time()
-        work()
-        times.append(time.process_time() - began)
-    return min(times)
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print(json.dumps({name: _best(work) for name, work in works("quick" in sys.argv).items()}))
+    found = {name: seconds_of(work, REPEATS, time.process_time) for name, work in works("quick" in sys.argv).items()}
+    print(json.dumps(found))

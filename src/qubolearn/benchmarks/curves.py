@@ -11,21 +11,17 @@ A process is bound to a core of its own, as many as there are cores; times are C
 from __future__ import annotations
 
 import math
-import multiprocessing
-import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from qubolearn.benchmarks import Record, threads
 from qubolearn.benchmarks.curve_cases import FAMILIES, cases
 from qubolearn.benchmarks.entrants import ENTRANTS, Energies, installed
+from qubolearn.benchmarks.processes import in_processes
 from qubolearn.errors import QubolearnError
 from qubolearn.solvers import SimulatedAnnealing, solve
 
@@ -35,6 +31,7 @@ __all__ = ["records", "time_to_target"]
 INSTANCES, SECONDS, GROWTH, EFFORTS = 10, 8.0, 4, 7
 #: How far above the lowest energy a target is, as a share of it; energies of one state differ by less than the first.
 TARGETS = {"best": 1e-6, "near": 0.01}
+REFERENCE = "a long annealing"
 
 
 class Tried(NamedTuple):
@@ -50,26 +47,24 @@ def records(quick: bool) -> Iterator[Record]:
     present = [name for name, entrant in ENTRANTS.items() if installed(entrant)]
     for name in ENTRANTS.keys() - present:
         yield {"solver": name, "missing": f"not installed; pip install {ENTRANTS[name].package}"}
+    instances, seconds = (2, 0.2) if quick else (INSTANCES, SECONDS)
     cells = [(family, size) for family, kind in FAMILIES.items() for size in (kind.sizes[:1] if quick else kind.sizes)]
-    if quick:
-        with threads(1):
-            for family, size in cells:
-                tried = {name: attempt(family, size, name, 2, 0.2) for name in present}
-                yield from _cell(family, size, tried, lowest(family, size, 2, 0.2))
-        return
-    pool = _pool()
-    try:
-        # the largest first, so that none of them is left for the end
-        waiting: list[tuple[str, int, dict[str, Future[Any]], Future[Any]]] = []
-        for family, size in sorted(cells, key=lambda cell: -FAMILIES[cell[0]].sizes.index(cell[1])):
-            some = {name: pool.submit(attempt, family, size, name, INSTANCES, SECONDS) for name in present}
-            waiting.append((family, size, some, pool.submit(lowest, family, size, INSTANCES, 2 * SECONDS)))
-        order = {cell: place for place, cell in enumerate(cells)}
-        for family, size, some, reference in sorted(waiting, key=lambda cell: order[cell[:2]]):
-            tried = {name: future.result() for name, future in some.items()}
-            yield from _cell(family, size, tried, reference.result())
-    finally:
-        pool.shutdown(cancel_futures=True)
+    # the largest first, so that none of them is left for the end
+    order = sorted(cells, key=lambda cell: -FAMILIES[cell[0]].sizes.index(cell[1]))
+    tasks = [(cell, name, instances, seconds) for cell in order for name in (*present, REFERENCE)]
+    with threads(1):
+        done = in_processes(_work, tasks, 1 if quick else None, bound=not quick)
+        found = {task[:2]: result for task, result in zip(tasks, done, strict=True)}
+    for cell in cells:
+        yield from _cell(*cell, {name: found[cell, name] for name in present}, found[cell, REFERENCE])
+
+
+def _work(task: tuple[tuple[str, int], str, int, float]) -> Any:
+    """What an entrant does with the QUBOs of a size, or the lowest energies that a long annealing finds."""
+    cell, name, instances, seconds = task
+    if name == REFERENCE:
+        return lowest(*cell, instances, 2 * seconds)
+    return attempt(*cell, name, instances, seconds)
 
 
 def _cell(family: str, size: int, tried: dict[str, list[Tried]], reference: Energies) -> Iterator[Record]:
@@ -148,27 +143,3 @@ def lowest(family: str, size: int, instances: int, budget: float) -> Energies:
     seconds = time.process_time() - began
     solver = SimulatedAnnealing(16, int(min(200_000, max(sweeps, sweeps * budget / instances / seconds))), seed=99)
     return np.array([solve(case.A, solver, 1, groups=case.groups).energies.item() + case.offset for case in some])
-
-
-def _pool() -> ProcessPoolExecutor:
-    """A process on each core, one of those that share a core."""
-    context = multiprocessing.get_context("spawn")
-    cores = context.Queue()
-    chosen = _cores()
-    for core in chosen:
-        cores.put(core)
-    return ProcessPoolExecutor(len(chosen), context, _bind, (cores,))
-
-
-def _cores() -> list[int]:
-    allowed = sorted(os.sched_getaffinity(0))
-    first: dict[object, int] = {}
-    for cpu in allowed:
-        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        first.setdefault(path.read_text().strip() if path.is_file() else cpu, cpu)
-    return list(first.values())
-
-
-def _bind(cores: Any) -> None:
-    os.sched_setaffinity(0, {cores.get()})
-    torch.set_num_threads(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -10,9 +9,9 @@ from functools import partial
 import numpy as np
 import torch
 
-from qubolearn.benchmarks import Record, random_qubos
+from qubolearn.benchmarks import Record, random_qubos, timed
 from qubolearn.benchmarks.large_annealing import pegasus
-from qubolearn.problems.data import data_folder, load_npz
+from qubolearn.benchmarks.solving import rrn_puzzles
 from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
 from qubolearn.qubo import Qubo, SparseQubo, energies
 from qubolearn.randomness import stream
@@ -47,9 +46,9 @@ def _record(family: str, A: Qubo, device: str) -> Record:
     solver = SimulatedAnnealing(READS, SWEEPS, seed=0)
     solver(here[:threads])  # compiles, as the call on the GPU does
     solver(there)
-    cpu_seconds, cpu_reads = _timed(partial(solver.sample, here))
-    gpu_seconds, gpu_reads = _timed(partial(solver.sample, there))
-    call_seconds, _ = _timed(lambda: solver(there).states)
+    cpu_seconds, cpu_reads = _best(partial(solver.sample, here))
+    gpu_seconds, gpu_reads = _best(partial(solver.sample, there))
+    call_seconds, _ = _best(lambda: solver(there).states)
     rates = [len(some) * READS * n * SWEEPS / taken for some, taken in ((there, gpu_seconds), (here, cpu_seconds))]
     size = {"family": family, "n": n, "batch": len(A), "cpu_batch": len(here), "reads": READS, "sweeps": SWEEPS}
     speed = {"gpu_updates_per_second": rates[0], "cpu_updates_per_second": rates[1], "ratio": rates[0] / rates[1]}
@@ -58,14 +57,18 @@ def _record(family: str, A: Qubo, device: str) -> Record:
     return {**size, **seconds, **speed, "threads": threads, **means}
 
 
-def _timed(work: Callable[[], torch.Tensor], repeats: int = 3, enough: float = 1.0) -> tuple[float, torch.Tensor]:
+def _there(made: torch.Tensor) -> torch.Tensor:
+    """The tensor, once the GPU has made it."""
+    made.flatten()[0].item()
+    return made
+
+
+def _best(work: Callable[[], torch.Tensor], repeats: int = 3, enough: float = 1.0) -> tuple[float, torch.Tensor]:
     """The best time until the tensor is there, of several calls or of as many as take a second; and the tensor."""
     times: list[float] = []
     while len(times) < repeats and sum(times) < enough:
-        began = time.perf_counter()
-        made = work()
-        made.flatten()[0].item()  # waits for the GPU
-        times.append(time.perf_counter() - began)
+        seconds, made = timed(lambda: _there(work()))
+        times.append(seconds)
     return min(times), made
 
 
@@ -79,17 +82,15 @@ def sudoku(quick: bool, device: str = "cuda") -> Iterator[Record]:
 
     Puzzles are the test set of Recurrent Relational Networks in ``$QUBOLEARN_DATA/sudoku/sudoku9.npz``.
     """
-    path = data_folder("sudoku") / "sudoku9.npz"
-    puzzles = torch.tensor(load_npz(path, {"rrn_test_puzzle": ("u", 3)})["rrn_test_puzzle"])
+    puzzles = rrn_puzzles()
     each = 10 if quick else 500
     solver = ParallelTempering(sweeps=1_000 if quick else 200_000, target=0.0, seed=0)
     groups = rule_groups(9)
     some = puzzles[:18, :each].flatten(0, 1)
     solve(rule_qubo(9, 64).to(device), replace(solver, sweeps=1), 1, clamp=hint_clamp(some[:64]), groups=groups)
     for name, part in (("17 to 34", some), ("17", some[:each])):
-        began = time.perf_counter()
-        found = solve(rule_qubo(9, len(part)).to(device), solver, 1, clamp=hint_clamp(part), groups=groups)
-        solved = int((found.energies == 0).sum())
-        seconds, sweeps = time.perf_counter() - began, found.info["sweeps"].double()
+        rules, clamp = rule_qubo(9, len(part)).to(device), hint_clamp(part)
+        seconds, found = timed(partial(solve, rules, solver, 1, clamp=clamp, groups=groups))
+        solved, sweeps = int((found.energies == 0).sum()), found.info["sweeps"].double()
         record = {"hints": name, "puzzles": len(part), "solved": solved, "seconds": seconds}
         yield {**record, "sweeps": sweeps.mean().item(), "most_sweeps": int(sweeps.max())}

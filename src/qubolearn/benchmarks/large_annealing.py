@@ -11,11 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from qubolearn.benchmarks import Record, threads
+from qubolearn.benchmarks import Record, threads, timed
 from qubolearn.chips.topologies import chip_graph
 from qubolearn.qubo import Qubo, energies, from_bqms
 from qubolearn.solvers.annealing import SimulatedAnnealing
@@ -122,9 +123,8 @@ def _record(model: Model, turns: int) -> Record:
 
 
 def _timed(times: dict[str, list[float]], name: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    began = time.process_time()
-    result = work(*args, **kwargs)
-    times.setdefault(name, []).append(time.process_time() - began)
+    seconds, result = timed(partial(work, *args, **kwargs), time.process_time)
+    times.setdefault(name, []).append(seconds)
     return result
 
 

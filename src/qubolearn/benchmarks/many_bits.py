@@ -7,7 +7,6 @@ Two kinds: ``bits`` by themselves, and one-hot ``groups`` of four.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from qubolearn.benchmarks import timed
 from qubolearn.benchmarks.processes import Planned, in_processes
 from qubolearn.errors import QubolearnError
 from qubolearn.losses import (
@@ -188,9 +188,7 @@ def trained(task: Task) -> dict[str, float]:
         seed=task.seed,
     )
     one(SharedCouplings(problem), instances=BATCH, epochs=1)  # compiles
-    began = time.perf_counter()
-    one(network, epochs=epochs)
-    seconds = time.perf_counter() - began
+    seconds, _ = timed(partial(one, network, epochs=epochs))
     with torch.no_grad():
         A = network(test.p)
     same = problem.lowest(A.linear, A.quadratic[0]) == test.x_true

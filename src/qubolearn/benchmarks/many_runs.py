@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from qubolearn.benchmarks import timed
 from qubolearn.problems import Problem, make_problem
 from qubolearn.training.fast import make_steps
 from qubolearn.training.fast.stacked import StackedSteps
@@ -97,7 +98,5 @@ def _seconds(advance: Any, recipe: Recipe, quick: bool) -> float:
     span, best = SPAN if quick else 100, float("inf")
     for number in range(1, 4 if quick else 12):
         at = number * span % (recipe.steps - span)
-        began = time.perf_counter()
-        advance(at, at + span)
-        best = min(best, (time.perf_counter() - began) / span)
+        best = min(best, timed(partial(advance, at, at + span))[0] / span)
     return best

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from functools import partial
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from qubolearn.benchmarks import Record, timed
 from qubolearn.chips.topologies import topology
 from qubolearn.losses import Likelihood
 from qubolearn.networks import QuboNetwork
@@ -40,7 +40,7 @@ def _stack(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, 78), nn.ReLU(), nn.Linear(78, 78), nn.ReLU(), nn.Linear(78, outputs))
 
 
-def own_loop(quick: bool) -> Iterator[dict[str, Any]]:
+def own_loop(quick: bool) -> Iterator[Record]:
     """Seconds of an epoch through ``fit`` and by hand, in turns, medians: RandGraph k=4, dense, batches of 128."""
     problem = make_problem("randgraph", k=4)
     pattern = topology("dense", problem.bits)
@@ -48,19 +48,12 @@ def own_loop(quick: bool) -> Iterator[dict[str, Any]]:
     for name, body in (("a stack of layers", _stack), ("a module of the user's own", _Own)):
         times: dict[str, list[float]] = {"fit": [], "by_hand": []}
         for _ in range(2 if quick else 7):
-            network = QuboNetwork(body(problem.input_size, pattern.size), pattern)
-            times["fit"].append(_seconds(lambda: _fit(network, drawn.p, drawn.x_true)))  # noqa: B023
-            network = QuboNetwork(body(problem.input_size, pattern.size), pattern)
-            times["by_hand"].append(_seconds(lambda: _by_hand(network, drawn.p, drawn.x_true)))  # noqa: B023
+            for loop, train in (("fit", _fit), ("by_hand", _by_hand)):
+                network = QuboNetwork(body(problem.input_size, pattern.size), pattern)
+                times[loop].append(timed(partial(train, network, drawn.p, drawn.x_true))[0])
         found = {f"{loop}_seconds": median(seconds[1:]) for loop, seconds in times.items()}  # the first one compiles
         ratios = [a / b for a, b in zip(times["fit"][1:], times["by_hand"][1:], strict=True)]
         yield {"network": name, "steps": len(drawn.p) // BATCH, **found, "fit_over_by_hand": median(ratios)}
-
-
-def _seconds(work: Any) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def _fit(network: nn.Module, p: Tensor, x: Tensor) -> None:

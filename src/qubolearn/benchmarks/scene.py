@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.benchmarks.chip_view import chip_view
-from qubolearn.benchmarks.parallel import in_processes
+from qubolearn.benchmarks.processes import records_of
 from qubolearn.benchmarks.rows import Row, row
 from qubolearn.errors import missing_extra
 from qubolearn.evaluation import solve_instances
@@ -38,7 +38,7 @@ PENALTIES, GAMMAS = (1.0, 3.0, 10.0), (0.03, 0.06, 0.12)
 
 def records(quick: bool, jobs: int = 1) -> Iterator[Record]:
     """One record for each split and way to learn; data is generated where quick finds none."""
-    return in_processes(partial(split_records, quick=quick), SPLITS[:1] if quick else SPLITS, jobs)
+    return records_of(partial(split_records, quick=quick), SPLITS[:1] if quick else SPLITS, jobs)
 
 
 def split_records(split: int, quick: bool = False) -> Iterator[Record]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.benchmarks.chip_view import chip_view
-from qubolearn.benchmarks.parallel import in_processes
+from qubolearn.benchmarks.processes import records_of
 from qubolearn.benchmarks.rows import Published, Row, row
 from qubolearn.errors import missing_extra
 from qubolearn.evaluation import solve_instances
@@ -36,7 +36,7 @@ WINDOWS = (3, 5, 7, 9)
 
 def records(quick: bool, jobs: int = 1) -> Iterator[Record]:
     """One record for each seed and way to learn; snakes are generated where quick finds no dataset."""
-    return in_processes(partial(seed_records, quick=quick), SEEDS[:1] if quick else SEEDS, jobs)
+    return records_of(partial(seed_records, quick=quick), SEEDS[:1] if quick else SEEDS, jobs)
 
 
 def seed_records(seed: int, quick: bool = False) -> Iterator[Record]:

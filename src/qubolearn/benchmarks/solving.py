@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from qubolearn.benchmarks import Record, random_qubos, seconds_of, threads
+from qubolearn.benchmarks import Record, random_qubos, seconds_of, threads, timed
 from qubolearn.problems.data import data_folder, load_npz
 from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
 from qubolearn.qubo import Groups, all_states, energies, to_bqm
@@ -74,28 +74,24 @@ def anneal(quick: bool) -> Iterator[Record]:
     for n in (8,) if quick else (8, 15, 32):
         A = random_qubos(BATCH, n)
         best = ExhaustiveSearch()(A, 2) if n <= 24 else make_solver("annealing:reads=400,sweeps=5000,seed=9")(A, 2)
-        solvers = {"ours": "annealing:seed=0", "neal": "neal:seed=0"}
-        for name, spec in solvers.items():
+        for name, spec in {"ours": "annealing:seed=0", "neal": "neal:seed=0"}.items():
             with threads(1):
                 yield _annealed(name, n, A, best.energies, make_solver(spec))
         for name, sample in _other_annealers().items():
-            part = 8  # they solve one at a time
-            began = time.perf_counter()
-            found = torch.stack([sample(a) for a in A[:part]])
-            seconds = (time.perf_counter() - began) / part
-            hit = _hits(A[:part], found, best.energies[:part, 0])
-            yield {"n": n, "solver": name, "us": 1e6 * seconds, "ground_state_probability": hit.mean().item()}
+            some = A[:8]  # they solve one at a time
+            seconds, reads = timed(partial(_all_reads, sample, some))
+            hit = energies(some.double(), reads) <= best.energies[:8, :1] + _near(best.energies[:8, :1])
+            record = {"n": n, "solver": name, "us": 1e6 * seconds / len(some)}
+            yield {**record, "ground_state_probability": hit.double().mean().item()}
 
 
 def _annealed(name: str, n: int, A: Tensor, exact_energies: Tensor, solver: Any) -> Record:
     solver = replace(solver, threads=1) if hasattr(solver, "threads") else solver
     if name == "ours":
         solver(A[:2], 2)  # compiles
-    began = time.perf_counter()
-    solution = solver(A, 2)
-    seconds = (time.perf_counter() - began) / len(A)
-    near = 1e-4 * exact_energies.abs().clamp_min(1)
-    right = (solution.energies - exact_energies).abs() <= near
+    seconds, solution = timed(partial(solver, A, 2))
+    seconds /= len(A)
+    right = (solution.energies - exact_energies).abs() <= _near(exact_energies)
     found_best = right[:, 0].double()
     success = (solution.info["success_probability"].double() * found_best).mean().item()
     record = {"n": n, "solver": name, "us": 1e6 * seconds, "ground_state_probability": success}
@@ -104,38 +100,33 @@ def _annealed(name: str, n: int, A: Tensor, exact_energies: Tensor, solver: Any)
     return record
 
 
+def _near(lowest: Tensor) -> Tensor:
+    """How far above the lowest energies rounding may leave a state of the same energy."""
+    return 1e-4 * lowest.abs().clamp_min(1)
+
+
 def _other_annealers() -> Mapping[str, Callable[[Tensor], Tensor]]:
     """Peers that are installed: one QUBO ``[n, n]`` -> reads ``[reads, n]``."""
-    found: dict[str, Callable[[Tensor], Tensor]] = {}
-    try:
-        import openjij
-
-        def jij(a: Tensor) -> Tensor:
-            sampler = openjij.SASampler()
-            record = sampler.sample(to_bqm(a), num_reads=100, num_sweeps=1000).record
-            return torch.from_numpy(record.sample.copy()).double()
-
-        found["openjij"] = jij
-    except ImportError:
-        pass
-    try:
-        import simulated_bifurcation
-
-        def bifurcation(a: Tensor) -> Tensor:
-            vectors, _ = simulated_bifurcation.minimize(
-                a, domain="binary", agents=100, max_steps=1000, best_only=False, verbose=False
-            )
-            return torch.as_tensor(vectors).double()
-
-        found["simulated-bifurcation"] = bifurcation
-    except ImportError:
-        pass
-    return found
+    packages = {"openjij": _openjij, "simulated-bifurcation": _bifurcation}
+    return {name: sample for name, sample in packages.items() if find_spec(name.replace("-", "_"))}
 
 
-def _hits(A: Tensor, reads: Tensor, lowest: Tensor) -> Tensor:
-    """The share of reads ``[batch, reads, n]`` at the lowest energy ``[batch]``."""
-    return (energies(A.double(), reads) <= lowest[:, None] + 1e-4 * lowest[:, None].abs().clamp_min(1)).double().mean(1)
+def _openjij(a: Tensor) -> Tensor:
+    import openjij
+
+    return torch.from_numpy(openjij.SASampler().sample(to_bqm(a), num_reads=100, num_sweeps=1000).record.sample.copy())
+
+
+def _bifurcation(a: Tensor) -> Tensor:
+    import simulated_bifurcation
+
+    options = {"domain": "binary", "agents": 100, "max_steps": 1000, "best_only": False, "verbose": False}
+    return torch.as_tensor(simulated_bifurcation.minimize(a, **options)[0])
+
+
+def _all_reads(sample: Callable[[Tensor], Tensor], A: Tensor) -> Tensor:
+    """The reads ``[batch, reads, n]`` of one QUBO after the other."""
+    return torch.stack([sample(a) for a in A])
 
 
 def quantum(quick: bool) -> Iterator[Record]:
@@ -150,15 +141,20 @@ def quantum(quick: bool) -> Iterator[Record]:
         }.items():
             solver = make_solver(spec)
             solver(A[:1], 2)  # compiles
-            began = time.perf_counter()
-            solution = solver(A, 2)
-            seconds = (time.perf_counter() - began) / len(A)
-            right = (solution.energies[:, 0] - best).abs() <= 1e-4 * best.abs().clamp_min(1)
+            seconds, solution = timed(partial(solver, A, 2))
+            right = (solution.energies[:, 0] - best).abs() <= _near(best)
             success = solution.info["success_probability"].double()
             if name == "path-integral":  # it only knows how many reads are at the best that it found
                 success = success * right
-            record = {"n": n, "solver": name, "us": 1e6 * seconds, "ground_state_probability": success.mean().item()}
+            record = {"n": n, "solver": name, "us": 1e6 * seconds / len(A)}
+            record["ground_state_probability"] = success.mean().item()
             yield {**record, "x_star_found": right.double().mean().item()}
+
+
+def rrn_puzzles() -> Tensor:
+    """Puzzles ``[hints - 17, 500, 81]`` of 17 to 34 hints: the test set of Recurrent Relational Networks."""
+    path = data_folder("sudoku") / "sudoku9.npz"
+    return torch.tensor(load_npz(path, {"rrn_test_puzzle": ("u", 3)})["rrn_test_puzzle"])
 
 
 def sudoku_rules(quick: bool) -> Iterator[Record]:
@@ -166,8 +162,7 @@ def sudoku_rules(quick: bool) -> Iterator[Record]:
 
     Puzzles are the test set of Recurrent Relational Networks in ``$QUBOLEARN_DATA/sudoku/sudoku9.npz``.
     """
-    path = data_folder("sudoku") / "sudoku9.npz"
-    puzzles = torch.tensor(load_npz(path, {"rrn_test_puzzle": ("u", 3)})["rrn_test_puzzle"])
+    puzzles = rrn_puzzles()
     rules, groups = rule_qubo(9), rule_groups(9)
     solve(rules, ParallelTempering(sweeps=1, target=0.0, seed=0), 1, clamp=hint_clamp(puzzles[0, :1]), groups=groups)
     for hints, count in ((17, 3), (24, 3)) if quick else ((17, 100), (24, 100)):
@@ -176,9 +171,8 @@ def sudoku_rules(quick: bool) -> Iterator[Record]:
             solver = ParallelTempering(sweeps=1_000_000, target=0.0, seed=number)
             clamp = hint_clamp(puzzle[None])
             with threads(1):
-                began = time.perf_counter()
-                found = solve(rules, solver, 1, clamp=clamp, groups=groups)
-            seconds.append(time.perf_counter() - began)
+                taken, found = timed(partial(solve, rules, solver, 1, clamp=clamp, groups=groups))
+            seconds.append(taken)
             sweeps.append(int(found.info["sweeps"]))
             solved += int(found.energies.item() == 0)
         middle = sorted(seconds)[count // 2]

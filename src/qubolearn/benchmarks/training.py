@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from qubolearn.benchmarks import Record, seconds_of
+from qubolearn.benchmarks import Record, seconds_of, timed
 from qubolearn.problems import make_problem
 from qubolearn.training.fast.captured import CapturedSteps
 from qubolearn.training.fast.compiled import CompiledSteps
@@ -26,9 +25,7 @@ def training(quick: bool) -> Iterator[Record]:
         config = recipe_for("paper", problem, topology=topology, solver="exhaustive", epochs=1, validation=1)
         ours = seconds_of(partial(train, problem, config), 7)
         peer = replace(config, solver="neal", instances=141)  # one step of 40
-        began = time.perf_counter()
-        train(problem, peer)
-        theirs = (time.perf_counter() - began) * config.steps
+        theirs = timed(partial(train, problem, peer))[0] * config.steps
         yield {"k": k, "n": problem.bits, "epoch_seconds": ours, "neal_epoch_seconds": theirs, "ratio": theirs / ours}
 
 
@@ -56,15 +53,9 @@ def protocol(quick: bool, device: str = "cpu") -> Iterator[Record]:
     """One whole training under the paper's protocol: point sets, 312,500 steps of 32 instances."""
     problem = make_problem("pointset", **({"rotations": 10} if quick else {}))
     config = recipe_for("paper", problem, **({"epochs": 1, "instances": 3200} if quick else {}))
-    began = time.perf_counter()
-    train(problem, config, device=device)
-    seconds = time.perf_counter() - began
-    yield {
-        "problem": problem.name,
-        "steps": config.steps,
-        "minutes": seconds / 60,
-        "ms_per_step": 1e3 * seconds / config.steps,
-    }
+    seconds, _ = timed(partial(train, problem, config, device=device))
+    pace = {"minutes": seconds / 60, "ms_per_step": 1e3 * seconds / config.steps}
+    yield {"problem": problem.name, "steps": config.steps, **pace}
 
 
 def protocol_on_gpu(quick: bool) -> Iterator[Record]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from qubolearn.benchmarks.chip_view import chip_view
-from qubolearn.benchmarks.parallel import in_processes
+from qubolearn.benchmarks.processes import records_of
 from qubolearn.benchmarks.rows import Published, Row, row
 from qubolearn.evaluation import evaluate_bits, solve_instances
 from qubolearn.networks import Ensemble, Method
@@ -47,7 +47,7 @@ def train_matching(problem: WillowMatching, method: Method, epochs: int, members
 
 def records(quick: bool, jobs: int = 1) -> Iterator[Record]:
     """The records of all splits."""
-    return in_processes(partial(split_records, quick=quick), range(1 if quick else SPLITS), jobs)
+    return records_of(partial(split_records, quick=quick), range(1 if quick else SPLITS), jobs)
 
 
 def split_records(split: int, quick: bool = False) -> Iterator[Record]:

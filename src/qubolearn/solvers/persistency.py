@@ -21,6 +21,7 @@ LEAST_BITS, MOST_COUPLINGS = 24, 4
 def with_persistent_bits(A: Qubo, clamp: Tensor) -> Tensor:
     """The clamp ``[batch, n]`` and the bits that some lowest state of the free part has for sure.
 
+    >>> import torch
     >>> A = torch.diag_embed(torch.linspace(-1, 1, 30))[None]
     >>> with_persistent_bits(A, torch.full((1, 30), -1)).sum().item()
     15
