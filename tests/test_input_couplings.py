@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from qubolearn.benchmarks import scene, snakes
-from qubolearn.benchmarks.parallel import in_processes
+from qubolearn.benchmarks.processes import records_of
 
 
 def test_scene_and_snakes_run_without_a_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -36,4 +36,4 @@ def test_scene_and_snakes_run_without_a_data_folder(monkeypatch: pytest.MonkeyPa
 def test_processes_make_the_same_records_in_order() -> None:
     tasks: Any = [[3, 1], [2], [5, 4]]  # sorted is a function that any process knows
     work: Any = sorted
-    assert list(in_processes(work, tasks, jobs=2)) == list(in_processes(work, tasks)) == [1, 3, 2, 4, 5]
+    assert list(records_of(work, tasks, jobs=2)) == list(records_of(work, tasks)) == [1, 3, 2, 4, 5]

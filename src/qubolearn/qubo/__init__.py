@@ -13,7 +13,7 @@ from qubolearn.qubo.algebra import (
     upper_triangular,
 )
 from qubolearn.qubo.checks import not_capturing
-from qubolearn.qubo.clamps import FREE, Clamp, Reduced, as_clamp, decoupled, forced, reduced
+from qubolearn.qubo.clamps import FREE, Clamp, Reduced, allowed_bits, as_clamp, decoupled, forced, reduced
 from qubolearn.qubo.groups import Groups, as_groups, penalised_bqm, penalty_weights, to_cqm, to_dqm, with_penalties
 from qubolearn.qubo.interchange import (
     check_offset,
@@ -36,6 +36,7 @@ __all__ = [
     "Reduced",
     "SparseQubo",
     "all_states",
+    "allowed_bits",
     "as_clamp",
     "as_dense",
     "as_groups",

@@ -20,7 +20,7 @@ from qubolearn.qubo.algebra import energies
 from qubolearn.qubo.groups import Groups
 from qubolearn.qubo.sparse import Qubo, SparseQubo
 
-__all__ = ["FREE", "Clamp", "Reduced", "as_clamp", "decoupled", "forced", "reduced"]
+__all__ = ["FREE", "Clamp", "Reduced", "allowed_bits", "as_clamp", "decoupled", "forced", "reduced"]
 
 #: The entry of a bit that is not clamped.
 FREE = -1
@@ -78,6 +78,19 @@ def forced(clamp: Tensor, groups: Groups) -> Tensor:
     open_ = (clamp == FREE) & inside
     clamp = torch.where(open_ & filled, 0, clamp)
     return torch.where(open_ & ~filled & single, 1, clamp).to(torch.int8)
+
+
+def allowed_bits(clamp: Tensor, groups: Groups) -> Tensor:
+    """log2 of the number of states that a clamp ``[batch, n]`` and groups allow: ``[batch]``, float64.
+
+    >>> allowed_bits(as_clamp({0: 1}, 1, 6), Groups([[2, 3, 4, 5]])).tolist()
+    [3.0]
+    """
+    free = clamp == FREE
+    bits = free[:, groups.of_bits(clamp.shape[1]) < 0].sum(1).double()
+    for group in groups.members:
+        bits += free[:, list(group)].sum(1).clamp_min(1).double().log2()
+    return bits
 
 
 def _per_group(chosen: Tensor, number: Tensor, groups: int) -> Tensor:

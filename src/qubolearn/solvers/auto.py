@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from qubolearn.qubo import FREE, Groups, as_clamp, as_groups
+from qubolearn.qubo import Groups, allowed_bits, as_clamp, as_groups
 from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.exhaustive import ExhaustiveSearch
@@ -56,10 +56,7 @@ def auto_solver(n: int, seed: int | None = 0, groups: Groups | None = None, clam
     ParallelTempering(replicas=16, sweeps=2000, target=None, betas=None, reads=100, seed=0, ladders=1)
     """
     groups = as_groups(groups)
-    free = as_clamp(clamp, 1 if clamp is None else len(clamp), n) == FREE
-    bits = free[:, groups.of_bits(n) < 0].sum(1).double()
-    for group in groups.members:
-        bits += free[:, list(group)].sum(1).clamp_min(1).double().log2()
+    bits = allowed_bits(as_clamp(clamp, 1 if clamp is None else len(clamp), n), groups)
     most, grouped = float(bits.max()) if len(bits) else 0.0, len(groups) > 0
     chosen = next(choice for choice in CHOICES if choice.groups == grouped and most <= choice.bits + 1e-9)
     return chosen.solver.with_seed(seed)

@@ -28,6 +28,7 @@ from qubolearn.qubo import (
     Qubo,
     Reduced,
     SparseQubo,
+    allowed_bits,
     as_clamp,
     as_dense,
     as_groups,
@@ -134,11 +135,7 @@ def _stays_whole(clamp: Tensor, groups: Groups, count: int) -> bool:
 def _check_count(clamp: Tensor, groups: Groups, count: int) -> None:
     """Raise unless every instance has ``count`` allowed states."""
     check_counts(count=count)
-    free = clamp == FREE
-    number = groups.of_bits(clamp.shape[1])
-    bits = free[:, number < 0].sum(1).double()
-    for group in groups.members:
-        bits += free[:, list(group)].sum(1).clamp_min(1).double().log2()
+    bits = allowed_bits(clamp, groups)
     few = bits < math.log2(count) - 1e-9
     if bool(few.any()):
         row = int(few.nonzero()[0])

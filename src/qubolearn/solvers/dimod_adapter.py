@@ -23,6 +23,7 @@ from qubolearn.qubo import Qubo, as_dense, check_qubo, to_bqm, upper_triangular
 from qubolearn.solvers.contract import Found, QuboSolver, no_temperature
 from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
+from qubolearn.typed import check_counts
 
 if TYPE_CHECKING:
     from dimod.binary import BinaryQuadraticModel
@@ -78,11 +79,8 @@ class DimodSolver(QuboSolver):
                 f"'seed' in the parameters of {self.name} would give every QUBO the same random numbers; "
                 "pass DimodSolver(..., seed=...)"
             )
-        reads = self.parameters.get("num_reads", 1)
-        if not isinstance(reads, (int, np.integer)) or reads < 1:
-            raise QubolearnError(f"num_reads={reads!r} of {self.name}; want a whole number, at least 1")
-        if self.threads is not None and self.threads < 1:
-            raise QubolearnError(f"threads={self.threads}; want at least 1, or None for the default")
+        threads = 1 if self.threads is None else self.threads
+        check_counts(num_reads=self.parameters.get("num_reads", 1), threads=threads)
         instance_seeds(self.seed, 0)
 
     @property

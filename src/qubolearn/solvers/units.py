@@ -60,6 +60,8 @@ class Units(NamedTuple):
 
 def as_units(A: Qubo, groups: Groups) -> Units:
     """A, dense or sparse, with its groups."""
+    from qubolearn.kernels.annealing_cpu import neighbour_lists
+
     sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A)).to("cpu", torch.float64)
     linear, quadratic = sparse.linear.numpy(), sparse.quadratic.numpy()
     largest = np.maximum(np.abs(linear).max(1), np.abs(quadratic).max(1, initial=0.0))
@@ -67,7 +69,9 @@ def as_units(A: Qubo, groups: Groups) -> Units:
         raise QubolearnError("the entries of A are so large that A_ij + A_ji overflows float64; divide A by 10")
     # A power of two changes no digit: energies of integer QUBOs stay exact.
     scale = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
-    return Units(linear / scale[:, None], quadratic / scale[:, None], scale, _graph(sparse), _members(groups, sparse.n))
+    first, to, edge = neighbour_lists(sparse.edges.numpy(), sparse.n)
+    graph, members = (first, to.astype(np.int64), edge), _members(groups, sparse.n)
+    return Units(linear / scale[:, None], quadratic / scale[:, None], scale, graph, members)
 
 
 def best_around(
@@ -97,16 +101,6 @@ def lower_bounds(units: Units, clamp: npt.NDArray[np.int8]) -> npt.NDArray[np.fl
     bounds: npt.NDArray[np.float64] = np.where(can_be_off, np.minimum(best, 0.0), best).sum(1)
     bounds += np.minimum(units.quadratic, 0.0).sum(1)
     return bounds
-
-
-def _graph(A: SparseQubo) -> tuple[Ints, Ints, Ints]:
-    """The neighbours of each bit, and through which edge."""
-    i, j = A.edges.numpy()
-    sources, targets = np.concatenate([i, j]), np.concatenate([j, i])
-    order = np.argsort(sources, kind="stable")
-    first = np.zeros(A.n + 1, np.int64)
-    np.cumsum(np.bincount(sources, minlength=A.n), out=first[1:])
-    return first, targets[order], order % max(1, i.size)
 
 
 def _members(groups: Groups, n: int) -> tuple[Any, Any, Any]:
