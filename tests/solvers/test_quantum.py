@@ -253,6 +253,8 @@ def test_bad_problems():
     solver = QuantumAnnealing(seed=0)
     with pytest.raises(QubolearnError, match=r"27 qubits .* limit of 26: .* 12.5 GiB .*; use simulated annealing"):
         solver(torch.zeros(1, 27, 27))
+    with pytest.raises(QubolearnError, match="1100 qubits are over the limit"):  # more GiB than a float can hold
+        solver(torch.zeros(1, 1100, 1100))
     for call in (solver, solver.sample, solver.probabilities):
         with pytest.raises(QubolearnError, match="must be finite"):
             call(torch.full((1, 2, 2), float("nan")))

@@ -229,7 +229,7 @@ class _Measured(NamedTuple):
 
 def _check_size(qubits: int) -> None:
     if qubits > MAX_QUBITS:
-        memory = BYTES_PER_AMPLITUDE * 2**qubits / 2**30
+        memory = BYTES_PER_AMPLITUDE * 2.0 ** (min(qubits, 900) - 30)
         raise QubolearnError(
             f"{qubits} qubits are over the limit of {MAX_QUBITS}: their state needs {memory:.3g} GiB per instance; "
             "use simulated annealing"
