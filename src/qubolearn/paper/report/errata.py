@@ -140,10 +140,14 @@ def _numbers(report: Report) -> list[Finding]:
         cell = report.found.get(view, {}).get((row, column))
         return cell.text() if cell else "(not measured)"
 
+    def aqm(row: str, rounds: int) -> str:
+        return ours("aqm", row, f"rounds: {rounds}")
+
     def printed(table: str, row: str, column: str) -> str:
         source = report.paper.table(table)
         return " / ".join(str(source.value(row, column, metric)) for metric in source.metrics)
 
+    three = "3 nearest neighbours"
     rates = [ours("randgraph", "L5 H78", column) for column in ("quant, paper", "quant, released rate")]
     unborne = [each.claim.text for each in report.claims if each.in_paper == "does not hold"]
     found = [
@@ -163,9 +167,12 @@ def _numbers(report: Report) -> list[Finding]:
         Finding(
             "Table 8, AQM without noise",
             f"{printed('Table 8', '0 % noise', 'AQM')} degrees",
-            f"{ours('pointset-noise', '0 % noise', 'aqm')} degrees in one shot on three nearest neighbours, "
-            f"{ours('pointset-noise', '0 % noise', 'aqm-iterated')} after ten rounds",
-            "qubolearn reproduce pointset",
+            f"{aqm(three, 1)} degrees with one QUBO of three nearest neighbours, as the text says: it undoes "
+            f"{ours('aqm-found', three, 'rounds: 1')} % of the turn, since the points of an outline that are nearest "
+            "to a point lie beside it, and not where it was turned to. After 100 rounds, each a QUBO of its own: "
+            f"{aqm(three, 100)}. One QUBO from each of two starts: {aqm('3, the better of two starts', 1)}. So the "
+            "printed numbers need rounds, starts or better matches than those in the input p",
+            "qubolearn reproduce aqm",
         ),
     ]
     if unborne:
