@@ -81,7 +81,9 @@ def test_every_table_has_a_place_for_quick_jobs(item: str) -> None:
 
 def _imagined(job: Job) -> dict[str, Any]:
     """Metrics under every label that a job of these options will have."""
-    metrics = dict.fromkeys(("accuracy", "accuracy_projected", "success_probability", "relative", "deviation"), 0.5)
+    metrics = dict.fromkeys(
+        ("accuracy", "accuracy_projected", "success_probability", "relative", "deviation", "solve_seconds"), 0.5
+    )
     counts = dict.fromkeys(("logical", "physical", "chain", "physical_mean", "physical_deviation", "chain_mean"), 1)
     labels = (
         ["own", "training"]

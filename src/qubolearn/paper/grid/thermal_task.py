@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,12 +76,19 @@ def thermal(
     truth = [ground_states(one) for one in A]
     last = float(dwave(np.ones(1))[1][0])
     found = {"frozen": _boltzmann(ising, truth, FREEZE_OUT_GHZ), "end": _boltzmann(ising, truth, last)}
+    costs: dict[str, float] = {}
     qubits = A.shape[1] if embedding is None else embedding.qubits
     if embedding is None and qubits <= CLOSED_QUBITS:
+        began = time.perf_counter()
         found["closed"] = annealer(A, 1).info["success_probability"].double()
+        costs["closed"] = (time.perf_counter() - began) / instances
     made: dict[str, Any] = {name: {**_summary(values), "qubits": qubits} for name, values in found.items()}
     if open_instances:
+        began = time.perf_counter()
         made["open"] = _open(ising, truth, found, open_instances)
+        costs["open"] = (time.perf_counter() - began) / open_instances
+    for name, cost in costs.items():
+        made[name]["solve_seconds"] = round(cost, 4)
     return {**extra, **made}
 
 
@@ -106,7 +114,7 @@ def _open(ising: Ising, truth: list[Tensor], others: Mapping[str, Tensor], count
         states = final_states(levels(ising.J[index], ising.h[index]), TIMES)
         rows.append(states[:, truth[index]].sum(1))
     success = torch.stack(rows, 1)  # [times, count]
-    curve = sorted([math.log10(time), 100 * value.item()] for time, value in zip(TIMES, success.mean(1), strict=True))
+    curve = sorted([math.log10(each), 100 * value.item()] for each, value in zip(TIMES, success.mean(1), strict=True))
     ends = [curve[0][0], curve[-1][0]]
     series = {"open system": curve}
     for name, shown in LIMITS.items():

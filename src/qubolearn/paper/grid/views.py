@@ -23,8 +23,8 @@ __all__ = [
     "rows_and_columns",
 ]
 
-Unit = Literal["%", "degrees", "qubits", "mean qubits"]
-DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0, "mean qubits": 1}
+Unit = Literal["%", "degrees", "qubits", "mean qubits", "seconds"]
+DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0, "mean qubits": 1, "seconds": 2}
 
 
 class Place(NamedTuple):
