@@ -7,11 +7,9 @@ import torch
 
 from qubolearn import Adam, ExhaustiveSearch, Hinge, SimulatedAnnealing, SparseQubo, energies, fit, solve
 from qubolearn.benchmarks import cores, curve_cases, curves, large_annealing, many_bits
-from qubolearn.benchmarks.coupling_gains import coupling_gains
 from qubolearn.benchmarks.entrants import ENTRANTS
 from qubolearn.benchmarks.many_runs import many_runs
 from qubolearn.benchmarks.own_loop import own_loop
-from qubolearn.benchmarks.rows import rows_of
 from qubolearn.randomness import stream
 
 
@@ -27,19 +25,6 @@ def test_large_annealing_records_every_family(monkeypatch: pytest.MonkeyPatch) -
         assert record["ours_seconds"] > 0
         assert record["ratio"] > 0
         assert abs(record["difference_in_errors"]) < 5  # the same process as neal's
-
-
-def test_couplings_are_recorded_beside_their_rivals() -> None:
-    total, records = coupling_gains(quick=True)
-    maxcut, knapsack, sudoku = found = list(records)
-    assert total == 3
-    assert {"quant", "diag", "pure"} <= maxcut.keys() & knapsack.keys()
-    assert 90 < knapsack["rival"] <= 100  # greedy
-    assert sudoku["rules"] == sudoku["of"] == 224
-    assert [line["rival_name"] for line in rows_of("couplings", found) or ()] == [
-        "greedy and local search",
-        "greedy by density",
-    ]
 
 
 @pytest.mark.parametrize("kind", ["bits", "groups"])

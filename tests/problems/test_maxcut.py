@@ -86,6 +86,14 @@ def test_repair_and_scores_of_a_knapsack() -> None:
     assert greedy_by_density(problem, p)[0].tolist() == [1, 1, 0]
 
 
+def test_remarks_count_edges_and_say_what_does_not_fit() -> None:
+    path = torch.tensor([[1.0, 0.0, 0.0, 1.0, 0.0, 1.0]])  # 0 - 1 - 2 - 3
+    assert MaxCut(nodes=4).remarks(torch.tensor([[0.0, 1.0, 1.0, 0.0]]), path) == ["cuts 2 of 3 edges"]
+    p = torch.tensor([[60.0, 100.0, 100.0, 10.0, 20.0, 30.0, 50.0]])  # values, weights, capacity
+    problem, x = Knapsack(items=3), torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
+    assert problem.remarks(x, p.expand(2, -1)) == ["weighs 30 of 50, worth 160", "too heavy: 60 of 50; --project"]
+
+
 def test_sizes_out_of_range_are_refused() -> None:
     for nodes in (3, 17):
         with pytest.raises(QubolearnError, match=f"nodes={nodes}"):

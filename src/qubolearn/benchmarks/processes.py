@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-__all__ = ["Planned", "in_processes", "records_of"]
+__all__ = ["Planned", "in_processes"]
 
 Work = TypeVar("Work")
 Done = TypeVar("Done")
@@ -46,19 +44,6 @@ def in_processes(
         free.put({core})
     with ProcessPoolExecutor(count, context, _begin, (free if bound else None,)) as pool:
         yield from pool.map(work, tasks)
-
-
-def records_of(work: Callable[[Work], Iterable[Record]], tasks: Sequence[Work], jobs: int = 1) -> Iterator[Record]:
-    """The records of all tasks, in their order; with one job they are made here, with as many threads as ever.
-
-    >>> list(records_of(lambda task: [{"task": task}], [1, 2]))
-    [{'task': 1}, {'task': 2}]
-    """
-    return chain.from_iterable(in_processes(partial(_all, work), tasks, jobs))
-
-
-def _all(work: Callable[[Work], Iterable[Record]], task: Work) -> list[Record]:
-    return list(work(task))
 
 
 def _begin(free: Any) -> None:

@@ -1,4 +1,4 @@
-"""Score a method without learning on the same instances: Direct, QGM, AQM, ICP, Procrustes."""
+"""Score a method without learning on the same instances: Direct, QGM, AQM, ICP, Procrustes, greedy and local search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ EPILOG = """examples:
   qubolearn baseline direct willow --k 4
   qubolearn baseline qgm-inserted randgraph --k 4 --solver annealing:seed=0
   qubolearn baseline icp pointset --noise 0.1
-  qubolearn baseline procrustes rotation --noise 0.2"""
+  qubolearn baseline procrustes rotation --noise 0.2
+  qubolearn baseline local-search maxcut --nodes 16"""
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:

@@ -9,7 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from qubolearn.cli.options import count
 from qubolearn.cli.output import Output
 from qubolearn.cli.train import pick_device
 from qubolearn.errors import QubolearnError, unknown_name
@@ -36,18 +35,12 @@ BENCHMARKS = {
     "protocol-gpu": ("training.protocol_on_gpu", "the same on an NVIDIA GPU"),
     "sudoku-rules": ("solving.sudoku_rules", "tempering of puzzles with 17 and 24 hints (dataset sudoku)"),
     "sudoku-gpu": ("gpu.sudoku", "9,000 puzzles on an NVIDIA GPU (dataset sudoku)"),
-    "sudoku": ("sudoku.planned", "learned rules on the test sets of SATNet and RRN; long without a GPU (sudoku)"),
-    "visual-sudoku": ("visual_sudoku.planned", "the same with hints as pictures (dataset sudoku)"),
-    "couplings": ("coupling_gains.coupling_gains", "quant, diag, pure and a rival on max-cut, knapsack and Sudoku"),
     "losses": ("many_bits.many_bits", "losses for many bits against n; minutes on all cores"),
-    "willow10": ("willow.records", "ten keypoints of Willow images, with couplings and without (dataset willow)"),
-    "scene": ("scene.records", "labels of pictures, beside scikit-learn's classifier chains (dataset structured)"),
-    "snakes": ("snakes.records", "cells of grids (dataset structured)"),
 }
 EPILOG = "WHAT is one of:\n" + "\n".join(f"  {name:<15}{text}" for name, (_, text) in BENCHMARKS.items())
 EPILOG += """
 
-With --quick, sudoku, visual-sudoku, scene and snakes generate what they need.
+What couplings buy is reproduced: qubolearn reproduce maxcut knapsack sudoku visual-sudoku willow10 scene snakes
 
 examples:
   qubolearn benchmark exact
@@ -55,13 +48,10 @@ examples:
   qubolearn benchmark curves --figure curves.svg             draw what was measured before"""
 #: benchmark -> module and function below qubolearn.paper.report that draw its file
 FIGURES = {"curves": "curves:curves_figure", "losses": "many_bits:losses_figure"}
-#: Those whose splits or seeds can be made in processes of their own.
-PARALLEL = ("willow10", "scene", "snakes")
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("what", metavar="WHAT", help="what to measure, see below")
-    parser.add_argument("--jobs", type=count, default=1, metavar="N", help=f"processes, for {', '.join(PARALLEL)} [1]")
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--out", metavar="DIR", help="also write DIR/WHAT.json, with versions and machine")
     parser.add_argument(
@@ -79,14 +69,12 @@ def run(args: argparse.Namespace, output: Output) -> None:
         return
     from qubolearn.benchmarks import columns
     from qubolearn.benchmarks.processes import Planned
-    from qubolearn.benchmarks.rows import rows_of
 
     if args.what.endswith("-gpu"):
         pick_device("cuda")
     records = []
-    jobs = {"jobs": args.jobs} if args.what in PARALLEL else {}
     module, function = BENCHMARKS[args.what][0].split(".")
-    found = getattr(import_module(f"qubolearn.benchmarks.{module}"), function)(args.quick, **jobs)
+    found = getattr(import_module(f"qubolearn.benchmarks.{module}"), function)(args.quick)
     total, found = found if isinstance(found, Planned) else (None, found)
     with output.progress(f"benchmark {args.what}", total or 1) as bar:
         for record in found:
@@ -98,8 +86,6 @@ def run(args: argparse.Namespace, output: Output) -> None:
     output.table(f"benchmark {args.what}", names, rows)
     when = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **code()}
     result: dict[str, Any] = {"benchmark": args.what, "records": records, **when, **provenance()}
-    if (lines := rows_of(args.what, records)) is not None:
-        result["rows"] = lines
     if args.out:
         folder = Path(args.out)
         make_folder(folder)

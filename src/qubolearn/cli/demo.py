@@ -93,7 +93,7 @@ def _methods(
 
 def _sudoku(epochs: int, seed: int, output: Output) -> tuple[Tensor, Result]:
     """Learn the rules, and solve puzzles with them and with the biases alone."""
-    from qubolearn.benchmarks.sudoku import learn_rules, rules_found
+    from qubolearn.paper.couplings.sudoku import learn_rules, rules_found
     from qubolearn.problems.sudoku import Sudoku, solve_puzzles
     from qubolearn.randomness import stream
     from qubolearn.solvers.tempering import ParallelTempering

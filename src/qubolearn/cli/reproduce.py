@@ -88,13 +88,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.verify is not None:
         from qubolearn.cli.verify import verify
 
-        with_data = [job for name in grid if not missing_data(ENTRIES[name]) for job in grid[name]]
+        with_data = [job for name in grid if not missing_data(ENTRIES[name], args.quick) for job in grid[name]]
         return verify(args, with_data, store, output)
     if args.list or not args.items:
         with damage_said(store.folder):
-            return list_items(grid, store, output)
+            return list_items(grid, store, args.quick, output)
     named = "all" not in args.items
-    missing = leave_out_what_lacks_data(grid, store, named) if args.engine == "local" else {}
+    missing = leave_out_what_lacks_data(grid, store, named, args.quick) if args.engine == "local" else {}
     for name, reason in missing.items():
         output.errors.print(f"{name} is left out: {reason}")
     jobs = [job for name in grid for job in grid[name]]
@@ -144,7 +144,7 @@ def chosen_items(words: Sequence[str]) -> list[str]:
     return list(ENTRIES) if "all" in words else list(dict.fromkeys(words))
 
 
-def list_items(grid: Mapping[str, Sequence[Job]], store: Store, output: Output) -> int:
+def list_items(grid: Mapping[str, Sequence[Job]], store: Store, quick: bool, output: Output) -> int:
     """What there is to do, where in the paper it stands, how much of it is done, and how much by other code."""
     plain: dict[str, Any] = {}
     all_codes = Counter[str]()
@@ -156,32 +156,32 @@ def list_items(grid: Mapping[str, Sequence[Job]], store: Store, output: Output) 
         records = [record for job in jobs if (record := store.get(job))]
         code = by_code(records)
         all_codes.update(code)
-        lacking = missing_data(made)
-        needs = f" [needs the dataset {made.data}{': missing' if lacking else ''}]" if made.data else ""
+        lacking, data = missing_data(made, quick), made.needs(quick)
+        needs = f" [needs the dataset {data}{': missing' if lacking else ''}]" if data else ""
         counted = f"{f'{len(records)} of {len(jobs)}':<12}{code['other'] + code['unknown']:<15}"
         output.say(f"{name:<18}{made.paper or 'beyond it':<{wide}}{counted}{made.title}{needs}")
-        counts = {"jobs": len(jobs), "done": len(records), "code": code, "data": made.data, "missing_data": lacking}
+        counts = {"jobs": len(jobs), "done": len(records), "code": code, "data": data, "missing_data": lacking}
         plain[name] = {"title": made.title, "paper": made.paper, **counts}
     output.say(code_note(all_codes))
     output.result(items=plain)
     return 0
 
 
-def missing_data(made: Entry) -> str:
+def missing_data(made: Entry, quick: bool) -> str:
     """How to get an entry's dataset if it is missing."""
     try:
-        if made.data:
-            data_folder(made.data)
+        if data := made.needs(quick):
+            data_folder(data)
     except QubolearnError as error:
-        return str(error)
+        return f"{error}, or run it with --quick, which generates its data" if made.generated else str(error)
     return ""
 
 
-def leave_out_what_lacks_data(grid: dict[str, list[Job]], store: Store, named: bool) -> dict[str, str]:
+def leave_out_what_lacks_data(grid: dict[str, list[Job]], store: Store, named: bool, quick: bool) -> dict[str, str]:
     """Leave out items without data but for their finished jobs, and say why. Named items must have their data."""
     reasons: dict[str, str] = {}
     for name, jobs in grid.items():
-        reason = missing_data(ENTRIES[name])
+        reason = missing_data(ENTRIES[name], quick)
         done = [job for job in jobs if store.get(job) is not None] if reason else jobs
         if len(done) < len(jobs):
             if named:

@@ -90,7 +90,7 @@ def _solve_run(args: argparse.Namespace, source: Path, target: Path, output: Out
         A = here.network()(p)
     solution = _solved(A, args, output, f"{len(p)} instances", here.problem, here.problem.clamp(p))
     states = solution.states[:, 0]
-    answers = here.problem.decode(here.problem.project(states, p) if args.project else states)
+    answers = here.problem.answer_of(here.problem.project(states, p) if args.project else states, p)
     said = here.problem.remarks(answers, p)
     found: dict[str, Any] = {"remarks": np.array(said)} if said else {}
     if A.shape.numel() <= MOST_ENTRIES:

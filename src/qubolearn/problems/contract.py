@@ -195,6 +195,13 @@ class Problem(ABC):
         """The solver that ``evaluate`` and ``fit`` score with where none is chosen; None means ``auto_solver``."""
         return None
 
+    def answer_of(self, x: Tensor, p: Any) -> Tensor:
+        """What ``qubolearn solve`` writes for bits x ``[batch, bits]`` that were found for p: by default decode(x).
+
+        A problem that can tell that x is wrong gives something here that nobody takes for an answer.
+        """
+        return self.decode(x)
+
     def remarks(self, answer: Tensor, p: Any) -> list[str]:
         """A remark for people beside each answer, such as that p has no answer; by default none.
 

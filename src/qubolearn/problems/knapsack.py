@@ -93,6 +93,17 @@ class Knapsack(Problem):
         value = value.where(feasible, 0.0)
         return {"value": value, "feasible": feasible.float(), "exact": (value == 1).float()}
 
+    def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
+        """What each packing weighs and is worth, and whether it fits."""
+        values, weights, capacity = self._parts(p)
+        found = zip((weights * answer).sum(1).tolist(), capacity[:, 0].tolist(), (values * answer).sum(1), strict=True)
+        return [
+            f"weighs {load:g} of {most:g}, worth {worth:g}"
+            if load <= most
+            else f"too heavy: {load:g} of {most:g}; --project"
+            for load, most, worth in found
+        ]
+
     def project(self, x: Tensor, p: Tensor) -> Tensor:
         import torch
 

@@ -76,6 +76,11 @@ class MaxCut(Problem):
         cut, best = cut_sizes(answer, instances.p), cut_sizes(instances.x_true, instances.p)
         return {"accuracy": (cut == best).float(), "ratio": cut.div(best).where(best > 0, 1.0)}
 
+    def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
+        """How many edges each cut has."""
+        counts = zip(cut_sizes(answer, p).tolist(), p.sum(1).tolist(), strict=True)
+        return [f"cuts {cut:g} of {edges:g} edges" for cut, edges in counts]
+
     def features(self, p: Tensor) -> tuple[Tensor, Tensor]:
         """What the network ``pairwise`` sees: degrees ``[batch, n, 1]`` and edges ``[batch, pairs, 1]``."""
         import torch

@@ -140,6 +140,11 @@ class Sudoku(Problem):
         """The digits ``[batch, cells]`` that p shows, 0 where a cell is empty."""
         return p.long()
 
+    def answer_of(self, x: Tensor, p: Tensor) -> Tensor:
+        """Grids that keep the rules, and else the puzzle as it was: a wrong grid is no answer."""
+        grids = self.decode(x)
+        return grids.where(keeps_rules(grids)[:, None], self.shown(p).to(grids))
+
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
         """What there is to say of answers to puzzles p: solved, one of several solutions, or why there is none."""
         clash = clashing_hints(rule_qubo(self.size), p)

@@ -13,7 +13,10 @@ from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
 from qubolearn.paper import baselines
 from qubolearn.paper.baselines import BASELINES, _euler_angles, evaluate_baseline
+from qubolearn.problems.knapsack import Knapsack
+from qubolearn.problems.maxcut import MaxCut, local_search
 from qubolearn.problems.randgraph import RandGraph
+from qubolearn.randomness import stream
 from qubolearn.solvers import ExhaustiveSearch
 
 needs_data = pytest.mark.skipif(not os.environ.get("QUBOLEARN_DATA"), reason="QUBOLEARN_DATA names no data folder")
@@ -30,6 +33,17 @@ def test_graph_baselines_are_always_right_on_randgraph(name: str) -> None:
 def test_guessing_is_right_as_often_as_chance_is() -> None:
     found = evaluate_baseline("guess", RandGraph(k=3), ExhaustiveSearch(), 3000).metrics["accuracy"]
     assert abs(found - 1 / 6) < 0.03
+
+
+def test_rivals_of_max_cut_and_knapsack_count_any_best_answer_as_right() -> None:
+    cuts, packings = MaxCut(nodes=6), Knapsack(items=5)
+    test = cuts.sample(200, stream(3, "test"), "test")
+    found = evaluate_baseline("local-search", cuts, ExhaustiveSearch(), 200, 3).metrics["accuracy"]
+    assert found == cuts.score(local_search(cuts, test.p), test)["accuracy"].mean().item()
+    assert 0.5 < found < 1
+    greedy = evaluate_baseline("greedy", packings, ExhaustiveSearch(), 200, 3).metrics
+    assert greedy["feasible"] == 1
+    assert 0.9 < greedy["value"] == greedy["value_projected"] < 1
 
 
 def test_every_method_of_the_package_is_a_module_of_that_name() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from qubolearn.errors import QubolearnError
-from qubolearn.paper.grid.entries import ENTRIES
+from qubolearn.paper.grid.entries import ENTRIES, couplings
 from qubolearn.paper.grid.entries.clouds import OUR_POINTSET, OUR_ROTATION, POINTSET, ROTATION
 from qubolearn.paper.grid.entries.graphs import OUR_WILLOW, PAPER_WILLOW
 from qubolearn.paper.grid.entries.search import SEARCHED
@@ -84,6 +84,7 @@ def _imagined(job: Job) -> dict[str, Any]:
     metrics = dict.fromkeys(
         ("accuracy", "accuracy_projected", "success_probability", "relative", "deviation", "solve_seconds"), 0.5
     )
+    metrics |= dict.fromkeys(("value_projected", "feasible"), 0.5)
     counts = dict.fromkeys(("logical", "physical", "chain", "physical_mean", "physical_deviation", "chain_mean"), 1)
     labels = (
         ["own", "training"]
@@ -138,6 +139,23 @@ def test_qubits_of_dense_and_of_native_qubos() -> None:
 @pytest.mark.parametrize("ours", [OUR_POINTSET, OUR_ROTATION, OUR_WILLOW], ids=lambda options: options["name"])
 def test_our_inputs_are_those_of_the_preset(ours: dict[str, Any]) -> None:
     options = {name: value for name, value in ours.items() if name == "k"}
+    assert make_problem(**ours) == preset("best", ours["name"], **options).problem
+
+
+@pytest.mark.parametrize("name", couplings.ENTRIES)
+def test_coupling_items_have_three_seeds_or_more_and_run_in_small_without_the_published_data(name: str) -> None:
+    entry = ENTRIES[name]
+    seeds = {job.seed for job in entry.jobs(3, False)}
+    assert len(seeds) == {"willow10": 10, "scene": 5}.get(name, 3)
+    assert entry.needs(quick=True) == ("willow" if name == "willow10" else "")
+    chips = [job for job in entry.jobs(3, False) if job.task == "chip-view"]
+    assert {job.seed for job in chips} <= {0}  # the same for every seed
+    assert not [job for job in entry.jobs(1, True) if job.task == "chip-view"]
+
+
+@pytest.mark.parametrize("ours", [*couplings.MAXCUT.values(), couplings.KNAPSACK], ids=str)
+def test_generated_problems_are_those_of_the_preset(ours: dict[str, Any]) -> None:
+    options = {name: value for name, value in ours.items() if name != "name"}
     assert make_problem(**ours) == preset("best", ours["name"], **options).problem
 
 

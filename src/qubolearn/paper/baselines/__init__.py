@@ -24,10 +24,10 @@ __all__ = ["BASELINES", "Answers", "evaluate_baseline"]
 
 
 class Answers(NamedTuple):
-    """What a method found, and what is right."""
+    """What a method found, and what is right: answers, or bits and the instances where these may have several."""
 
     found: Tensor  # [batch, ...]
-    true: Tensor  # [batch, ...]
+    true: Tensor | Instances  # [batch, ...]
 
 
 Baseline = Callable[[Problem, int, int, Split, "Solver"], Answers]
@@ -116,6 +116,24 @@ def by_aqm(iterations: int) -> Baseline:
     return run
 
 
+def by_local_search(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
+    """Cuts that no single node improves."""
+    from qubolearn.problems.maxcut import MaxCut, local_search
+
+    assert isinstance(problem, MaxCut)
+    data = problem.sample(count, stream(seed, split), split)
+    return Answers(local_search(problem, data.p), data)
+
+
+def by_greedy_packing(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
+    """The items of the most value per weight that fit."""
+    from qubolearn.problems.knapsack import Knapsack, greedy_by_density
+
+    assert isinstance(problem, Knapsack)
+    data = problem.sample(count, stream(seed, split), split)
+    return Answers(greedy_by_density(problem, data.p), data)
+
+
 def _pairs(problem: Problem, count: int, seed: int, split: Split) -> tuple[Tensor, ...]:
     from qubolearn.paper.problems.pointset import PointSet
 
@@ -135,6 +153,8 @@ BASELINES: Mapping[str, tuple[tuple[str, ...], Baseline]] = {
     "icp": (("pointset",), by_icp([0.0])),
     "icp-two-starts": (("pointset",), by_icp([15.0, 45.0])),
     "procrustes": (("rotation",), by_procrustes),
+    "local-search": (("maxcut",), by_local_search),
+    "greedy": (("knapsack",), by_greedy_packing),
     "guess": ((*_GRAPHS, "pointset", "rotation"), by_guessing),
 }
 
@@ -143,7 +163,7 @@ def evaluate_baseline(
     name: str, problem: Problem, solver: Solver, count: int = 1000, seed: int = 0, split: Split = "test"
 ) -> Evaluation:
     """Metrics of a baseline on the instances that ``evaluate`` draws on a CPU for the same count, seed and split."""
-    from qubolearn.evaluation import evaluate_answers
+    from qubolearn.evaluation import evaluate_answers, evaluate_bits
 
     if name not in BASELINES:
         raise unknown_name("baseline", name, BASELINES)
@@ -151,4 +171,6 @@ def evaluate_baseline(
     if problem.name not in problems:
         raise QubolearnError(f"baseline {name} solves {' and '.join(problems)}, not {problem.name}")
     answers = method(problem, count, seed, split, solver)
+    if isinstance(answers.true, Instances):
+        return evaluate_bits(problem, answers.found, answers.true)
     return evaluate_answers(problem, answers.found, Instances(None, answers.true, answers.true))

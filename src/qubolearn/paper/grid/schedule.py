@@ -25,6 +25,8 @@ SECONDS_PER_STEP_AND_BIT = 1.5e-4
 WITHOUT_TRAINING = 10_000
 #: How many times as long a job takes as its steps with exact search and the paper's network would, about.
 LONG_TASKS = {"second-best": 20, "stages": 3, "search": 7}
+#: Seconds that jobs of one task take on a core, about; they say nothing of steps.
+SECONDS = {"sudoku": 120, "sudoku-search": 60, "visual-sudoku": 180, "willow10": 60, "scene": 200, "snakes": 60}
 LONG_SOLVERS = {"quantum": 100}
 LONG_NETWORKS = {"matching": 10}
 
@@ -54,6 +56,8 @@ def effort(job: Job) -> float:
     """
     if qubits := _simulated_qubits(job):
         return 0.03 * 2.0**qubits * float(job.options["instances"])
+    if job.task in SECONDS and "quick" not in job.options:
+        return SECONDS[job.task] / SECONDS_PER_STEP_AND_BIT
     training = _training(job)
     if training is None:
         return WITHOUT_TRAINING

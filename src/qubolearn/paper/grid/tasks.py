@@ -15,6 +15,7 @@ from qubolearn.chips.topologies import topology
 from qubolearn.evaluation import Evaluation, evaluate, evaluate_bits, solve_instances
 from qubolearn.paper.baselines import evaluate_baseline
 from qubolearn.paper.baselines.qgm import qgm
+from qubolearn.paper.couplings import chip, scene, snakes, sudoku, visual_sudoku, willow
 from qubolearn.paper.grid.aqm_task import aqm_errors
 from qubolearn.paper.grid.figure_tasks import FIGURE_TASKS
 from qubolearn.paper.grid.raw_reads import RawReads
@@ -227,5 +228,12 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "qubits": count_qubits,
     "thermal": thermal,
     "aqm": aqm_errors,
+    "chip-view": chip.view_of,
+    "sudoku": sudoku.solved_puzzles,
+    "sudoku-search": sudoku.by_search,
+    "visual-sudoku": visual_sudoku.read_puzzles,
+    "willow10": willow.matched_pairs,
+    "scene": scene.labelled_pictures,
+    "snakes": snakes.numbered_cells,
     **FIGURE_TASKS,
 }

@@ -23,8 +23,8 @@ __all__ = [
     "rows_and_columns",
 ]
 
-Unit = Literal["%", "degrees", "qubits", "mean qubits", "seconds"]
-DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0, "mean qubits": 1, "seconds": 2}
+Unit = Literal["%", "degrees", "qubits", "mean qubits", "count", "seconds"]
+DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0, "mean qubits": 1, "count": 0, "seconds": 2}
 
 
 class Place(NamedTuple):

@@ -16,7 +16,7 @@ from qubolearn.errors import QubolearnError, missing_extra
 from qubolearn.paper.grid.panels import check_figure
 from qubolearn.paper.grid.paper import PROTOCOLS
 from qubolearn.paper.grid.views import rows_and_columns
-from qubolearn.paper.report import claims, compare, drawings, wording
+from qubolearn.paper.report import claims, compare, couplings_pay, drawings, wording
 from qubolearn.paper.report.records import item_sources
 from qubolearn.paper.report.speed import total
 from qubolearn.paper.report.summary import Report
@@ -33,6 +33,7 @@ WORDS = (
         rows_and_columns,
         total,
     ),
+    *(couplings_pay.pay, couplings_pay.published, couplings_pay.chip_cells),
     *(wording.duration, wording.listed, wording.many, wording.times, wording.trained_on),
 )
 
@@ -57,6 +58,7 @@ def page(report: Report) -> str:
     )
     templates.globals |= {word.__name__: word for word in WORDS}
     templates.globals |= {"drawn": drawn, "marks": wording.VERDICT_MARKS, "protocols": PROTOCOLS}
+    templates.globals |= {"chip_heads": couplings_pay.CHIP_HEADS, "pay_sources": couplings_pay.SOURCES}
     summary = report.summary
     return templates.get_template("page.html").render(
         report=report, summary=summary, summary_values=asdict(summary), no_drawings=no_drawings()

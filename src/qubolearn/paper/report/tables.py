@@ -14,11 +14,10 @@ from qubolearn.paper.grid.jobs import Outcome, Store
 from qubolearn.paper.grid.views import View, markdown_table
 from qubolearn.paper.report.couplings_pay import chip_table, pay_table, short_table
 from qubolearn.paper.report.curves import choices_table, curves_table
-from qubolearn.paper.report.input_couplings import scene_table, snakes_table
 from qubolearn.paper.report.many_bits import losses_table
 from qubolearn.paper.report.markdown import PAPER_TABLES, records_link
 from qubolearn.paper.report.soak import classic_table, protections_table, soak_table
-from qubolearn.paper.report.willow10 import published_table, willow10_table
+from qubolearn.paper.report.willow10 import published_table
 from qubolearn.paper.report.wording import trained_on
 
 __all__ = ["TABLES", "fill"]
@@ -93,9 +92,6 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     "couplings-short": short_table,
     "couplings-chip": chip_table,
     "losses": losses_table,
-    "scene": scene_table,
-    "snakes": snakes_table,
-    "willow10": willow10_table,
     "willow10-published": published_table,
     "soak": soak_table,
     "classic": classic_table,
@@ -197,37 +193,6 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
         "sudoku-gpu",
         {"hints": "hints", "puzzles": "puzzles", "solved": "solved", "seconds": "all, s", "sweeps": "sweeps, mean"},
     ),
-    "benchmark-sudoku": benchmark_table(
-        "sudoku",
-        {
-            "problem": "puzzles",
-            "puzzles": "count",
-            "seed": "seed",
-            "quant": "quant, % solved",
-            "diag": "diag, %",
-            "pure": "pure, %",
-            "rules": "rules found",
-            "others": "other couplings",
-            "learning_seconds": "learned in, s",
-            "solve_seconds": "all solved in, s",
-            "sweeps": "sweeps, mean",
-        },
-    ),
-    "benchmark-visual-sudoku": benchmark_table(
-        "visual-sudoku",
-        {
-            "problem": "puzzles",
-            "puzzles": "count",
-            "seed": "seed",
-            "quant": "quant, % all right",
-            "rival": "read, then solved, %",
-            "diag": "biases alone, %",
-            "above_the_truth": "solver above the true grid",
-            "checked_exactly": "checked exactly",
-            "lowest_found": "of these lowest",
-            "solve_seconds": "all solved in, s",
-        },
-    ),
     "benchmark-fit": benchmark_table(
         "fit",
         {
@@ -263,22 +228,6 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
             "graph_us": "GPU, CUDA graph, µs",
             "graph_over_gpu": "graph against kernels",
             "graph_over_cpu": "graph against CPU",
-        },
-    ),
-    "benchmark-couplings": benchmark_table(
-        "couplings",
-        {
-            "problem": "problem",
-            "metric": "metric",
-            "seed": "seed",
-            "quant": "quant, %",
-            "diag": "diag, %",
-            "pure": "pure, %",
-            "rival": "classical rival, %",
-            "quant_feasible": "quant fits before repair, %",
-            "quant_seconds": "quant trained in, s",
-            "rules": "rules found",
-            "others": "other couplings",
         },
     ),
     "benchmark-train": benchmark_table(

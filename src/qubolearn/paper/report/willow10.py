@@ -1,17 +1,13 @@
-"""The table of Willow's ten keypoints: ours over random splits, and published ones beside it."""
+"""What others published on Willow's ten keypoints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import mean, stdev
-from typing import Any
 
-from qubolearn.errors import QubolearnError
-from qubolearn.files import read_json
 from qubolearn.paper.grid.views import markdown_table
 
-__all__ = ["published_table", "willow10_table"]
+__all__ = ["published_table"]
 
 SOURCE = "README of Thinklab-SJTU/ThinkMatch on GitHub, commit 00b8d23, table 'Willow Object Class - 2GM & MGM'"
 #: Accuracies of car, duck, face, motorbike, winebottle and their mean, of methods that match two images at a time.
@@ -26,37 +22,6 @@ PUBLISHED: Mapping[str, tuple[float, ...]] = {
     "NGM-v2": (0.9740, 0.9340, 1.0000, 0.9860, 0.9830, 0.9754),
     "NHGM-v2": (0.9740, 0.9390, 1.0000, 0.9860, 0.9890, 0.9780),
 }
-
-
-def willow10_table(results: Path) -> str:
-    """Mean accuracy ± standard deviation over splits, the lowest and the highest split, and by class."""
-    from qubolearn.paper.datasets.willow import CLASSES  # torch comes with it
-
-    path = results / "benchmarks" / "willow10.json"
-    if not path.is_file():
-        raise QubolearnError(f"no {path}; run: qubolearn benchmark willow10 --out {results}/benchmarks")
-    result = read_json(path)
-    kinds: dict[str, list[Mapping[str, Any]]] = {}
-    for record in result["records"]:
-        kinds.setdefault(record["method"], []).append(record)
-    rows = [(method, *_numbers(records)) for method, records in kinds.items()]
-    heads = ["", "accuracy, %#", "splits#", *(f"{name}#" for name in CLASSES), "training, s#"]
-    splits = len({record["split"] for record in result["records"]})
-    note = (
-        f"*{splits} random splits, {result['records'][0]['pairs_a_class']} test pairs a class; "
-        f"{result['machine']}; qubolearn {result['versions']['qubolearn']}. Made by `qubolearn benchmark willow10`.*"
-    )
-    return f"{markdown_table(heads, rows)}\n{note}\n"
-
-
-def _numbers(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    from qubolearn.paper.datasets.willow import CLASSES  # torch comes with it
-
-    found = [100 * record["accuracy"] for record in records]
-    spread = f" ± {stdev(found):.1f}" if len(found) > 1 else ""
-    by_class = (f"{mean(100 * record[name] for record in records):.1f}" for name in CLASSES)
-    seconds = mean(record["training_seconds"] for record in records)
-    return f"{mean(found):.1f}{spread}", f"{min(found):.1f} to {max(found):.1f}", *by_class, f"{seconds:.0f}"
 
 
 def published_table(results: Path) -> str:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from qubolearn.paper.grid.entries import annealers, clouds, graphs, search
+from qubolearn.paper.grid.entries import annealers, clouds, couplings, graphs, search
 from qubolearn.paper.grid.entries.contract import SEEDS, Entry
 
 __all__ = ["ENTRIES", "SEEDS", "Entry"]
 
-ENTRIES: Mapping[str, Entry] = {**graphs.ENTRIES, **annealers.ENTRIES, **clouds.ENTRIES, **search.ENTRIES}
+ENTRIES: Mapping[str, Entry] = {
+    **graphs.ENTRIES,
+    **annealers.ENTRIES,
+    **clouds.ENTRIES,
+    **search.ENTRIES,
+    **couplings.ENTRIES,
+}

@@ -41,6 +41,10 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
 }
 
 
+#: Tasks that shorten themselves.
+LEARNED = ("sudoku", "visual-sudoku", "willow10", "scene", "snakes")
+
+
 @dataclass(frozen=True)
 class Entry:
     """One item of the paper, or ours beside it: its cells, and the tables and figures made of their records."""
@@ -52,17 +56,24 @@ class Entry:
     figures: tuple[str, ...] = ()  # labels in a record's metrics that hold a figure
     data: str = ""  # the dataset that it needs: a folder in QUBOLEARN_DATA
     one_seed: bool = False  # a figure shows one
+    splits: int = 0  # seeds of a full run, where every seed is a split and more than usual are wanted
+    once: Sequence[Job] = ()  # cells that are the same for every seed; a quick run has none
+    generated: bool = False  # a quick run generates its data
     quick_rows: tuple[str, ...] = ()  # of a quick run; all where there is none
 
     def jobs(self, seeds: int, quick: bool) -> list[Job]:
         """Every cell for every seed; a quick run has some of the rows, in small."""
         cells = [shortened(each) for each in self.cells if each.row in (self.quick_rows or [each.row])]
-        made = []
+        made = [] if quick else [*self.once]
         for each in cells if quick else self.cells:
-            splits = each.options.get("problem", {}).get("split_seed", 0) > 0
-            more = SPLITS if splits and seeds >= SEEDS else seeds
+            splits = self.splits or (SPLITS if each.options.get("problem", {}).get("split_seed", 0) > 0 else 0)
+            more = splits if splits and seeds >= SEEDS else seeds
             made += [of_seed(each, seed) for seed in range(1 if self.one_seed else more)]
         return made
+
+    def needs(self, quick: bool) -> str:
+        """The dataset that a run needs, "" where none."""
+        return "" if quick and self.generated else self.data
 
     def markdown(self, outcomes: Sequence[Outcome]) -> str:
         """All tables that have a cell, titled where there are several, and the titles of the figures."""
@@ -106,6 +117,8 @@ def shortened(job: Job) -> Job:
         slow = "quantum" in options["overrides"].get("solver", "")
         short = {"epochs": 1, "instances": 64} if slow else {"epochs": 3, "instances": 1410}
         options["overrides"] = {**options["overrides"], **short, "validation": 20}
+    if job.task in LEARNED:
+        options["quick"] = True
     if "tests" in options:
         few = [{**test, "instances": 20} if "instances" in test else test for test in options["tests"]]
         options["tests"] = few[::4]
