@@ -18,6 +18,8 @@ from qubolearn.paper.report.many_bits import losses_table
 from qubolearn.paper.report.markdown import PAPER_TABLES, records_link
 from qubolearn.paper.report.soak import classic_table, protections_table, soak_table
 from qubolearn.paper.report.willow10 import published_table
+from qubolearn.paper.report.verified import verified_table
+from qubolearn.paper.report.willow10 import published_table, willow10_table
 from qubolearn.paper.report.wording import trained_on
 
 __all__ = ["TABLES", "fill"]
@@ -96,6 +98,7 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     "soak": soak_table,
     "classic": classic_table,
     "protections": protections_table,
+    "verify": verified_table,
     **PAPER_TABLES,
     **{view.name: view_table(made, view) for made in ENTRIES.values() for view in made.views},
     "benchmark-exact": benchmark_table(
