@@ -17,9 +17,8 @@ from qubolearn.paper.report.curves import choices_table, curves_table
 from qubolearn.paper.report.many_bits import losses_table
 from qubolearn.paper.report.markdown import PAPER_TABLES, records_link
 from qubolearn.paper.report.soak import classic_table, protections_table, soak_table
-from qubolearn.paper.report.willow10 import published_table
 from qubolearn.paper.report.verified import verified_table
-from qubolearn.paper.report.willow10 import published_table, willow10_table
+from qubolearn.paper.report.willow10 import published_table
 from qubolearn.paper.report.wording import trained_on
 
 __all__ = ["TABLES", "fill"]
