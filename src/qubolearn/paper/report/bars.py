@@ -39,7 +39,9 @@ def bars_table(report: Callable[[Path], Report]) -> Callable[[Path], str]:
     def table(results: Path) -> str:
         found = report(results)
         rows = [*_errors(found), *_wrong_bits(found), *_energies(found)]
-        return markdown_table(["", "", "the paper's bars#", "(a) ours#"], rows)
+        items = ", ".join(f"[{item}](records.md#{item})" for item in ("rotation", "training", "energies"))
+        heads = ["", "", "the paper's bars#", "(a) ours#"]
+        return f"{markdown_table(heads, rows)}\n*Records: {items}.*\n"
 
     return table
 

@@ -224,7 +224,7 @@ def short_table(results: Path) -> str:
     """The same lines in the README's few columns."""
     heads = ["", "with couplings#", "without#", "bits themselves#", "classical rival#"]
     lines = [_numbers(each) for each in _read(results) if each.cells]
-    note = "*Mean ± standard deviation over seeds or splits. Made by `qubolearn reproduce`.*"
+    note = "*Mean ± standard deviation over seeds or splits. Made by `qubolearn reproduce`; [records](records.md).*"
     return f"{markdown_table(heads, lines)}\n{note}\n"
 
 

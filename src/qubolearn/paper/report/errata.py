@@ -34,10 +34,16 @@ def errata_table(report: Callable[[Path], Report]) -> Callable[[Path], str]:
     """The table of findings from the report of a folder of results."""
 
     def table(results: Path) -> str:
-        rows = [(each.where, each.printed, each.found, f"`{each.command}`") for each in findings(report(results))]
+        rows = [(each.where, each.printed, each.found, _shown_by(each.command)) for each in findings(report(results))]
         return markdown_table(["where", "the paper", "what comes out", "shown by"], rows)
 
     return table
+
+
+def _shown_by(command: str) -> str:
+    """The command, with the way to the records that it made."""
+    item = command.removeprefix("qubolearn reproduce ")
+    return f"`{command}`" + (f" ([records](records.md#{item}))" if item != command else "")
 
 
 def findings(report: Report) -> list[Finding]:

@@ -79,7 +79,7 @@ def times_table(results: Path) -> str:
         count = f"{same.trainings} / {ours.trainings}" if same.trainings != ours.trainings else str(same.trainings)
         hours = duration(3600 * (same.paper_hours or ours.paper_hours))
         rows.append((same.problem, count, hours, *cells[0], *cells[1]))
-    return markdown_table(heads, rows)
+    return f"{markdown_table(heads, rows)}\n*Each record has the seconds of its training: [records](records.md).*\n"
 
 
 def claims_table(results: Path) -> str:
@@ -94,7 +94,8 @@ def claims_table(results: Path) -> str:
             marks.append(f"{VERDICT_MARKS[answer]} {words}{said}")
         note = f" *{checked.claim.note}*" if checked.claim.note else ""
         rows.append((f"{checked.claim.text} ({checked.claim.paper}).{note}", *marks))
-    return markdown_table(["claim", *SOURCES.values()], rows)
+    note = "*The numbers behind each claim are on the page of `qubolearn report`; files: [records](records.md).*"
+    return f"{markdown_table(['claim', *SOURCES.values()], rows)}\n{note}\n"
 
 
 def paper_table(name: str) -> Callable[[Path], str]:
