@@ -112,15 +112,15 @@ def session(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     steps.append(step("python learn.py", [str(own), "learn.py"], work))
     version = step("", [str(own), "-c", "import platform; print(platform.python_version())"], work)["printed"]
     with_torch = "a torch that was there" if given.torch else "torch by pip"
-    return {"python": version, "torch": with_torch, "machine": machine(), "date": str(date.today()), "steps": steps}
+    said = {"python": version, "torch": with_torch, "machine": machine(), "date": str(date.today())}
+    return {**said, "script": script(), "steps": steps}
 
 
 def step(typed: str, command: list[str], folder: Path, shown: bool = True) -> dict[str, Any]:
     """Run a command as typed by the newcomer."""
     began = time.perf_counter()
-    variables = (
-        None if command[0] == sys.executable else clean()
-    )  # in a fresh environment nothing of ours is on its path
+    # In a fresh environment nothing of ours may be on its path.
+    variables = None if command[0] == sys.executable else clean()
     done = subprocess.run(
         command, cwd=folder, env=variables, capture_output=True, text=True, timeout=LIMIT, check=False
     )
@@ -161,7 +161,7 @@ The script is the one of [Start](start.md), with the newcomer's arrays in place 
 that solve days which are not in the data:
 
 ```
-{script()}```
+{first["script"]}```
 
 ## The session
 
