@@ -271,6 +271,14 @@ def test_an_inverse_temperature_is_a_number_above_0(kind: Any, beta: Any) -> Non
         kind(beta=beta)
 
 
+@pytest.mark.parametrize(
+    "make", [lambda: Gap(-1.0), lambda: Hinge(-0.5), lambda: HammingHinge(math.nan), lambda: Hinge("1")]
+)
+def test_weights_and_margins_are_not_negative(make: Callable[[], Loss]) -> None:
+    with pytest.raises(QubolearnError, match="want a finite number of at least 0"):
+        make()
+
+
 def test_losses_of_the_user_are_checked(A: Tensor, x_true: Tensor) -> None:
     own = as_loss(lambda A, batch: A.sum((1, 2)))
     torch.testing.assert_close((own + 0.5 * Likelihood())(A, batch_of(x_true)).shape, torch.Size([COUNT]))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.losses.contract import Batch, Loss, check_beta
+from qubolearn.losses.contract import Batch, Loss
 from qubolearn.losses.groups import refuse_broken, shared_by_all
 from qubolearn.qubo import Groups, Qubo, SparseQubo, energies
 from qubolearn.randomness import stream
@@ -57,11 +57,11 @@ class BlockLikelihood(Loss):
     draws, capturable = True, False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 1 <= self.bits <= LARGEST:
             raise QubolearnError(
                 f"bits={self.bits}; want a block of 1 to {LARGEST} bits, all states of which are summed"
             )
-        check_beta(self.beta)
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         with torch.no_grad():

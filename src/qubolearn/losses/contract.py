@@ -27,23 +27,15 @@ __all__ = ["Batch", "EnergyLoss", "Loss", "OwnLoss", "Sum", "Terms", "as_loss", 
 class Batch:
     """The instances of a step, the solver and the network's features: all that a loss may use besides A.
 
-    Attributes:
-        p: what the network was given.
-        x_true: bits of a solution, ``[batch, n]``.
-        answer: the solutions before they became bits, ``[batch, ...]``.
-        right: all right states, where instances have several, or None.
-        soft: states that are nearly right with their weights, where the problem has them and the loss wants them.
-        solver: the solver of the training, with the randomness of this step.
-        features: outputs of the network's hidden layers, ``[batch, hidden]`` each; empty for most networks.
-        seed: the seed of this step, for a loss that draws random numbers.
+    All arguments are attributes, too, and so are ``p``, ``x_true``, ``answer`` and ``right`` of the instances.
 
     Args:
-        instances: the instances of the step.
-        solver: the solver to ask.
-        soft: soft targets, as above.
-        features: hidden features, as above.
+        instances: the :class:`qubolearn.Instances` of the step.
+        solver: the solver of the training, with the randomness of this step. States of a wrong shape are refused.
+        soft: states that are nearly right with their weights, where the problem has them and the loss wants them.
+        features: outputs of the network's hidden layers, ``[batch, hidden]`` each; empty for most networks.
         energies: how to compute energies of states ``[batch, t, n]``; engines pass a faster function.
-        seed: the seed of this step, as above.
+        seed: the seed of this step, for a loss that draws random numbers.
 
     >>> from qubolearn import ExhaustiveSearch
     >>> x = torch.tensor([[1.0, 0.0]])
@@ -102,7 +94,8 @@ class Loss(ABC):
     """A loss as a value: ``loss(A, batch)`` gives one number per instance, ``[batch]``, differentiable in A.
 
     Losses can be added up and multiplied by numbers: ``Gap() + 1e-4 * SparseFeatures()``. Derive from this class where
-    the equation is no sum of energies; a plain function ``f(A, batch)`` will do as well.
+    the equation is no sum of energies; a plain function ``f(A, batch)`` will do as well. A dataclass with a field
+    ``beta`` refuses values that are no finite number above 0.
 
     >>> class MeanEnergy(Loss):
     ...     def __call__(self, A, batch):
@@ -121,6 +114,12 @@ class Loss(ABC):
     draws: bool = False
     #: Whether nothing in it needs the host on a GPU, if the solver does not either.
     capturable: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse an inverse temperature that is none; a dataclass calls this."""
+        beta = getattr(self, "beta", 1.0)
+        if not isinstance(beta, (int, float)) or not 0 < beta < float("inf"):
+            raise QubolearnError(f"beta={beta!r}; want a finite inverse temperature above 0")
 
     @abstractmethod
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
@@ -262,12 +261,6 @@ def as_loss(loss: Loss | Callable[..., Tensor]) -> Loss:
         hint = f"; call it: {loss.__name__}()" if isinstance(loss, type) else "; e.g. Likelihood(beta=6.0)"
         raise QubolearnError(f"loss={loss!r} is no loss: want a loss value or a callable f(A, batch){hint}")
     return OwnLoss(loss)
-
-
-def check_beta(beta: object) -> None:
-    """Raise unless this is an inverse temperature."""
-    if not isinstance(beta, (int, float)) or not 0 < beta < float("inf"):
-        raise QubolearnError(f"beta={beta!r}; want a finite inverse temperature above 0")
 
 
 def refuse_several(right: RightAnswers | None, name: str, instead: str) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.losses.contract import Batch, Loss, check_beta
+from qubolearn.losses.contract import Batch, Loss
 from qubolearn.qubo import Groups, Qubo, SparseQubo
 from qubolearn.randomness import stream
 
@@ -45,9 +45,9 @@ class GroupPseudoLikelihood(Loss):
     draws, capturable = True, False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.masking <= 1:
             raise QubolearnError(f"masking={self.masking}; want a share of groups from 0 to 1")
-        check_beta(self.beta)
         if not len(self.groups):
             raise QubolearnError("no groups; want at least one, or PseudoLikelihood for bits without groups")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from qubolearn.errors import QubolearnError
-from qubolearn.losses.contract import Batch, EnergyLoss, Terms, check_beta
+from qubolearn.losses.contract import Batch, EnergyLoss, Terms
 from qubolearn.qubo import Qubo
 
 __all__ = ["Contrastive", "Likelihood", "SoftLikelihood"]
@@ -18,8 +18,8 @@ class Likelihood(EnergyLoss):
     """Minus the log-likelihood of the solution: βE(x̂) + log Σ_x exp(-βE(x)).
 
     ∂L/∂A = β(φ(x̂) - E[φ]), with exact log-partition function and pair marginals. Where instances have several right
-    answers, it is the likelihood of their set: -log Σ_{x right} exp(-βE(x)) + log Z. Cost: 2ⁿ states per instance, with
-    n at most 30.
+    answers, it is the likelihood of their set: -log Σ_{x right} exp(-βE(x)) + log Z. Cost: 2ⁿ states per instance; more
+    than 30 bits are refused.
 
     Args:
         beta: β, the inverse temperature.
@@ -32,9 +32,6 @@ class Likelihood(EnergyLoss):
     """
 
     beta: float = 6.0
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
 
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         return right_terms(A, batch, self.beta)._replace(beta=self.beta)
@@ -73,9 +70,6 @@ class SoftLikelihood(EnergyLoss):
     beta: float = 6.0
     soft = True
 
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
-
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         if batch.soft is None:
             raise QubolearnError("SoftLikelihood needs a problem with soft_targets; this data has none, use Likelihood")
@@ -88,7 +82,7 @@ class Contrastive(EnergyLoss):
     """The likelihood's gradient from samples: β(E(x̂) - mean_r E(x_r)), x_r drawn by the solver at β.
 
     It is :class:`Likelihood` with the marginals estimated from samples, for n beyond exact sums; its value is not a
-    likelihood. The solver must be able to draw at a temperature (``solver.sample(A, beta)``).
+    likelihood. A solver that cannot draw at a temperature (``solver.sample(A, beta)``) is refused.
     Reference: Hinton, Neural Computation 2002.
 
     Args:
@@ -103,9 +97,6 @@ class Contrastive(EnergyLoss):
 
     beta: float = 6.0
     solves, capturable = True, False
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
 
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         sample = getattr(batch.solver, "sample", None)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.losses.contract import Batch, Loss, check_beta
+from qubolearn.losses.contract import Batch, Loss
 from qubolearn.qubo import Qubo, SparseQubo, flip_costs
 
 __all__ = ["L1", "PseudoLikelihood", "SparseFeatures"]
@@ -32,9 +32,6 @@ class PseudoLikelihood(Loss):
     """
 
     beta: float = 6.0
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         with torch.no_grad():

@@ -8,6 +8,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from qubolearn.errors import QubolearnError
 from qubolearn.losses.contract import Batch, EnergyLoss, Terms, refuse_several
 from qubolearn.qubo import Qubo, SparseQubo
 
@@ -29,7 +30,7 @@ class Gap(EnergyLoss):
     one of lowest energy.
 
     Args:
-        weight_unique: λ, the weight of L_unique; with 0 the solver is not asked for a second state.
+        weight_unique: λ, the weight of L_unique, at least 0; with 0 the solver is not asked for a second state.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
@@ -40,6 +41,9 @@ class Gap(EnergyLoss):
 
     weight_unique: float = 1e-3
     solves = True
+
+    def __post_init__(self) -> None:
+        _check_size("weight_unique", self.weight_unique)
 
     @property
     def states(self) -> int:  # type: ignore[override]
@@ -54,6 +58,11 @@ class Gap(EnergyLoss):
         apart = _row((1.0, 0.0, -1.0), E.dtype, E.device)
         c = _row((1.0, -1.0, 0.0), E.dtype, E.device) - self.weight_unique * torch.outer((E @ apart).sign_(), apart)
         return Terms(X, c, energies=E)
+
+
+def _check_size(name: str, value: object) -> None:
+    if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise QubolearnError(f"{name}={value!r}; want a finite number of at least 0")
 
 
 @lru_cache
@@ -71,7 +80,7 @@ class Hinge(EnergyLoss):
     one state more than there are right ones. Reference: Tsochantaridis et al., JMLR 2005.
 
     Args:
-        margin: m, the energy gap to reach.
+        margin: m, the energy gap to reach; less than 0 is refused.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
@@ -82,6 +91,9 @@ class Hinge(EnergyLoss):
 
     margin: float = 1.0
     solves, states = True, 2
+
+    def __post_init__(self) -> None:
+        _check_size("margin", self.margin)
 
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         other, found = best_wrong(A, batch)
@@ -125,6 +137,9 @@ class HammingHinge(EnergyLoss):
 
     margin: float = 1.0
     solves = True
+
+    def __post_init__(self) -> None:
+        _check_size("margin", self.margin)
 
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         refuse_several(batch.right, "HammingHinge", "Hinge or Likelihood")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.losses.contract import Batch, Loss, check_beta
+from qubolearn.losses.contract import Batch, Loss
 from qubolearn.losses.groups import refuse_broken, shared_by_all
 from qubolearn.problems.structures import tensors_of
 from qubolearn.qubo import Groups, Qubo, SparseQubo, energies
@@ -64,10 +64,10 @@ class PersistentContrastive(Loss):
     _kept: dict[bytes, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if min(self.chains, self.sweeps, self.rungs) < 1:
             given = f"chains={self.chains}, sweeps={self.sweeps}, rungs={self.rungs}"
             raise QubolearnError(f"{given}; want at least 1 of each")
-        check_beta(self.beta)
 
     def begin(self) -> Loss:
         return replace(self)

@@ -74,6 +74,10 @@ class QuboNetwork(nn.Module):
         sparse: return A as a :class:`qubolearn.SparseQubo`, without ever making ``[batch, n, n]``; by default from 256
             bits on, where at most one entry in eight exists.
 
+    Raises:
+        QubolearnError: for an unknown method, couplers with *diag* or *pure*, or a body that is no module; when called,
+            for a body that returns another number of entries.
+
     >>> from qubolearn import topology
     >>> pattern = topology("dense", 3)
     >>> network = QuboNetwork(nn.Linear(5, pattern.size), pattern)

@@ -16,8 +16,8 @@ class MLP(nn.Module):
     Args:
         inputs: m, the length of p.
         outputs: the number of entries of A, ``topology.size``.
-        layers: L, at least 2.
-        hidden: H, at least 1.
+        layers: L; fewer than 2 are refused.
+        hidden: H; fewer than 1 are refused.
         dropout: the share of hidden features that is left out in training, and half that share of the inputs.
 
     It returns outputs ``[batch, outputs]`` and the list of its hidden features.

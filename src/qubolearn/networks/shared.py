@@ -29,7 +29,7 @@ class SharedQubo(nn.Module):
         strength: scale rounded couplings so that the weakest one is of this size: above all that biases may say, rules
             are hard.
 
-    Entries start at 0 and are not bounded.
+    Entries start at 0 and are not bounded. Options that contradict each other are refused.
 
     >>> SharedQubo(5)(torch.zeros(3, 2)).shape
     torch.Size([3, 5, 5])
@@ -112,6 +112,12 @@ def harden(A: Tensor, levels: int = 2) -> Hardened:
     Args:
         A: one QUBO, ``[n, n]`` or ``[1, n, n]``.
         levels: how many, at least 2.
+
+    Returns:
+        The rounded couplings as a sparse QUBO, their levels and counts, the gaps between them, and what was cut.
+
+    Raises:
+        QubolearnError: where A is not one QUBO, or has fewer different couplings than levels.
 
     >>> A = torch.tensor([[0.0, 1.0, 0.1], [0.0, 0.0, 0.9], [0.0, 0.0, 0.0]])
     >>> found = harden(A)

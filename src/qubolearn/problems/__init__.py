@@ -72,6 +72,9 @@ def make_problem(name: str, **options: Any) -> Problem:
         name: one of ours, such as ``randgraph``, or one that an installed package registers.
         options: fields of the problem; the others keep their defaults.
 
+    Returns:
+        The problem, a frozen value.
+
     Raises:
         QubolearnError: for an unknown name or option, with the nearest known one.
 

@@ -233,7 +233,7 @@ class ClipGradients(Callback):
     """Scale the gradient down in steps where its norm is too large.
 
     Args:
-        norm: the largest norm of all gradients together; above 0.
+        norm: the largest norm of all gradients together; 0 and less are refused.
 
     >>> ClipGradients(5.0).norm
     5.0

@@ -125,7 +125,9 @@ def _run_stack(sessions: Sequence[Session], steps: StackedSteps) -> None:
         found = steps.advance(first, count)
         for run, session in list(running.items()):
             try:
-                session.after(first[run] + count, raised(found[run]))
+                if isinstance(loss := found[run], NonFiniteError):
+                    raise loss
+                session.after(first[run] + count, loss)
                 if not session.ended:
                     continue
                 session.finish()
@@ -134,13 +136,6 @@ def _run_stack(sessions: Sequence[Session], steps: StackedSteps) -> None:
             steps.retire(run)
             session.close()
             del running[run]
-
-
-def raised(loss: float | NonFiniteError) -> float:
-    """The loss, or the error raised."""
-    if isinstance(loss, NonFiniteError):
-        raise loss
-    return loss
 
 
 def _grouped(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:

@@ -44,7 +44,7 @@ class Adam:
     """Adam (Kingma and Ba, 2015) on one vector of all weights: the fast default of ``fit``.
 
     Args:
-        learning_rate: the highest rate.
+        learning_rate: the highest rate; what is no positive number is refused.
         schedule: the factor of the rate as a function of (step, steps), such as :class:`Cosine`; None keeps the rate
             constant.
 

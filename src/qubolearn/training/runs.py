@@ -53,7 +53,8 @@ LEFT_BEHIND = 3600.0
 class Run(Folder):
     """A folder that holds the training of a recipe: make one with :meth:`create`, open one with :meth:`open`.
 
-    ``folder`` is its path, ``problem`` and ``recipe`` are what was asked for; :meth:`network` is what came out.
+    ``folder`` is its path, ``problem`` and ``recipe`` are what was asked for; :meth:`network` is what came out. A
+    folder that is damaged or holds something else is a QubolearnError.
 
     >>> from tempfile import TemporaryDirectory
     >>> from qubolearn import preset, train
