@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -80,17 +80,8 @@ class Packing:
         """The packing of the first tiles only."""
         q = int(np.searchsorted(self.node, tiles * self.n))
         c = int(np.searchsorted(self.coupler_tile, tiles))
-        return Packing(
-            self.n,
-            tiles,
-            self.method,
-            self.qubits[:q],
-            self.node[:q],
-            self.ends[:, :c],
-            self.coupler_tile[:c],
-            self.pair[:, :c],
-            self.share[:c],
-        )
+        couplers = {name: getattr(self, name)[..., :c] for name in ("ends", "coupler_tile", "pair", "share")}
+        return replace(self, tiles=tiles, qubits=self.qubits[:q], node=self.node[:q], **couplers)
 
 
 @lru_cache(maxsize=64)

@@ -40,13 +40,11 @@ OVERFLOW = {"float32": 1e37, "float64": 1e306}
 
 
 def lowest_codes(A: Tensor, count: int) -> Tensor:
-    """Codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, float32 or float64, in no order."""
+    """Codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, float32 or float64, in no order; n > 3."""
     from qubolearn.kernels.exhaustive_numba import LANES
 
     batch, n = A.shape[0], A.shape[2]
     values, parts = A.contiguous().numpy(), _split(n)[1]
-    if n <= FEW:
-        return torch.from_numpy(_search_few(values, count))
     with progress(f"exhaustive search, n={n}", batch * parts, batch * _seconds(values)) as advance:
         groups = _groups(values, parts * LANES * values.itemsize)
         return torch.from_numpy(np.concatenate([_search(group, count, advance) for group in groups]))
@@ -87,29 +85,21 @@ def _search(values: Array, count: int, advance: Advance) -> Array:
 
 def lowest_of_few(A: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The lowest states ``[batch, count, n]`` of A ``[batch, n <= 8, n]`` and their energies, float64, ascending."""
+    from qubolearn.kernels.few_bits_numba import lowest_states
+
     values = A.contiguous().numpy()
-    states, energies = np.empty((len(values), count, A.shape[2]), values.dtype), np.empty((len(values), count))
-    _search_few(values, count, states, energies)
-    return torch.from_numpy(states), torch.from_numpy(energies)
-
-
-def _search_few(values: Array, count: int, states: Array | None = None, energies: Array | None = None) -> Array:
-    from qubolearn.kernels import few_bits_numba as kernels
-
     batch, n = values.shape[:2]
+    states, energies = np.empty((batch, count, n), values.dtype), np.empty((batch, count))
     codes = np.zeros((batch, count), np.int64)
     if values.dtype == np.float64:
         with np.errstate(over="ignore"):
             _check_overflow(np.abs(values).sum((1, 2)))
 
     def work(start: int, stop: int) -> None:
-        if states is None:
-            kernels.lowest(values, start, stop, codes)
-        else:
-            kernels.lowest_states(values, start, stop, codes, states, energies)
+        lowest_states(values, start, stop, codes, states, energies)
 
     run_tasks(work, batch, batch * 2**n * FEW_SECONDS_PER_STATE)
-    return codes
+    return torch.from_numpy(states), torch.from_numpy(energies)
 
 
 def _check_overflow(sizes: Array) -> None:

@@ -224,31 +224,27 @@ def from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> Tensor:
     A line of an untrusted text can ask for a matrix of any size, so ``max_bits`` bounds n, and no matrix may take
     more than half of the machine's memory.
     """
-    return _dense(_read_coo(text, max_bits))
+    return _dense(sparse_from_coo(text, max_bits))
 
 
-def sparse_from_coo(text: str) -> SparseQubo:
-    """:func:`from_coo` as a sparse batch of one, for QUBOs of up to a million bits.
+def sparse_from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> SparseQubo:
+    """:func:`from_coo` as a sparse batch of one, by default of up to a million bits.
 
     >>> sparse_from_coo("0 0 1\\n0 9999 -3")
     SparseQubo(batch=1, n=10000, edges=1, dtype=torch.float64, device=cpu)
     """
-    return _read_coo(text, MAX_SPARSE_FILE_BITS)
-
-
-def _read_coo(text: str, limit: int) -> SparseQubo:
     entries: list[tuple[int, int, float]] = []
     n = 0
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("#"):
             key, _, value = line.lstrip("# ").partition("=")
             if key == "n" and value.isdecimal():
-                n = max(n, _bit_count(value, number, limit))
+                n = max(n, _bit_count(value, number, max_bits))
             vartype = VARTYPE.search(line)
             if vartype and vartype[1] != "BINARY":
                 raise QubolearnError(f"COO line {number}: vartype {vartype[1][:20]!r}, only BINARY is read")
         elif line.strip():
-            entry = _coo_entry(line, number, limit)
+            entry = _coo_entry(line, number, max_bits)
             entries.append(entry)
             n = max(n, entry[0] + 1, entry[1] + 1)
     if n == 0:

@@ -212,22 +212,20 @@ def _seeded_global_generators(seed: int) -> Iterator[None]:
             np.random.set_state(numpy)  # noqa: NPY002
 
 
-def _sampler(package: str, name: str) -> Any:
-    return getattr(import_module(package), name)()
+def _made(sampler: str, seed: int | None, **parameters: Any) -> DimodSolver:
+    """A solver of a sampler, ``package:class``."""
+    package, _, name = sampler.partition(":")
+    return DimodSolver(getattr(import_module(package), name)(), parameters, seed)
 
 
 def neal(reads: int = 100, sweeps: int = 1000, seed: int | None = None) -> DimodSolver:
     """D-Wave's simulated annealing in C++, with its own range of temperatures."""
-    return DimodSolver(
-        _sampler("dwave.samplers", "SimulatedAnnealingSampler"), {"num_reads": reads, "num_sweeps": sweeps}, seed
-    )
+    return _made("dwave.samplers:SimulatedAnnealingSampler", seed, num_reads=reads, num_sweeps=sweeps)
 
 
 def path_integral(reads: int = 100, sweeps: int = 1000, seed: int | None = None) -> DimodSolver:
     """D-Wave's simulated quantum annealing: path-integral Monte Carlo of a transverse-field Ising model."""
-    return DimodSolver(
-        _sampler("dwave.samplers", "PathIntegralAnnealingSampler"), {"num_reads": reads, "num_sweeps": sweeps}, seed
-    )
+    return _made("dwave.samplers:PathIntegralAnnealingSampler", seed, num_reads=reads, num_sweeps=sweeps)
 
 
 def tabu(reads: int = 10, restarts: int = 10, updates: int = 1000, seed: int | None = None) -> DimodSolver:
@@ -236,11 +234,9 @@ def tabu(reads: int = 10, restarts: int = 10, updates: int = 1000, seed: int | N
     The work is bounded by counts and not by the sampler's clock, so that a seed fixes the result.
     """
     work = {"timeout": None, "num_restarts": restarts, "lower_bound_z": updates, "coefficient_z_first": 1}
-    return DimodSolver(
-        _sampler("dwave.samplers", "TabuSampler"), {"num_reads": reads, "coefficient_z_restart": 1, **work}, seed
-    )
+    return _made("dwave.samplers:TabuSampler", seed, num_reads=reads, coefficient_z_restart=1, **work)
 
 
 def dimod_annealing(reads: int = 10, sweeps: int = 1000, seed: int | None = None) -> DimodSolver:
     """dimod's reference simulated annealing in pure Python: slow, a second opinion."""
-    return DimodSolver(_sampler("dimod", "SimulatedAnnealingSampler"), {"num_reads": reads, "num_sweeps": sweeps}, seed)
+    return _made("dimod:SimulatedAnnealingSampler", seed, num_reads=reads, num_sweeps=sweeps)
