@@ -12,7 +12,7 @@ import pytest
 COMMON = """
 import numpy as np
 import torch
-from qubolearn.kernels.annealing_torch import generators
+from qubolearn.kernels.annealing_gpu import generators
 from qubolearn.qubo import all_states
 
 READS, BETA, SCHEDULE = 4096, 1.5, torch.tensor([[1.5, 1.0, 9.0]])
@@ -115,6 +115,30 @@ for schedule in (cold, hot):
         assert torch.equal(reads, lowest) == (schedule is cold)
 """
 
+# The solver itself, as on a GPU: dense and sparse, from given states and at a temperature.
+SOLVER = """
+from qubolearn.qubo import SparseQubo, energies
+from qubolearn.solvers import annealing
+
+annealing.available = lambda device: True
+generator = torch.Generator().manual_seed(2)
+i = torch.arange(63)
+chain = SparseQubo(torch.randn(2, 64, generator=generator), torch.stack([i, i + 1]), torch.ones(2, 63))
+small = torch.randn(2, 6, 6, generator=generator).double()
+solver = annealing.SimulatedAnnealing(reads=4, sweeps=2, seed=0)
+for A in (chain, small):
+    found = solver(A, 2)
+    assert torch.allclose(energies(A.to(torch.float64), found.states.double()), found.energies)
+    given = found.states[:, :1].expand(-1, 4, -1)
+    cold = annealing.SimulatedAnnealing(reads=4, sweeps=1, beta_range=(1e6, 1e6), seed=0)
+    assert torch.equal(cold.sample(A, initial=given), given.to(A.dtype))
+x = all_states(6).double()
+lowest = torch.einsum("si,bij,sj->bs", x, small, x).sort(1).values[:, :2]
+assert torch.allclose(solver(small, 2).energies, lowest)
+hot = annealing.SimulatedAnnealing(reads=100, sweeps=2, seed=0).sample(small, 1e-9)
+assert hot.dtype == torch.float64 and abs(hot.mean() - 0.5) < 0.1
+"""
+
 # Reads of a replica that is so cold that it is in the lowest state.
 SAMPLING = """
 import qubolearn.solvers.tempering as tempering
@@ -149,8 +173,8 @@ assert torch.allclose(tempering.ParallelTempering(sweeps=30, seed=0)(A, 2).energ
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize(
     "kernel",
-    [DENSE, SPARSE, TEMPERING, SUDOKU, GIVEN, SAMPLING],
-    ids=["dense", "sparse", "tempering", "sudoku", "given", "sampling"],
+    [DENSE, SPARSE, TEMPERING, SUDOKU, GIVEN, SAMPLING, SOLVER],
+    ids=["dense", "sparse", "tempering", "sudoku", "given", "sampling", "solver"],
 )
 def test_kernels_follow_the_boltzmann_distribution(kernel: str) -> None:
     # In a process of its own: Triton decides on import whether to interpret.

@@ -15,7 +15,7 @@ from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 from qubolearn.errors import QubolearnError
-from qubolearn.kernels import annealing_torch, lanes
+from qubolearn.kernels import annealing_gpu, lanes
 from qubolearn.kernels.harvest_numba import harvest
 from qubolearn.kernels.parallel import stop_flag
 from qubolearn.qubo import all_states, energies, to_bqm
@@ -99,27 +99,20 @@ def frequencies(states: torch.Tensor) -> torch.Tensor:
     return torch.stack([torch.bincount(row, minlength=2**n) / len(row) for row in codes])
 
 
-def in_torch(solver: SimulatedAnnealing, A: torch.Tensor) -> torch.Tensor:
-    return solver._read_in_torch(A)
-
-
-@pytest.mark.parametrize("sample", [SimulatedAnnealing.sample, in_torch])
 @pytest.mark.parametrize("n", [3, 6])
-def test_reads_at_one_temperature_follow_the_boltzmann_distribution(sample, n: int) -> None:
-    A = random_qubos(3, n, seed=n)
-    reads = 20_000 if sample is SimulatedAnnealing.sample else 5_000
+def test_reads_at_one_temperature_follow_the_boltzmann_distribution(n: int) -> None:
+    A, reads = random_qubos(3, n, seed=n), 20_000
     solver = SimulatedAnnealing(reads=reads, sweeps=40, beta_range=(0.7, 0.7), seed=2)
-    expected, found = boltzmann(A, 0.7), frequencies(sample(solver, A))
+    expected, found = boltzmann(A, 0.7), frequencies(solver.sample(A))
     error = (expected * (1 - expected) / reads).sqrt()
     assert ((found - expected).abs() < 5 * error + 5e-4).all()  # 5e-4: quantiles of -log(u) come in steps
 
 
-@pytest.mark.parametrize("sample", [SimulatedAnnealing.sample, in_torch])
-def test_success_probability_is_that_of_neal(sample) -> None:
+def test_success_probability_is_that_of_neal() -> None:
     # So few sweeps that about half the reads fail: a wrong schedule or acceptance rule would show.
     A = random_qubos(40, 14, seed=9)
     best = brute_force(A, 1)
-    reads = sample(SimulatedAnnealing(sweeps=12, seed=0), A).double()
+    reads = SimulatedAnnealing(sweeps=12, seed=0).sample(A).double()
     ours = (energies(A, reads) <= best + 1e-9).double().mean()
     parameters = {"num_reads": 100, "num_sweeps": 12}
     runs = [neal().sampler.sample(to_bqm(a), seed=i, **parameters).record.energy for i, a in enumerate(A)]
@@ -208,17 +201,8 @@ def test_info_reports_the_share_of_reads_at_the_best_energy() -> None:
     assert (info["reads"], info["sweeps"], info["source"]) == (100, 12, "simulated")
 
 
-def test_harvest_in_torch_finds_the_same_lowest_states() -> None:
-    A = random_qubos(20, 9)
-    solver = SimulatedAnnealing(reads=20, sweeps=60, seed=0)
-    states, success = annealing._harvest_in_torch(A, in_torch(solver, A), 2)
-    lowest = energies(A, states.double()).sort(dim=1).values
-    torch.testing.assert_close(lowest[:, 0], brute_force(A, 1)[:, 0])
-    assert ((success > 0) & (success <= 1)).all()
-
-
 def test_generators_of_reads_differ() -> None:
-    states = annealing_torch.generators(instance_seeds(0, 50), 200)
+    states = annealing_gpu.generators(instance_seeds(0, 50), 200)
     assert len(states.unique()) == 10_000
     assert states.min() >= 1
     assert states.max() < 2**32

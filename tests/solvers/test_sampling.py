@@ -37,13 +37,6 @@ def test_draws_follow_the_scale_of_A() -> None:
     torch.testing.assert_close(x.mT @ x / x.shape[1], pair_marginals(A, 1e9), atol=0.03, rtol=0)
 
 
-def test_torch_draws_the_same_distribution() -> None:
-    """The way of devices without a compiled kernel."""
-    A, solver = qubos("dense", 4), SimulatedAnnealing(reads=4096, sweeps=60, seed=0)
-    x = solver._read_in_torch(A, 1.0).to(A.dtype)
-    torch.testing.assert_close(x.mT @ x / x.shape[1], pair_marginals(A, 1.0), atol=0.04, rtol=0)
-
-
 def test_reads_without_beta_are_the_frozen_ones() -> None:
     """They are what they were before there was a beta."""
     A = qubos("dense", 9)

@@ -33,7 +33,12 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 def anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor, initial: Tensor | None = None) -> Tensor:
-    """As :func:`qubolearn.kernels.annealing_torch.anneal`; state int64 ``[batch, reads]`` seeds the reads."""
+    """The final states int8 ``[batch, reads, n]`` of all reads of S ``[batch, n, n]``, float32.
+
+    S is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. ``schedules [batch, 3]`` holds the first β, its
+    growth from sweep to sweep, and the β that it stops at. ``state`` int64 ``[batch, reads]`` seeds the reads, which
+    begin at random, or at ``initial [batch, reads, n]``.
+    """
     batch, n, _ = S.shape
     lanes = MANY_READS if n >= MANY_FROM else FEW_READS
     reads, blocks, depth = state.shape[1], -(-n // BITS), -(-n // DEPTH) * DEPTH

@@ -36,7 +36,7 @@ def anneal(
     """The final states int8 ``[batch, reads, n]`` of linear ``[batch, n]`` and quadratic ``[batch, m]`` on edges.
 
     ``schedules [batch, 3]``, ``state [batch, reads]`` and ``initial [batch, reads, n]`` as in
-    :mod:`~qubolearn.kernels.annealing_torch`.
+    :mod:`~qubolearn.kernels.dense_annealing_triton`.
     """
     (batch, n), reads, device = linear.shape, state.shape[1], linear.device
     lanes, groups = READS, -(-reads // READS)

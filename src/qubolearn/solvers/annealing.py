@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo import Qubo, SparseQubo, as_dense, check_qubo, energies
+from qubolearn.kernels.annealing_gpu import available, generators, takes_lists
+from qubolearn.qubo import Qubo, SparseQubo, as_dense, check_qubo
 from qubolearn.qubo.checks import check_memory
 from qubolearn.solvers.contract import Found, QuboSolver
-from qubolearn.solvers.second_best import with_second_best
 from qubolearn.solvers.seeds import instance_seeds
 from qubolearn.typed import check_counts, check_numbers
 
@@ -26,8 +26,6 @@ __all__ = ["SimulatedAnnealing", "default_beta_range"]
 
 #: From this n on it is worth counting the couplings of a dense QUBO: with few it is annealed as a sparse one.
 SPARSE_BITS = 64
-#: The largest n for which torch looks for the lowest states around the reads on a GPU; it needs n² numbers a QUBO.
-TORCH_HARVEST_BITS = 62
 
 
 @dataclass(frozen=True)
@@ -80,25 +78,20 @@ class SimulatedAnnealing(QuboSolver):
             raise QubolearnError(f"initial states {list(initial.shape)}; want 0 and 1 of shape {list(shape)}")
         A = A.detach()
         self._check_memory(A, 1 + A.dtype.itemsize)
-        if A.is_cpu:
-            return self._read(_on_cpu(A), A.shape[2], beta, initial).to(A.dtype)
-        return self._read_in_torch(A, beta, initial).to(A.dtype)
+        if available(A.device):
+            return self._read_on_gpu(A, beta, initial).to(A.dtype)
+        return self._read(_on_cpu(A.to("cpu")), A.shape[2], beta, initial).to(A.device, A.dtype)
 
     def search(self, A: Qubo, count: int) -> Found:
         """The ``count`` lowest states of the reads, their descents and their neighbours."""
         self._check_memory(A, 1)
-        harvest_on_cpu = A.is_cpu or A.shape[2] > TORCH_HARVEST_BITS
-        if harvest_on_cpu:
-            qubos = _on_cpu(A.to("cpu"))
-            reads = self._read(qubos, A.shape[2]) if A.is_cpu else self._read_in_torch(A).cpu()
-            states, success = np.zeros((len(A), count, A.shape[2]), np.int8), np.zeros(len(A))
-            qubos.harvest(reads.numpy(), states, success)
-            found, share = torch.from_numpy(states), torch.from_numpy(success)
-        else:
-            A = as_dense(A)
-            found, share = _harvest_in_torch(A, self._read_in_torch(A), count)
-        info = {"source": "simulated", "reads": self.reads, "sweeps": self.sweeps, "success_probability": share}
-        return Found(found, info, distinct=harvest_on_cpu)
+        qubos = _on_cpu(A.to("cpu"))
+        reads = self._read_on_gpu(A).cpu() if available(A.device) else self._read(qubos, A.shape[2])
+        states, success = np.zeros((len(A), count, A.shape[2]), np.int8), np.zeros(len(A))
+        qubos.harvest(reads.numpy(), states, success)
+        info = {"source": "simulated", "reads": self.reads, "sweeps": self.sweeps}
+        info["success_probability"] = torch.from_numpy(success)
+        return Found(torch.from_numpy(states), info, distinct=True)
 
     def _check_memory(self, A: Qubo, bytes_a_bit: int) -> None:
         what = f"{self.reads} reads of {len(A)} QUBOs of n={A.shape[2]} bits"
@@ -117,19 +110,21 @@ class SimulatedAnnealing(QuboSolver):
         qubos.anneal(how, reads)
         return torch.from_numpy(reads)
 
-    def _read_in_torch(self, A: Qubo, beta: float | None = None, initial: Tensor | None = None) -> Tensor:
-        """The same on any device."""
-        from qubolearn.kernels.annealing_torch import anneal, anneal_lists, takes_lists
+    def _read_on_gpu(self, A: Qubo, beta: float | None = None, initial: Tensor | None = None) -> Tensor:
+        """The same of QUBOs on an NVIDIA GPU."""
+        from qubolearn.kernels import dense_annealing_triton, sparse_annealing_triton
 
-        seeds, initial = instance_seeds(self.seed, len(A)), None if initial is None else initial.to(A.device)
+        device, initial = A.device, None if initial is None else initial.to(A.device)
+        seeds = generators(instance_seeds(self.seed, len(A)), self.reads).to(device)
         if isinstance(A, SparseQubo) and takes_lists(A.linear, A.edges):
-            lists = _lists(A)
+            lists, edges = _lists(A), A.edges.cpu().numpy()
             betas = self._schedules(lambda: torch.from_numpy(lists.beta_ranges()), torch.from_numpy(lists.scale), beta)
-            linear, quadratic = (torch.from_numpy(some).to(A.device) for some in (lists.linear, lists.quadratic))
-            return anneal_lists(linear, quadratic, A.edges, betas, self.sweeps, seeds, self.reads, initial)
+            linear, quadratic = (torch.from_numpy(some).to(device) for some in (lists.linear, lists.quadratic))
+            how = (betas.to(device), self.sweeps, seeds, initial)
+            return sparse_annealing_triton.anneal(linear, quadratic, edges, *how)
         S, scale = _scaled(as_dense(A))
         betas = self._schedules(lambda: _beta_range(S), scale, beta)
-        return anneal(S, betas, self.sweeps, seeds, self.reads, initial)
+        return dense_annealing_triton.anneal(S.float(), betas.to(device), self.sweeps, seeds, initial)
 
     def _schedules(self, default: Callable[[], Tensor], scale: Tensor, beta: float | None) -> Tensor:
         """The first β, its growth from one sweep to the next and its bound: ``[batch, 3]``, for scaled QUBOs.
@@ -215,13 +210,3 @@ def _scaled(A: Tensor) -> tuple[Tensor, Tensor]:
     S = A + A.mT
     S.diagonal(dim1=1, dim2=2).div_(2)
     return S.contiguous(), scale
-
-
-def _harvest_in_torch(A: Tensor, reads: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Candidates for :func:`_harvest`'s states, on A's device, and the share of reads at the best."""
-    energy = energies(A.to(torch.float64), reads)
-    best, index = energy.min(dim=1)
-    tolerance = 1e-12 * A.to(torch.float64).abs().sum((1, 2))
-    success = (energy <= (best + tolerance)[:, None]).to(torch.float64).mean(1).cpu()
-    lowest = reads.gather(1, index[:, None, None].expand(-1, 1, reads.shape[-1]))
-    return with_second_best(A, torch.cat([lowest, reads], dim=1), count), success
