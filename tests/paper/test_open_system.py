@@ -10,6 +10,7 @@ from torch import Tensor
 
 from qubolearn.chips.chains import Embedding
 from qubolearn.errors import QubolearnError
+from qubolearn.paper.grid.thermal_task import COVERED, _covered
 from qubolearn.paper.open_system import (
     FIRST,
     FREEZE_OUT_GHZ,
@@ -21,7 +22,7 @@ from qubolearn.paper.open_system import (
     final_states,
     levels,
 )
-from qubolearn.paper.thermal import boltzmann, ground_states, programmed
+from qubolearn.paper.thermal import Ising, boltzmann, ground_states, programmed
 from qubolearn.qubo import all_states, energies
 from qubolearn.solvers.quantum import QuantumAnnealing
 from qubolearn.solvers.schedules import dwave
@@ -98,6 +99,13 @@ def test_problems_are_programmed_as_the_closed_annealer_has_them() -> None:
     annealer = QuantumAnnealing(seed=3)
     for mine, theirs in zip(programmed(A, annealer), annealer._program(A), strict=False):
         assert torch.equal(mine, theirs)
+
+
+def test_few_levels_are_not_taken_for_many() -> None:
+    """Where all states are nearly one, sixteen levels of 256 would make the solution sixteen times as likely."""
+    flat = Ising(torch.zeros(1, 8, 8, dtype=torch.float64), torch.full((1, 8), 1e-6, dtype=torch.float64))
+    assert _covered(flat, 1) == pytest.approx(16 / 256, rel=1e-3)
+    assert _covered(Ising(flat.J, flat.h * 1e6), 1) > COVERED
 
 
 def test_ground_states_are_all_of_them() -> None:
