@@ -23,6 +23,7 @@ from qubolearn.paper.grid.entries import Entry
 from qubolearn.paper.grid.jobs import InThisProcess, Job
 from qubolearn.paper.grid.verify import choose, difference, judge
 from qubolearn.paper.grid.views import View
+from qubolearn.paper.report.verified import verified_table
 
 TEST = {
     "accuracy": 0.5,
@@ -138,6 +139,18 @@ def test_the_exit_code_says_whether_all_came_out_again(
     assert [row["again"] for row in result["records"]] == [again] * 2
     assert (result[again], result["seed"]) == (2, 7)
     assert {path: path.read_bytes() for path in Path("results").rglob("*.json")} == stored
+
+
+def test_what_was_verified_is_a_table(drift: dict[str, float], capsys: pytest.CaptureFixture[str]) -> None:
+    drift["by"] = 0.001
+    capsys.readouterr()
+    assert main(["reproduce", "--verify", "2", "--seed", "7", "--json"]) == 0
+    Path("results/verify.json").write_text(capsys.readouterr().out)
+    shown = verified_table(Path("results"))
+    assert "| close: within the tolerance | 2 | well row, column, seed" in shown
+    assert "2 of 3 records, chosen by `--seed 7`; left out: none" in shown
+    with pytest.raises(QubolearnError, match="reproduce --verify 20"):
+        verified_table(Path("nowhere"))
 
 
 @pytest.mark.usefixtures("drift")
