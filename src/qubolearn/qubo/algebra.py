@@ -42,9 +42,17 @@ def check_qubo(A: Qubo, what: str = "A") -> None:
 
 
 def energies(A: Qubo, x: Tensor) -> Tensor:
-    """E(x) = xᵀAx for A ``[batch, n, n]`` or sparse and x ``[batch, ..., n]`` -> ``[batch, ...]``, differentiable.
+    """E(x) = xᵀAx, differentiable in A.
 
-    x is of any dtype. Shapes that do not fit together are a QubolearnError.
+    Args:
+        A: QUBOs ``[batch, n, n]``, or sparse ones.
+        x: states ``[batch, ..., n]`` of any dtype.
+
+    Returns:
+        Energies ``[batch, ...]`` in A's dtype.
+
+    Raises:
+        QubolearnError: where the shapes do not fit together.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> x = torch.tensor([[[0, 0], [1, 0], [1, 1]]])

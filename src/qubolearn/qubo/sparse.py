@@ -24,11 +24,17 @@ MAX_DENSE_BYTES = 4 * 2**30
 class SparseQubo:
     """A batch of QUBOs on one graph: E(x) = Σ_i linear_i x_i² + Σ_(i,j) quadratic_ij x_i x_j; on bits x_i² is x_i.
 
-    It is accepted wherever a dense A ``[batch, n, n]`` is, and differentiable in ``linear`` and ``quadratic``. The
-    three tensors lie on one device; ``linear`` and ``quadratic`` are of one floating point dtype and finite.
+    It is accepted wherever a dense A ``[batch, n, n]`` is, and differentiable in ``linear`` and ``quadratic``.
+    :meth:`with_values` makes another value on the same graph without checking the edges again, as a network does in
+    every step.
 
-    Each column of ``edges`` is a pair i < j of bits, and no pair occurs twice. :meth:`with_values` makes another value
-    on the same graph without checking the edges again, as a network does in every step.
+    Args:
+        linear: ``[batch, n]``, floating point and finite.
+        edges: int64 ``[2, m]``; each column is a pair i < j of bits, and no pair occurs twice.
+        quadratic: ``[batch, m]``, of the dtype of ``linear``; all three tensors lie on one device.
+
+    Raises:
+        QubolearnError: where one of these does not hold.
 
     >>> A = SparseQubo(torch.tensor([[1.0, 1.0]]), torch.tensor([[0], [1]]), torch.tensor([[-3.0]]))
     >>> A

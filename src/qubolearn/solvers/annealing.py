@@ -30,18 +30,22 @@ SPARSE_BITS = 64
 
 @dataclass(frozen=True)
 class SimulatedAnnealing(QuboSolver):
-    """Simulated annealing: ``reads`` independent anneals per QUBO, each of ``sweeps`` Metropolis updates of every bit.
+    """Simulated annealing: independent reads of each QUBO, Metropolis updates of every bit in each sweep.
 
-    β = 1/temperature grows geometrically over ``beta_range``, by default over neal's range for each QUBO
-    (:func:`default_beta_range`). The solution holds the lowest states among the final states of the reads, what
-    steepest descent makes of them, and their neighbours, and up to 512 bits what exchanges of two or three bits make of
-    them where that is lower; ``info["success_probability"]`` is the share of reads that
-    reached the lowest energy of all reads. Instance i draws from a stream of (seed, i) alone.
+    Args:
+        reads: how many anneals of each QUBO.
+        sweeps: how often each bit is updated in a read.
+        beta_range: the first and the last β = 1/temperature, between which it grows geometrically; by default neal's
+            range for each QUBO (:func:`default_beta_range`).
+        seed: fixes the result; instance i draws from a stream of (seed, i) alone.
 
-    On the CPU compiled kernels run on ``torch.get_num_threads()`` threads, and the result does not depend on their
-    number; sparse QUBOs, and dense ones with few couplings, take kernels of their own. On an NVIDIA GPU Triton kernels
-    do the same with other random numbers, dense or sparse; beyond 62 bits the lowest states around the reads are
-    looked for on the CPU. On other devices plain torch anneals, slowly.
+    The solution holds the lowest states among the final states of the reads, what steepest descent makes of them, and
+    their neighbours, and up to 512 bits what exchanges of two or three bits make of them where that is lower.
+    ``info["success_probability"]`` is the share of reads that reached the lowest energy of all reads.
+
+    Compiled kernels run on ``torch.get_num_threads()`` threads of the CPU, and the result does not depend on their
+    number; sparse QUBOs, and dense ones with few couplings, take kernels of their own. QUBOs on an NVIDIA GPU are
+    annealed there by Triton kernels, with other random numbers; the lowest states are looked for on the CPU.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> SimulatedAnnealing(reads=10, sweeps=100, seed=0)(A).states.tolist()

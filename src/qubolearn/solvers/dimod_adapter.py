@@ -52,12 +52,15 @@ class DimodSolver(QuboSolver):
 
     Where a descent ends below every read, x* is that state. ``info["success_probability"]`` counts the reads alone.
 
-    ``parameters`` are passed to ``sampler.sample``. Instance i gets a seed derived from (seed, i), so the result
-    depends neither on the number of threads nor on the rest of the batch. A sampler without a ``seed`` parameter
-    draws from Python's or NumPy's global generator, which is seeded for the call and put back after it.
+    Args:
+        sampler: any ``dimod.Sampler``.
+        parameters: what is passed to ``sampler.sample``, such as ``num_reads``.
+        seed: instance i gets one derived from (seed, i), so the result depends neither on the number of threads nor on
+            the rest of the batch. A sampler without a ``seed`` parameter draws from Python's or NumPy's global
+            generator, which is seeded for the call and put back after it.
+        threads: by default as many as our kernels take for samplers that are known to release the GIL, else one.
 
-    ``threads=None`` takes as many threads as our kernels for samplers that are known to release the GIL, and one for
-    others. Ctrl-C ends samplers that take an ``interrupt_function`` between two reads; others end with the process.
+    Ctrl-C ends samplers that take an ``interrupt_function`` between two reads; others end with the process.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> neal(reads=10, sweeps=100, seed=0)(A).states.tolist()

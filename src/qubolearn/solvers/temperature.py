@@ -16,12 +16,23 @@ DOUBLINGS = 60
 
 
 def effective_beta(A: Qubo, reads: Tensor, clamp: Clamp | None = None) -> Tensor:
-    """β of p(x) ∝ exp(-β xᵀAx) that fits reads ``[batch, r, n]`` of QUBOs A best: float64 ``[batch]``.
+    """The inverse temperature β of p(x) ∝ exp(-β xᵀAx) that fits the reads of a sampler best.
+
+    Args:
+        A: QUBOs ``[batch, n, n]``, or sparse ones.
+        reads: bits ``[batch, r, n]``, repeats included.
+        clamp: bits that the sampler held, as in :func:`qubolearn.solve`; they are left out.
+
+    Returns:
+        β of each QUBO, float64 ``[batch]``.
+
+    Raises:
+        QubolearnError: where shapes do not fit, there is no read, or reads are not 0 and 1.
 
     Annealers return reads at a temperature of their own, which depends on chip, QUBO and annealing time; a likelihood
     needs to know it. Given all other bits, bit i has its value with probability 1 / (1 + exp(-β c_i)), where c_i is
     what flipping it costs. The estimate maximises the product of these over bits and reads, which is concave in β
-    and needs no sum over all states. Bits held by ``clamp`` are left out.
+    and needs no sum over all states.
 
     The result is infinite where every flip of every read costs energy (or every one saves some: -inf), and NaN where
     no flip changes the energy, so that all temperatures fit alike.

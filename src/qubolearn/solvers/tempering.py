@@ -50,25 +50,26 @@ class ParallelTempering(QuboSolver):
     them. A move draws a bit, or which bit of a one-hot group is 1, from its exact conditional distribution. Clamped
     bits are held, and groups are never broken.
 
-    ``betas``, from hot to cold, are 1/temperature of the replicas. By default each QUBO gets its own: an annealing of
-    at most 360 sweeps measures how often moves raise the energy, which says where to begin and end, and the mean
-    energy, which says where replicas stand so that neighbours swap equally often.
+    Args:
+        replicas: copies of each QUBO, a multiple of 16.
+        sweeps: after so many a QUBO is done, or earlier when a state of at most ``target`` is found.
+        target: an energy: 0 where energies count violated rules, or what another solver found. ``"bound"`` is the sum
+            of what each bit or group, and each negative coupling, can add at best: a state that reaches it is proven
+            to be lowest. With ``count=1`` a target also rules out every bit that is 1 in no state of at most that
+            energy; where the target cannot be met, a second run without that follows.
+        betas: 1/temperature of the replicas, from hot to cold. By default each QUBO gets its own: an annealing of at
+            most 360 sweeps measures how often moves raise the energy, which says where to begin and end, and the mean
+            energy, which says where replicas stand so that neighbours swap equally often.
+        reads: how many states :meth:`sample` draws of each QUBO.
+        seed: fixes the result; instance i draws from a stream of (seed, i) alone.
+        ladders: independent sets of replicas that search each QUBO; the lowest states of all are kept. They share
+            threads as instances do, so that several cores search one QUBO.
 
-    A QUBO is done after ``sweeps`` sweeps, or when a state of at most ``target`` is found: 0 where energies count
-    violated rules, or what another solver found. ``target="bound"`` is the sum of what each bit or group, and each
-    negative coupling, can add at best: a state that reaches it is proven to be lowest. With ``count=1`` a target also
-    rules out every bit that is 1 in no state of at most that energy, by a bound on the energy; where the target cannot
-    be met, a second run without that follows.
-
-    ``info["betas"]`` are the temperatures taken, ``info["exchange_rates"]`` the shares of swaps accepted, and
-    ``info["sweeps"]`` how many sweeps each QUBO took. Instance i draws from a stream of (seed, i) alone; the result
-    does not depend on the number of threads, over which instances are shared. Batches of 64 and more that lie on an
-    NVIDIA GPU are tempered there, with other random numbers; all others on the CPU. ``reads`` is how many states
-    :meth:`sample` draws of each QUBO.
-
-    ``ladders`` independent sets of replicas search each QUBO, and the lowest states of all are kept. They share threads
-    as instances do, so that several cores search one QUBO. Then ``info["sweeps"]`` counts those of all ladders, and
-    temperatures are ``[batch, ladders, replicas]``.
+    ``info["betas"]`` are the temperatures taken, ``[batch, replicas]``, or ``[batch, ladders, replicas]`` with several
+    ladders; ``info["exchange_rates"]`` are the shares of swaps accepted, and ``info["sweeps"]`` how many sweeps each
+    QUBO took, over all ladders. The result does not depend on the number of threads, over which instances are shared.
+    Batches of 64 and more that lie on an NVIDIA GPU are tempered there, with other random numbers; all others on the
+    CPU.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ParallelTempering(sweeps=100, seed=0)(A).states.tolist()
