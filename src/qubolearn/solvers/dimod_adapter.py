@@ -48,7 +48,7 @@ _global_generators = threading.Lock()
 
 @dataclass(frozen=True)
 class DimodSolver(QuboSolver):
-    """Run a ``dimod.Sampler`` on each QUBO of the batch and completes x⁺ by descents from the neighbours of x*.
+    """Runs a ``dimod.Sampler`` on each QUBO of the batch, and completes x⁺ by descents from the neighbours of x*.
 
     Where a descent ends below every read, x* is that state. ``info["success_probability"]`` counts the reads alone.
 
