@@ -35,6 +35,12 @@ def test_the_bars_beside_ours_say_what_the_latex_says(tmp_path: Path) -> None:
     assert shown["| Figure 4a, QA", "mean error, degrees"] == shown["| Figure 4a, SA", "mean error, degrees"]
 
 
+def test_the_papers_tables_are_held_against_each_other(tmp_path: Path) -> None:
+    found = {each.where: each.found for each in findings(gather(tmp_path, False, 3))}
+    assert found["Tables 4c, 7, 12b: medians of rotations"].startswith("60 of 60 are whole degrees")
+    assert found["Tables 2 and 4b, the same method and networks"].startswith("3 of 4 differ")
+
+
 def test_the_printed_formula_fails_brute_force() -> None:
     same, models = _printed_ising(200)
     assert same < 0.8 * models
