@@ -167,7 +167,8 @@ def _tables(report: Report) -> list[Finding]:
         Finding(
             "Tables 2 and 4b, the same method and networks",
             "; ".join(f"{mean} ± {around} and {other}" for mean, around, other in pairs) + " degrees",
-            f"{far} of {len(pairs)} differ by more than three times the printed ±: the ablation seems to have been trained otherwise",
+            f"{far} of {len(pairs)} differ by more than three times the printed ±: the ablation seems to have been "
+            "trained otherwise",
             "pytest tests/paper/report/test_errata.py",
         ),
     ]
