@@ -145,7 +145,7 @@ AQM: Options = {"neighbours": [1, 3, 10], "rounds": [1, 10, 100], "instances": 2
 
 def aqm_places(job: Job) -> list[Place]:
     """A row for each number of neighbours, and for the right matches; a column for each number of rounds."""
-    shown = {str(count): f"{count} nearest neighbours" for count in job.options["neighbours"]}
+    shown = {str(count): f"{count} nearest neighbour{'s' * (count > 1)}" for count in job.options["neighbours"]}
     shown["starts"] = "3, the better of two starts"
     shown["own"] = "every point with its own (not known in the problem)"
     rounds = {each: f"rounds: {each}" for each in job.options["rounds"]}
