@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["NonFiniteError", "QubolearnError", "missing_extra", "printable", "unknown_name"]
+__all__ = ["CallbackError", "NonFiniteError", "QubolearnError", "missing_extra", "printable", "unknown_name"]
 
 
 class QubolearnError(ValueError):
@@ -32,6 +32,10 @@ def printable(text: str) -> str:
 
 class NonFiniteError(QubolearnError):
     """NaN or an infinity where the mathematics needs a number."""
+
+
+class CallbackError(QubolearnError):
+    """A callback of a training failed; which one and when is said, and its own error is the cause."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> QubolearnError:

@@ -281,6 +281,22 @@ def test_energies_beyond_every_float_are_an_error_and_not_infinity(spec: str) ->
     torch.testing.assert_close(found.energies, energies(A, found.states))
 
 
+@pytest.mark.parametrize("name", QUICK)
+def test_entries_as_large_as_float32_has_are_solved(name: str) -> None:
+    """Tempering added A_ij and A_ji in float32, and said that float64 overflows."""
+    A = torch.full((1, 5, 5), -3e38)
+    found = make_solver(QUICK[name].format(seed=0))(A, 1)
+    assert found.states.tolist() == [[[1.0] * 5]]
+    torch.testing.assert_close(found.energies, energies(A.double(), found.states.double()))
+
+
+@pytest.mark.parametrize("count", [0, 1.5, "2"])
+@pytest.mark.parametrize("name", QUICK)
+def test_a_count_that_is_no_number_is_refused(name: str, count: Any) -> None:
+    with pytest.raises(QubolearnError, match="count=.*whole number"):
+        make_solver(QUICK[name].format(seed=0))(torch.zeros(1, 3, 3), count)
+
+
 @pytest.mark.soak
 def test_poison_anywhere_is_found_where_it_is(tmp_path: Path, figures: dict[str, Any]) -> None:
     rng = random.Random(3)

@@ -283,6 +283,33 @@ def test_one_run_may_stop_early(stacks: list[int], monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(weights(first.network), weights(alone["network"]), rtol=1e-3, atol=2e-4)
 
 
+class Fails(Callback):
+    """Fails at one moment of a training."""
+
+    def __init__(self, moment: str) -> None:
+        setattr(self, moment, self._fail)
+
+    def _fail(self, training: Training) -> None:
+        raise OSError("the disk of the plots is full")
+
+
+@pytest.mark.parametrize("moment", ["on_step", "on_end"])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_callback_that_fails_ends_its_own_run_only(
+    together: bool, moment: str, request: pytest.FixtureRequest
+) -> None:
+    sizes = request.getfixturevalue("stacks") if together else []
+    runs = own_runs(Own, [(), (), ()])
+    runs[1]["callbacks"] = [Fails(moment)]
+    first, second, third = fit_many(runs, data=own_data(), epochs=2, batch_size=50, optimizer=Adam(0.01))
+    assert sizes == ([3] if together else [])
+    assert (first.error, third.error) == (None, None)
+    assert first.step == third.step == first.steps
+    assert str(second.error).startswith(f"callback Fails.{moment} failed at step")
+    assert isinstance(second.error.__cause__, OSError)  # type: ignore[union-attr]
+    assert not any(training.network.training for training in (first, second, third))
+
+
 def test_what_does_not_fit_together_is_refused() -> None:
     one = own_runs(Own, [()])
     with pytest.raises(QubolearnError, match="another run's network"):

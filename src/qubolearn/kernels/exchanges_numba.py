@@ -30,32 +30,57 @@ def most_seconds(batch: int, reads: int, n: int) -> float:
     return batch * min(reads, STARTS) * n * n * 1e-7 if n <= MOST_BITS else 0.0
 
 
-@compiled
 def exchange(S, reads, states, stop):
     """Lower the states ``[batch, count, n]`` found, lowest first, by exchanges from the first and from the reads.
 
     S ``[batch, n, n]`` is symmetric, with A_ij + A_ji off its diagonal and A_ii on it; reads are ``[batch, r, n]``.
     """
-    _, count, n = states.shape
-    keys, fields, nobody = keys_of_bits(n), np.empty(n), np.int64(-1)
+    lower = np.zeros(len(S), np.bool_)
+    look(S, states, lower, stop)
+    for b in np.flatnonzero(lower):  # what follows is compiled where it is needed
+        exchange_one(S[b], reads[b], states[b], stop)
+
+
+@compiled
+def look(S, states, lower, stop):
+    """Fill ``lower [batch]`` with whether an exchange lowers the first state of each instance."""
+    fields = np.empty(S.shape[1])
     for b in range(S.shape[0]):
-        x, tolerance = states[b, 0].copy(), 1e-13 * np.abs(S[b]).sum()
+        if stopped(stop):
+            return
+        x = states[b, 0].copy()
         before = fields_of(S[b], x, fields)
-        if stopped(stop) or not exchange_three(S[b], x, fields, before, tolerance) < before:
-            continue
-        pool = new_pool(np.zeros((count, n), np.int8))
-        for rank in range(count):
-            offer(pool, states[b, rank], fields_of(S[b], states[b, rank], fields), key_of(states[b, rank], keys))
-        for start in range(min(STARTS, reads.shape[1]) + 1):
-            if start > 0:
-                copy(reads[b, start - 1], x)
-            energy = fields_of(S[b], x, fields)
-            descend(S[b], x, fields, nobody, energy, np.uint64(0), keys)
-            energy = improve(S[b], x, fields, tolerance, keys, stop)
-            offer(pool, x, energy, key_of(x, keys))
-        offer_neighbours(pool, S[b], keys, stop)
-        for rank in range(count):
-            copy(pool[0][rank], states[b, rank])
+        lower[b] = exchange_three(S[b], x, fields, before, tolerance_of(S[b])) < before
+
+
+@compiled
+def tolerance_of(S):
+    """What rounding may change of an energy."""
+    total = 0.0
+    for i in range(S.shape[0]):
+        for j in range(S.shape[0]):
+            total += abs(S[i, j])
+    return 1e-13 * total
+
+
+@compiled
+def exchange_one(S, reads, states, stop):
+    """:func:`exchange` of one instance."""
+    count, n = states.shape
+    keys, fields, tolerance = keys_of_bits(n), np.empty(n), tolerance_of(S)
+    pool = new_pool(np.zeros((count, n), np.int8))
+    for rank in range(count):
+        offer(pool, states[rank], fields_of(S, states[rank], fields), key_of(states[rank], keys))
+    x = np.empty(n, np.int8)
+    for start in range(min(STARTS, reads.shape[0]) + 1):
+        copy(states[0] if start == 0 else reads[start - 1], x)
+        energy = fields_of(S, x, fields)
+        descend(S, x, fields, np.int64(-1), energy, np.uint64(0), keys)
+        energy = improve(S, x, fields, tolerance, keys, stop)
+        offer(pool, x, energy, key_of(x, keys))
+    offer_neighbours(pool, S, keys, stop)
+    for rank in range(count):
+        copy(pool[0][rank], states[rank])
 
 
 @compiled

@@ -10,39 +10,51 @@ from qubolearn.kernels.compiling import compiled
 from qubolearn.kernels.stopping import stopped
 
 
-@compiled
 def rank(A, candidates, start, end, states, energies, found, stop):
     """For instances start ... end-1: the lowest distinct candidates and their energies xᵀAx.
 
     A ``[batch, n, n]`` and candidates ``[batch, c, n]`` (uint8, 0 or 1) -> states ``[batch, count, n]``, energies
     ``[batch, count]`` float64, ascending, and how many distinct ones of finite energy there were, up to count, in
     found ``[batch]``. Of equal energies the earlier candidate comes first, as in a stable sort.
-    The kernel returns early once ``stop`` is set.
+    Returns early once ``stop`` is set.
     """
-    c, n = candidates.shape[1:]
-    count = energies.shape[1]
-    energy = np.empty(c)
-    ones = np.empty(n, np.int64)
-    for b in range(start, end):
-        for i in range(c):
+    part = slice(start, end)
+    energy = np.full((end - start, candidates.shape[1]), np.inf)
+    _energies(A[part], candidates[part], energy, stop)
+    order = np.argsort(energy, axis=1, kind="stable")  # numpy's: numba would compile its own for two seconds
+    _keep(candidates[part], energy, order, states[part], energies[part], found[part])
+
+
+@compiled
+def _energies(A, candidates, energy, stop):
+    """Fill energy ``[batch, c]``."""
+    ones = np.empty(candidates.shape[2], np.int64)
+    for b in range(energy.shape[0]):
+        for i in range(energy.shape[1]):
             if stopped(stop):
                 return
-            energy[i] = _energy(A[b], candidates[b, i], ones)
-        order = np.argsort(energy, kind="mergesort")
+            energy[b, i] = _energy(A[b], candidates[b, i], ones)
+
+
+@compiled
+def _keep(candidates, energy, order, states, energies, found):
+    """Fill states and their energies with the first distinct candidates of finite energy in this order."""
+    count = energies.shape[1]
+    for b in range(energy.shape[0]):
         kept = 0
-        for i in order:
+        for i in order[b]:
             if kept == count:
                 break
-            if not np.isfinite(energy[i]):
+            if not np.isfinite(energy[b, i]):
                 continue
             # equal states have equal energies: only those kept last can be repeats
             k = kept - 1
-            while k >= 0 and energies[b, k] == energy[i] and not _same(states[b, k], candidates[b, i]):
+            while k >= 0 and energies[b, k] == energy[b, i] and not _same(states[b, k], candidates[b, i]):
                 k -= 1
-            if k >= 0 and energies[b, k] == energy[i]:
+            if k >= 0 and energies[b, k] == energy[b, i]:
                 continue
-            energies[b, kept] = energy[i]
-            for j in range(n):
+            energies[b, kept] = energy[b, i]
+            for j in range(candidates.shape[2]):
                 states[b, kept, j] = candidates[b, i, j]
             kept += 1
         found[b] = kept

@@ -41,7 +41,8 @@ def right_terms(A: Qubo, batch: Batch, beta: float) -> Terms:
     """-log Σ_{x right} exp(-βE(x)), which for one right answer is βE(x̂)."""
     if batch.right is None:
         X = batch.x_true[:, None]
-        return Terms(X, torch.full(X.shape[:2], beta, dtype=A.dtype, device=A.device))
+        weight = min(beta, torch.finfo(A.dtype).max)  # beyond, log Z says that it overflows
+        return Terms(X, torch.full(X.shape[:2], weight, dtype=A.dtype, device=A.device))
     X = batch.right.states
     E = batch.energies(A, X)
     logits = (-beta * E).masked_fill(~batch.right.valid, float("-inf"))

@@ -61,6 +61,8 @@ def as_tensors(structure: Any) -> Any:
     elif isinstance(structure, (tuple, list)):
         return tuple(as_tensors(part) for part in structure)
     if isinstance(structure, Tensor):
+        if structure.is_complex():
+            raise QubolearnError(f"a tensor of {structure.dtype}; give real and imaginary parts as columns")
         return structure.float() if structure.dtype in (torch.float64, torch.float16, torch.bfloat16) else structure
     what = f"array of {structure.dtype}" if isinstance(structure, np.ndarray) else type(structure).__name__
     raise QubolearnError(f"{what} where a tensor or an array of numbers is wanted; lists become one by numpy.asarray")

@@ -62,7 +62,7 @@ def as_units(A: Qubo, groups: Groups) -> Units:
     """A, dense or sparse, with its groups."""
     from qubolearn.kernels.annealing_cpu import neighbour_lists
 
-    sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A)).to("cpu", torch.float64)
+    sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A.double())).to("cpu", torch.float64)
     linear, quadratic = sparse.linear.numpy(), sparse.quadratic.numpy()
     largest = np.maximum(np.abs(linear).max(1), np.abs(quadratic).max(1, initial=0.0))
     if not np.isfinite(largest).all():  # A_ij + A_ji

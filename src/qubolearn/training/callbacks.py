@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from qubolearn.errors import NonFiniteError, QubolearnError, missing_extra, unknown_name
+from qubolearn.errors import CallbackError, NonFiniteError, QubolearnError, missing_extra, unknown_name
 from qubolearn.files import read_tensors, write_atomic, write_tensors
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def call(callback: Any, moment: str, training: Training) -> None:
         raise
     except Exception as error:
         name = type(callback).__name__
-        raise QubolearnError(
+        raise CallbackError(
             f"callback {name}.{moment} failed at step {training.step}: {type(error).__name__}: {error}"
         ) from error
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch.utils.data import DataLoader
 
-from qubolearn.errors import NonFiniteError, QubolearnError
+from qubolearn.errors import CallbackError, NonFiniteError, QubolearnError
 from qubolearn.problems.contract import Problem
 from qubolearn.training.batches import Batches, batches_of
 from qubolearn.training.fast.stacked import StackedSteps, can_stack, shape_of
@@ -23,6 +23,8 @@ from qubolearn.training.threads import own_stream
 __all__ = ["fit_many"]
 
 T = TypeVar("T")
+#: What ends one training and leaves the others alone.
+ITS_OWN = (NonFiniteError, CallbackError)
 
 
 def fit_many(runs: Iterable[Mapping[str, Any]], **shared: Any) -> list[Training]:
@@ -40,11 +42,13 @@ def fit_many(runs: Iterable[Mapping[str, Any]], **shared: Any) -> list[Training]
         shared: those that all trainings have in common; ``device`` must be one of them.
 
     Returns:
-        One :class:`Training` for each run, in their order. A training that meets NaN does not touch the others: its
-        ``error`` says at which step, with which seed, and its network is that of before that step.
+        One :class:`Training` for each run, in their order. A training that meets NaN, or whose callback fails,
+        does not touch the others: its ``error`` says at which step and why. After NaN its network is that of before
+        the step.
 
     Raises:
-        QubolearnError: where the arguments of a run do not fit together, as in ``fit``.
+        QubolearnError: where the arguments of a run do not fit together or a callback fails in ``on_start``, as in
+            ``fit``; then nothing of that group has been trained.
 
     >>> from torch import nn
     >>> from qubolearn import Adam, QuboNetwork, topology
@@ -110,9 +114,17 @@ def _stack(tasks: Sequence[Task]) -> StackedSteps | None:
 def _run_alone(session: Session) -> None:
     try:
         take_steps(session)
-    except NonFiniteError as error:
+    except ITS_OWN as error:
         session.training.error = error
-    session.close()
+    _close(session)
+
+
+def _close(session: Session) -> None:
+    """End one training; where its callbacks fail at that, the others go on."""
+    try:
+        session.close()
+    except CallbackError as error:
+        session.training.error = session.training.error or error
 
 
 def _run_stack(sessions: Sequence[Session], steps: StackedSteps) -> None:
@@ -131,10 +143,10 @@ def _run_stack(sessions: Sequence[Session], steps: StackedSteps) -> None:
                 if not session.ended:
                     continue
                 session.finish()
-            except NonFiniteError as error:
+            except ITS_OWN as error:
                 session.training.error = error
             steps.retire(run)
-            session.close()
+            _close(session)
             del running[run]
 
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from qubolearn.errors import NonFiniteError, QubolearnError
+from qubolearn.errors import QubolearnError
 from qubolearn.evaluation import require_solver, score_network
 from qubolearn.files import lock_folder
 from qubolearn.losses import Likelihood, Loss, as_loss
@@ -52,7 +52,7 @@ class Training:
         history: one record for each scoring: step, loss, seconds and the scores.
         seconds: how long the steps took.
         stopping: 0, or after :meth:`stop` 1 (until the same call continues it) or 2 (for good).
-        error: in :func:`qubolearn.fit_many`, the NaN that ended this training and no other.
+        error: in :func:`qubolearn.fit_many`, the NaN or the failed callback that ended this training and no other.
 
     >>> training = Training(nn.Linear(2, 2), steps=100)
     >>> training.stop()
@@ -68,7 +68,7 @@ class Training:
     history: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
     stopping: int = 0
-    error: NonFiniteError | None = None
+    error: QubolearnError | None = None
 
     def stop(self, for_good: bool = True) -> None:
         """End the training after this step, for good or until the same call continues it from its folder."""
