@@ -293,7 +293,7 @@ def test_entries_as_large_as_float32_has_are_solved(name: str) -> None:
 @pytest.mark.parametrize("count", [0, 1.5, "2"])
 @pytest.mark.parametrize("name", QUICK)
 def test_a_count_that_is_no_number_is_refused(name: str, count: Any) -> None:
-    with pytest.raises(QubolearnError, match="count=.*whole number"):
+    with pytest.raises(QubolearnError, match=r"count=.*whole number"):
         make_solver(QUICK[name].format(seed=0))(torch.zeros(1, 3, 3), count)
 
 
