@@ -10,7 +10,10 @@ of single flips only, and several of them are improved in this way.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from qubolearn.kernels.annealing_numba import compiled
 from qubolearn.kernels.harvest_numba import descend, fields_of, flip_bit, key_of, keys_of_bits, offer_neighbours
@@ -18,6 +21,8 @@ from qubolearn.kernels.pool_numba import ROUNDS, copy, new_pool, offer
 from qubolearn.kernels.stopping import stopped
 
 __all__ = ["MOST_BITS", "exchange", "most_seconds"]
+
+Array = npt.NDArray[Any]
 
 #: Beyond, n³ / 6 exchanges take longer than the annealing itself.
 MOST_BITS = 512
@@ -30,7 +35,7 @@ def most_seconds(batch: int, reads: int, n: int) -> float:
     return batch * min(reads, STARTS) * n * n * 1e-7 if n <= MOST_BITS else 0.0
 
 
-def exchange(S, reads, states, stop):
+def exchange(S: Array, reads: Array, states: Array, stop: Array) -> None:
     """Lower the states ``[batch, count, n]`` found, lowest first, by exchanges from the first and from the reads.
 
     S ``[batch, n, n]`` is symmetric, with A_ij + A_ji off its diagonal and A_ii on it; reads are ``[batch, r, n]``.

@@ -4,13 +4,20 @@
 # numba infers types; annotations would only repeat what the docstrings say of shapes.
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from qubolearn.kernels.compiling import compiled
 from qubolearn.kernels.stopping import stopped
 
+Array = npt.NDArray[Any]
 
-def rank(A, candidates, start, end, states, energies, found, stop):
+
+def rank(
+    A: Array, candidates: Array, start: int, end: int, states: Array, energies: Array, found: Array, stop: Array
+) -> None:
     """For instances start ... end-1: the lowest distinct candidates and their energies xᵀAx.
 
     A ``[batch, n, n]`` and candidates ``[batch, c, n]`` (uint8, 0 or 1) -> states ``[batch, count, n]``, energies
