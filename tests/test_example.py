@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from qubolearn.testing import check_problem
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 
@@ -52,6 +54,11 @@ def lines_of_code(source: str) -> int:
 def test_a_problem_of_your_own_is_short_and_learns(output: Callable[[str], str]) -> None:
     assert len((EXAMPLES / "sorting.py").read_text().splitlines()) <= 40
     assert ast.literal_eval(output("sorting.py"))["accuracy"] > 0.95
+
+
+def test_the_problem_of_your_own_keeps_the_contract() -> None:
+    """It drew on the CPU whatever device the generator was on, and failed where there is a GPU."""
+    check_problem(runpy.run_path(str(EXAMPLES / "sorting.py"))["Sorting"]())
 
 
 def test_own_parts_are_short_and_learn_and_both_solvers_agree(output: Callable[[str], str]) -> None:

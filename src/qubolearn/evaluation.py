@@ -109,7 +109,7 @@ def evaluate(
     was_training = network.training
     network.to(device).eval()
     try:
-        with _solve_time() as taken:
+        with solve_time() as taken:
             states, info = solve_instances(network, [piece.p for piece in pieces], solver, problem)
     finally:
         network.train(was_training)
@@ -143,7 +143,7 @@ def _pieces(
 
 
 @contextmanager
-def _solve_time() -> Iterator[list[float]]:
+def solve_time() -> Iterator[list[float]]:
     """The seconds that a block took, without those in which numba compiled what it needed."""
     from numba.core import event
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from safetensors.torch import save_file
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_atomic, write_json
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.training.recipes import recipe_for
+from qubolearn.training.recipes import preset, recipe_for
 from qubolearn.training.runs import Run
 from qubolearn.training.train import train
 
@@ -144,3 +145,13 @@ def test_json_with_numbers_on_one_line_is_the_same_json(value: object) -> None:
         write_json(path, {"value": value, "numbers": [1, -2.5, 1e-30]})
         assert json.loads(path.read_text()) == {"value": value, "numbers": [1, -2.5, 1e-30]}
         assert '"numbers": [1, -2.5, 1e-30]' in path.read_text()
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_run_made_by_its_constructor_trains_and_is_opened_again(kind: Any, tmp_path: Path) -> None:
+    """``Run(...)`` is exported, but only ``Run.create`` made what ``train`` and ``open`` need."""
+    problem, recipe = preset("best", "randgraph", k=2, epochs=1, instances=100, hidden=8)
+    train(problem, recipe, Run(kind(tmp_path / "new"), problem, recipe))
+    again = Run.open(tmp_path / "new")
+    assert again.finished
+    assert (again.problem, again.recipe) == (problem, recipe)

@@ -13,7 +13,7 @@ from qubolearn.evaluation import evaluate
 from qubolearn.problems import Instances
 from qubolearn.problems.contract import Split
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.solvers import ExhaustiveSearch
+from qubolearn.solvers import ExhaustiveSearch, log_partition
 from qubolearn.training.callbacks import Callback
 from qubolearn.training.fit import Training
 from qubolearn.training.optimizers import Cosine
@@ -209,3 +209,5 @@ def test_many_bits_take_a_loss_without_sums() -> None:
 
     assert preset("best", Wide).recipe.loss == "pseudo"
     assert preset("best", Wide, loss="nll").recipe.loss == "nll"
+    with pytest.raises(QubolearnError, match=r"n=64 bits .*PseudoLikelihood \(loss pseudo\), or sum over blocks"):
+        log_partition(torch.zeros(1, 64, 64))

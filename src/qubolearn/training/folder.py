@@ -29,6 +29,9 @@ class Folder:
 
     folder: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
+
     @classmethod
     def create(cls, folder: Path | str) -> Folder:
         """A folder for a training, new or one that holds an earlier part of it."""

@@ -92,6 +92,12 @@ class Run(Folder):
         write_json(run._path("config.json"), run._header(), checksum=True)
         return run
 
+    def begun(self) -> Run:
+        """The run, begun by :meth:`create` where its folder holds none yet."""
+        if os.path.exists(self._path("config.json")):
+            return self
+        return type(self).create(self.folder, self.problem, self.recipe)
+
     @classmethod
     def open(cls, folder: Path | str, problem: Problem | type[Problem] | None = None) -> Run:
         """Open the run in a folder; anything else there is refused.

@@ -69,7 +69,7 @@ def train(
     >>> list(network(torch.zeros(3, 16)).shape)
     [3, 2, 2]
     """
-    arguments = _arguments(problem, recipe, run, callbacks, stop)
+    arguments = _arguments(problem, recipe, run.begun() if run and peers.rank == 0 else run, callbacks, stop)
     return fit(**arguments, device=device, peers=peers).network
 
 
@@ -92,7 +92,8 @@ def train_many(
         where it met NaN.
     """
     places = runs or [None] * len(trainings)
-    arguments = [_arguments(*each, run, (), stop) for each, run in zip(trainings, places, strict=True)]
+    begun = [run.begun() if run else None for run in places]
+    arguments = [_arguments(*each, run, (), stop) for each, run in zip(trainings, begun, strict=True)]
     return fit_many(arguments, device=device)
 
 
