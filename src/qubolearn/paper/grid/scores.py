@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from qubolearn.errors import QubolearnError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["KEPT", "packed", "unpacked"]
 
