@@ -173,7 +173,8 @@ Python {first["python"]}, {first["machine"]}, {first["date"]}. Below each step i
 
 ## How long it took
 
-All steps together stay below ten minutes, most of it installing:
+All steps together stay below ten minutes, most of it installing. Times are those of a machine that did other work as
+well, so they are upper bounds:
 
 | Python | installed | all steps, s | of it training, evaluating and solving, s | machine | date |
 |---|---|---:|---:|---|---|
