@@ -12,9 +12,9 @@ from qubolearn.paper.grid.views import markdown_table
 __all__ = ["verified_table"]
 
 
-def verified_table(results: Path) -> str:
-    """How many records came out how, and the largest difference of each kind."""
-    path = results / "verify.json"
+def verified_table(results: Path, name: str = "verify") -> str:
+    """How many records came out how, and the largest difference of each kind; ``name`` is that of the file."""
+    path = results / f"{name}.json"
     if not path.is_file():
         raise QubolearnError(f"no {path}; run: qubolearn reproduce --verify 20 --json > {path}")
     made = read_json(path)
