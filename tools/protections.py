@@ -277,7 +277,7 @@ PROTECTIONS = (
         "determinism",
         "the randomness of each step in the solver",
         "training/steps.py",
-        "self._draws = None if with_seed is None or with_seed(0) is self.solver else with_seed",
+        "self._draws = None if seeded is self.solver else with_seed",
         "self._draws = None",
         "robustness/test_numbers.py::test_the_reproducer_draws_what_the_step_drew",
     ),

@@ -160,7 +160,7 @@ def licence(name: str) -> str:
     about = found.metadata
     classifiers = [text.rpartition(" :: ")[2] for text in about.get_all("Classifier") or [] if "License ::" in text]
     short = about.get("License", "").strip()
-    short = short if len(short) < 60 and "\n" not in short else ""
+    short = short if len(short) < 60 and "\n" not in short and short != "UNKNOWN" else ""
     titles = [
         next((line.strip() for line in file.read_text().splitlines() if line.strip()), "")
         for file in found.files or []

@@ -58,18 +58,18 @@ class Poisoned(RandGraph):
 @pytest.mark.parametrize("loss", ["pseudo", "hinge", "nll"])
 def test_a_poisoned_batch_stops_training_before_the_weights_are_harmed(value: float, loss: str, tmp_path: Path) -> None:
     problem, config = Poisoned(k=3, value=value), replace(PLAIN, loss=loss)
-    run = Run(tmp_path, problem, config)
+    run = Run(tmp_path / "run", PROBLEM, config)
     with pytest.raises(NonFiniteError) as caught:
         train(problem, config, run)
     said = str(caught.value)
     seed = derive_seed(0, "train", 2)
     assert f"at step 9 (seed 0, epoch 2, batch seed {seed})" in said
-    assert str(tmp_path / "fault") in said
+    assert str(tmp_path / "run" / "fault") in said
     assert "\n" not in said
 
     asked = iter(range(9))
     healthy = train(PROBLEM, config, stop=lambda: next(asked) == 8)  # the nine steps before
-    weights, _ = read_tensors(tmp_path / "fault" / "weights.safetensors", healthy.state_dict())
+    weights, _ = read_tensors(tmp_path / "run" / "fault" / "weights.safetensors", healthy.state_dict())
     assert all(torch.equal(weights[name], tensor) for name, tensor in healthy.state_dict().items())
 
 
@@ -134,9 +134,10 @@ def test_a_fault_without_a_folder_or_with_a_full_one_is_still_said(tmp_path: Pat
     problem = Poisoned(k=3, value=float("nan"))
     with pytest.raises(NonFiniteError, match="train with a run folder to keep it"):
         train(problem, PLAIN)
-    (tmp_path / "fault").write_text("in the way")
+    run = Run.create(tmp_path / "run", PROBLEM, PLAIN)
+    (run.folder / "fault").write_text("in the way")
     with pytest.raises(NonFiniteError, match=r"step 9 .*it could not be kept"):
-        train(problem, PLAIN, Run(tmp_path, problem, PLAIN))
+        train(problem, PLAIN, run)
 
 
 def test_the_command_says_it_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

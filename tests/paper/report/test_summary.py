@@ -75,7 +75,7 @@ def recount(results: Path, protocol: str) -> Counter[str]:
             name, spreads = table["paper"], cell.get("spread", [None] * len(cell["values"]))
             if name == "Table 5":
                 column = {"SA": "SA", "QA": "QA (simulated)"}[cell["column"]]
-                place = {"a": ("training-raw", "k=5", f"(a) {column}"), "c": ("training-solver", "k=5", column)}
+                place = {"a": ("training-raw", "k=5", "(a) exact, 450 epochs"), "c": ("training-solver", "k=5", column)}
                 records = found.get(place.get(protocol, ("", "", "")), [])
                 metric = "accuracy" + ("_projected" if cell["row"].startswith("after") else "")
                 values = [100 * r["own"][metric] for r in records]
