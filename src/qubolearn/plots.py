@@ -39,6 +39,7 @@ __all__ = [
 
 BLUE, RED, GREY = "#2166ac", "#b2182b", "#777777"
 MOMENTS = 4  # columns of the pictures over training
+LARGEST = 1e100  # beyond it matplotlib finds no ticks
 
 
 def figure(columns: int, rows: int = 1, width: float = 2.6, height: float = 2.4) -> tuple[Figure, list[Axes]]:
@@ -268,7 +269,10 @@ def _can_be_drawn(record: Mapping[str, Any], run: Run) -> bool:
             values = np.asarray(record.get(name))
         except (ValueError, OverflowError):  # lists of different lengths
             return False
-        if values.shape != shape or values.dtype.kind not in "iuf" or not (np.isfinite(values).all() or name == "loss"):
+        if values.shape != shape or values.dtype.kind not in "iuf":
+            return False
+        drawn = np.abs(values) < LARGEST if name != "loss" else ~(np.isfinite(values) & (np.abs(values) >= LARGEST))
+        if not np.all(drawn):
             return False
     return True
 

@@ -26,6 +26,8 @@ def test_commands_on_damaged_files(tmp_path: Path) -> None:
     ("command", "entry", "value"),
     [
         ("plot", "accuracy", "text"),
+        ("plot", "accuracy", 1e308),  # beyond every axis: found by soak
+        ("plot", "loss", -1e200),
         ("plot", "hamming", None),
         ("plot", "hamming_projected", ["x"] * 3),
         ("plot", "hamming", [1, 2]),
