@@ -159,7 +159,7 @@ PROTECTIONS = (
         "problems/arrays.py",
         "    check_bits(x)\n",
         "",
-        "training/test_fit.py::test_bad_parts_are_named_in_one_line",
+        "training/test_refusals.py::test_bad_parts_are_named_in_one_line",
     ),
     Protection(
         "numbers",
@@ -407,7 +407,7 @@ PROTECTIONS = (
         "problems/structures.py",
         "        if structure.is_complex():\n",
         "        if False:\n",
-        "training/test_fit.py::test_bad_parts_are_named_in_one_line",
+        "training/test_refusals.py::test_bad_parts_are_named_in_one_line",
     ),
     Protection(
         "load",

@@ -194,7 +194,13 @@ def to_cqm(A: Qubo, groups: Groups) -> dimod.ConstrainedQuadraticModel:
 
     Args:
         A: ``[n, n]``, or a sparse batch of one.
-        groups: each becomes a discrete constraint; a bit beyond n is an error.
+        groups: each becomes a discrete constraint.
+
+    Returns:
+        The model; its objective is xᵀAx.
+
+    Raises:
+        QubolearnError: where A is a batch of several, or a group has a bit beyond n.
 
     >>> len(to_cqm(torch.zeros(5, 5), Groups([[0, 1, 2], [3, 4]])).discrete)
     2
@@ -217,10 +223,14 @@ def to_dqm(A: Qubo, groups: Groups) -> dimod.DiscreteQuadraticModel:
 
     Args:
         A: ``[n, n]``, or a sparse batch of one.
-        groups: sets of bits of which exactly one is 1; a bit beyond n is an error.
+        groups: sets of bits of which exactly one is 1.
 
-    Each group is a variable named after its first bit, whose case k is the group's k-th bit. Each other bit is a
-    variable of its own with the cases 0 and 1.
+    Returns:
+        The model. Each group is a variable named after its first bit, whose case k is the group's k-th bit. Each other
+        bit is a variable of its own with the cases 0 and 1.
+
+    Raises:
+        QubolearnError: where A is a batch of several, or a group has a bit beyond n.
 
     >>> model = to_dqm(torch.zeros(4, 4), Groups([[0, 1, 2]]))
     >>> [(name, model.num_cases(name)) for name in model.variables]

@@ -47,8 +47,9 @@ def _note(records: Sequence[Mapping[str, Any]], view: str) -> str:
     machines = sorted({str(record["machine"]) for record in records})
     versions = sorted({str(record["versions"]["qubolearn"]) for record in records})
     seeds = sorted({record["job"]["seed"] for record in records})
+    several = f"Mean ± standard deviation over seeds {', '.join(map(str, seeds))}"
     return (
-        f"*Mean ± standard deviation over seeds {', '.join(map(str, seeds))}; {_took(records)}"
+        f"*{several if len(seeds) > 1 else f'Seed {seeds[0]} alone'}; {_took(records)}"
         f"qubolearn {', '.join(versions)}; {'; '.join(machines)}. "
         f"Made by `qubolearn reproduce {records[0]['job']['item']}`. {records_link(view)}*"
     )

@@ -1,0 +1,153 @@
+"""What the open loop says to bad parts: one line that names the thing, and nothing half-written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+from user_parts import COUNT, PATTERN, Endless, M, P, StopAt, X, adamw, loader, own_network, three_bits
+
+from qubolearn import (
+    Adam,
+    Cosine,
+    ExhaustiveSearch,
+    Gap,
+    Likelihood,
+    QuboNetwork,
+    Solution,
+    energies,
+    evaluate,
+    fit,
+)
+from qubolearn.errors import NonFiniteError, QubolearnError
+
+
+class _Scalar(nn.Module):
+    def forward(self, p: Tensor) -> Tensor:
+        return p.sum()
+
+
+class Forgetful:
+    """A solver that draws random states, whatever its seed is."""
+
+    def with_seed(self, seed: int) -> Forgetful:
+        return self
+
+    def __call__(self, A: Tensor, count: int = 2) -> Solution:
+        states = torch.stack([torch.randint(0, 2, A.shape[:2]).to(A) for _ in range(count)], 1)
+        return Solution(states, energies(A, states).double())
+
+
+class Unseeded(ExhaustiveSearch):
+    def with_seed(self, seed: int) -> None:  # type: ignore[override]
+        return None
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "labels of -1 and 1": ({"data": (P, np.where(X, 1, -1))}, r"x holds -1 .*\(x \+ 1\) / 2"),
+    "labels of 0.5": ({"data": (P, X * 0.5)}, "x holds 0.5"),
+    "lengths": ({"data": (P, X[:-1])}, "p has 600 instances, but x has 599"),
+    "no data": ({"data": 7}, "data is a int; want a Problem"),
+    "an array alone": ({"data": P}, "data is a ndarray"),
+    "p of strings": ({"data": (["a"] * COUNT, X)}, "str where a tensor"),
+    "x of one dimension": ({"data": (P, X[:, 0])}, r"bits \[N, n\]"),
+    "a solver's name": ({"solver": "annealing"}, r"solver='annealing' is a name; .*make_solver"),
+    "p of text": ({"data": (np.full((COUNT, M), "a"), X)}, "array of <U1 where"),
+    "complex p": ({"data": (P + 1j, X)}, "array of complex128 where"),
+    "a complex tensor": ({"data": (torch.tensor(P + 1j), X)}, "real and imaginary parts as columns"),
+    "a temperature beyond float32, loss": ({"loss": Likelihood(1e39)}, "log Z overflows .* at step 0"),
+    "no solver": ({"solver": 3}, "cannot be called"),
+    "a solver's class": ({"solver": ExhaustiveSearch}, r"solver=ExhaustiveSearch is a class; .*ExhaustiveSearch\(\)"),
+    "a solver that cannot be seeded": ({"solver": Unseeded()}, "returned None"),
+    "a solver that ignores its seed": ({"solver": Forgetful(), "loss": Gap()}, "ignores its seed: with_seed"),
+    "callbacks that are none": ({"callbacks": [3]}, "callback 3 has no on_start"),
+    "a callback's class": ({"callbacks": [StopAt]}, "callback StopAt is a class"),
+    "a callback alone": ({"callbacks": StopAt(1)}, "callbacks is a StopAt; want a list"),
+    "a device": ({"device": "gpu"}, "device 'gpu' is not usable here"),
+    "no instances": ({"instances": 0}, "instances=0"),
+    "a step to score": ({"score_after": 3}, "score_after=3; want a list"),
+    "p of objects": ({"data": (np.full((COUNT, M), "a", object), X)}, "array of object where"),
+    "a network of doubles": ({"network": own_network().double()}, r"call network.float\(\)"),
+    "validation of other bits": ({"validation": (P, X[:, :3])}, r"A \[2, 4, 4\] for 2 instances of 3 bits"),
+    "validation data": ({"validation": (P, X[:-1])}, "p has 600 instances, but x has 599"),
+    "a loss's name": ({"loss": "nll"}, "no loss"),
+    "a scalar loss": ({"loss": lambda A, batch: A.sum()}, r"returned \[\]"),
+    "a detached loss": ({"loss": lambda A, batch: A.detach().sum((1, 2))}, "does not depend on the network"),
+    "a loss of NaN": ({"loss": lambda A, batch: A.sum((1, 2)) * float("nan")}, "the loss is nan at step 0"),
+    "epochs": ({"epochs": 0}, "epochs=0"),
+    "a seed too large": ({"seed": 2**63}, "seed=9223372036854775808"),
+    "no optimizer": ({"optimizer": "adam"}, "optimizer='adam'"),
+    "a schedule of ours": ({"schedule": Cosine()}, "schedule= is for optimizers of torch"),
+    "other bits": ({"network": three_bits()}, r"A \[2, 3, 3\] for 2 instances of 4 bits"),
+    "p of another width": ({"data": (P[:, :5], X)}, r"QuboNetwork fails on p of shape \[batch, \*\[5\]\]"),
+    "no network": ({"network": lambda p: p}, "want a torch.nn.Module"),
+    "nothing to train": ({"network": _Scalar()}, "no parameter"),
+    "wrong entries": ({"network": QuboNetwork(nn.Linear(M, 3), PATTERN)}, r"want \[batch, 10\]"),
+    "an endless loader": ({"data": DataLoader(Endless(), batch_size=10)}, "steps_per_epoch="),
+    "an empty loader": ({"data": loader(sampler=[])}, "0 batches an epoch"),
+    "a loader of single tensors": ({"data": DataLoader(TensorDataset(torch.tensor(P)))}, "want pairs|list|labels"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_parts_are_named_in_one_line(name: str, tmp_path: Path) -> None:
+    options, says = BAD[name]
+    given = {"network": own_network(), "data": (P, X), "epochs": 1, **options}
+    network, data = given.pop("network"), given.pop("data")
+    folder = tmp_path / "run"
+    with pytest.raises(QubolearnError, match=says) as caught:
+        fit(network, data, folder=folder, **given)
+    assert "\n" not in str(caught.value)
+    assert not folder.exists() or "loss" in name  # which is known in the first step only
+
+
+def test_a_solver_that_returns_something_else_is_named() -> None:
+    def one(A: Tensor, count: int = 2) -> Solution:
+        return ExhaustiveSearch()(A[:1], count)
+
+    for solver, says in (
+        (one, r"returned states \[1, 2, 4\]; want .*\[128, 2, 4\]"),
+        (lambda A, count: A, "states none"),
+    ):
+        with pytest.raises(QubolearnError, match=says):
+            fit(own_network(), (P, X), Gap(), solver=solver, epochs=1)
+    for optimizer in (lambda: Adam(-1.0), lambda: Adam("1e-3"), lambda: Adam(1e-3, 0.5)):  # type: ignore[arg-type]
+        with pytest.raises(QubolearnError, match=r"learning_rate=|schedule="):
+            optimizer()
+    with pytest.raises(QubolearnError, match="QUBOs have 3 bits, but the instances to score have 4"):
+        evaluate(three_bits(), (P, X))
+
+
+def test_a_loader_that_ends_early_says_so() -> None:
+    with pytest.raises(QubolearnError, match="ended after 12 of 20 batches of epoch 0; pass steps_per_epoch=12"):
+        fit(own_network(), loader(), epochs=1, steps_per_epoch=20)
+    fit(own_network(), DataLoader(Endless(), batch_size=10), epochs=2, steps_per_epoch=5)
+
+
+def test_an_optimizer_over_other_parameters_is_refused() -> None:
+    with pytest.raises(QubolearnError, match="are not the network's"):
+        fit(own_network(), (P, X), optimizer=adamw(own_network()))
+    network = own_network()
+    other = torch.optim.lr_scheduler.StepLR(adamw(own_network()), 3)
+    with pytest.raises(QubolearnError, match="another optimizer"):
+        fit(network, (P, X), optimizer=adamw(network), schedule=other)
+
+
+def test_parameters_of_several_dtypes_are_refused() -> None:
+    network = own_network()
+    network.body.last.double()  # type: ignore[union-attr]
+    with pytest.raises(QubolearnError, match="want one dtype"):
+        fit(network, (P, X))
+
+
+def test_nan_in_validation_data_is_named_and_kept(tmp_path: Path) -> None:
+    broken = P[:20].copy()
+    broken[3, 2] = np.nan
+    with pytest.raises(NonFiniteError, match="step 0"):
+        fit(own_network(), (P, X), epochs=1, validation=(broken, X[:20]), folder=tmp_path)
+    assert (tmp_path / "fault" / "fault.json").is_file()
