@@ -10,7 +10,8 @@ import torch
 
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.datasets.willow import WillowImages, read_vgg_features, read_willow
-from qubolearn.paper.datasets.willow_sources import draw_split, sources_of, thumbnails
+from qubolearn.paper.datasets.willow_sources import draw_split, persons, read_sources, sources_of, thumbnails
+from qubolearn.paper.problems.willow import split_images
 from qubolearn.problems.data import data_root
 
 Image = pytest.importorskip("PIL.Image")
@@ -48,6 +49,15 @@ def test_a_copy_of_a_copy_has_the_same_source() -> None:
     assert sources_of(["car"] * 3, features, torch.stack([a, b, a])) == [0, 0, 0]
 
 
+def test_pictures_of_one_person_have_one_source_whatever_they_look_like() -> None:
+    """Faces against the light and outdoors, as in Caltech's, have neither pixels nor features in common."""
+    names = ["image_0288", "image_0292", "image_0296", "image_0308", "0308", "Cars_030a"]
+    features = torch.eye(6)[:, None].expand(6, 10, 6)
+    pictures = torch.eye(6, 1024).reshape(6, 32, 32)
+    assert sources_of(["face"] * 6, features, pictures) == [0, 1, 2, 3, 4, 5]
+    assert sources_of(["face"] * 6, features, pictures, persons(names)) == [0, 0, 0, 3, 4, 5]
+
+
 def test_splits_keep_sources_whole_and_have_the_size_asked_for() -> None:
     sources = [0, 0, 0, 1, 1, *range(5, 20)]
     classes = ["car"] * 20
@@ -59,6 +69,14 @@ def test_splits_keep_sources_whole_and_have_the_size_asked_for() -> None:
         assert not {sources[image] for image in trained} & {sources[image] for image in tested}
         seen.add(tuple(sorted(trained)))
     assert len(seen) > 20  # another seed is another split
+
+
+def test_another_order_is_tried_where_the_first_does_not_fill_the_split() -> None:
+    """Of sources of 3, 3 and 2 images only the last with one of the others makes five."""
+    sources = [0, 0, 0, 1, 1, 1, 2, 2]
+    for seed in range(20):
+        trained, tested = draw_split(["car"] * 8, sources, 5, seed)
+        assert [len(trained), len(tested)] == [5, 3]
 
 
 def test_too_few_images_are_refused() -> None:
@@ -79,3 +97,14 @@ def test_the_known_copies_among_the_cars_are_found_and_no_other_outside_of_the_f
         ["Cars_013a", "Cars_025a"],
         ["Cars_017b", "Cars_027a"],
     ]
+
+
+@needs_willow
+def test_no_person_is_on_two_sides_of_a_split() -> None:
+    """Pictures of one person each, by eye: at a desk and outdoors, against the light, with other hair."""
+    images, parts = read_willow(), ("train", "validation", "test")
+    sources = read_sources(images)
+    for split in range(1, 6):
+        side = {images.names[i]: part for part in parts for i in split_images(images, part, split, sources)["face"]}
+        for numbers in ((1, 16), (176, 188), (196, 208, 212), (288, 292, 296), (308, 316, 320), (348, 356), (420, 432)):
+            assert len({side[f"image_{number:04}"] for number in numbers}) == 1

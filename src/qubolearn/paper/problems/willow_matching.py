@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.datasets.willow import CLASSES, KEYPOINTS, VGG_LAYERS, read_vgg_features, read_willow
-from qubolearn.paper.datasets.willow_sources import draw_split, sources_of, thumbnails
+from qubolearn.paper.datasets.willow_sources import draw_split, persons, sources_of, thumbnails
 from qubolearn.problems.contract import Instances, Problem, Split
 from qubolearn.problems.data import cached_data, data_folder
 from qubolearn.problems.matchings import KeypointPair, decode_matching, encode_matching, nearest_matching
@@ -199,7 +199,8 @@ class _Data(NamedTuple):
 def _load(folder: str, device: str) -> _Data:
     images = read_willow(folder)
     features = read_vgg_features(images, folder)
-    sources = sources_of(images.classes, features[:, :, : FEATURES // 2], thumbnails(images))
+    deep = features[:, :, : FEATURES // 2]
+    sources = sources_of(images.classes, deep, thumbnails(images), persons(images.names))
     points = images.keypoints - images.keypoints.mean(1, keepdim=True)
     distance = torch.cdist(points, points).sum((1, 2), keepdim=True) / (KEYPOINTS * (KEYPOINTS - 1))
     return _Data(images.classes, tuple(sources), features.to(device), (points / distance).to(device))
