@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from qubolearn import (
+    Adam,
     Arrays,
     Callback,
     Checkpoint,
@@ -105,6 +106,45 @@ def test_the_best_weights_are_kept_and_put_back(tmp_path: Path) -> None:
     again.load_state_dict(load_file(path))
     assert evaluate(again, DATA).metrics["accuracy"] == pytest.approx(best)
     assert evaluate(training.network, DATA).metrics["accuracy"] == pytest.approx(best)
+
+
+class StopOnce(Callback):
+    """Stops after a step, until the same call goes on."""
+
+    def __init__(self, step: int) -> None:
+        self.at = step
+
+    def on_step(self, training: Training) -> None:
+        if training.step == self.at:
+            training.stop(for_good=False)
+
+
+def test_a_folder_holds_the_network_that_fit_returned_resumed_or_not(tmp_path: Path) -> None:
+    def go(name: str, *more: Callback) -> Training:
+        best = Checkpoint(tmp_path / name / "best.safetensors", "accuracy", restore=True)
+        log, rate = Log(tmp_path / name / "log.csv"), Adam(0.3)
+        patient = EarlyStopping("accuracy", patience=2)
+        return run(patient, best, log, *more, epochs=50, optimizer=rate, folder=tmp_path / name)
+
+    def lines(name: str) -> list[tuple[str, str]]:
+        with (tmp_path / name / "log.csv").open() as file:
+            return [(row["step"], row["accuracy"]) for row in csv.DictReader(file)]
+
+    whole = go("whole")
+    assert whole.step < whole.steps
+    for stop in (3, whole.step - 3, whole.step - 8):  # one of them between the best score and the end
+        go(f"{stop}", StopOnce(stop))
+        resumed = go(f"{stop}")
+        assert resumed.step == whole.step  # what had not improved before it was stopped counts
+        assert lines(f"{stop}") == lines("whole")
+    for name in ("whole", "3"):
+        again = go(name)  # which was stopped for good
+        assert (again.step, len(again.history)) == (whole.step, len(whole.history))
+        kept = load_file(tmp_path / name / "model.safetensors")
+        last = load_file(tmp_path / name / "checkpoint.safetensors")
+        assert not torch.equal(kept["body.weight"], last["network.body.weight"])
+        for training in (whole, again):
+            assert torch.equal(training.network.state_dict()["body.weight"], kept["body.weight"])
 
 
 def test_the_best_value_is_that_of_one_training_stopped_or_not(tmp_path: Path) -> None:

@@ -283,6 +283,23 @@ def test_one_run_may_stop_early(stacks: list[int], monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(weights(first.network), weights(alone["network"]), rtol=1e-3, atol=2e-4)
 
 
+def test_what_has_ended_in_its_folder_is_not_trained_again(stacks: list[int], tmp_path: Path) -> None:
+    """Neither what took all of its steps nor what was stopped for good, while others of its shape go on."""
+
+    def runs(count: int) -> list[dict[str, Any]]:
+        made = own_runs(Own, [()] * count)
+        made[1]["callbacks"] = [StopAfter(3)]
+        return [{**run, "folder": tmp_path / str(run["seed"])} for run in made]
+
+    options = {"data": own_data(), "epochs": 2, "batch_size": 50}
+    first, again = fit_many(runs(2), **options), fit_many(runs(4), **options)
+    assert stacks == [2, 2]  # the two that are new
+    assert [training.step for training in again] == [8, first[1].step, 8, 8]
+    assert first[1].step < 8
+    for before, after in zip(first, again[:2], strict=True):
+        assert torch.equal(weights(before.network), weights(after.network))
+
+
 class Fails(Callback):
     """Fails at one moment of a training."""
 

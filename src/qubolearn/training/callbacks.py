@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Mapping
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -80,9 +81,8 @@ class _Watching(Callback):
     def on_start(self, training: Training) -> None:
         self.best = -math.inf  # of this training: the same object may have followed another
 
-    def improved(self, training: Training) -> bool:
-        """Whether the metric is better than ever before; it must be among the scores."""
-        record = training.history[-1]
+    def improved(self, record: Mapping[str, Any]) -> bool:
+        """Whether the metric is better in this record of the history than ever before; it must be among the scores."""
         if not isinstance(record.get(self.metric), (int, float)):
             raise unknown_name("metric", self.metric, [k for k, v in record.items() if isinstance(v, (int, float))])
         value = self._sign * float(record[self.metric])
@@ -118,13 +118,17 @@ class EarlyStopping(_Watching):
     def on_start(self, training: Training) -> None:
         super().on_start(training)
         self._bad = 0
+        for record in training.history:  # of a resumed training
+            self._count(record)
 
     def on_step(self, training: Training) -> None:
-        if training.scores is None:
-            return
-        self._bad = 0 if self.improved(training) else self._bad + 1
-        if self._bad >= self.patience:
+        if training.scores is not None and self._count(training.history[-1]) >= self.patience:
             training.stop()
+
+    def _count(self, record: Mapping[str, Any]) -> int:
+        """How many times in a row the metric has failed to improve, this record included."""
+        self._bad = 0 if self.improved(record) else self._bad + 1
+        return self._bad
 
 
 class Checkpoint(_Watching):
@@ -136,7 +140,8 @@ class Checkpoint(_Watching):
         path: a .safetensors file. ``safetensors.torch.load_file(path)`` gives what ``network.load_state_dict`` takes.
         metric: a name among the scores.
         higher_is_better: as in :class:`EarlyStopping`.
-        restore: put these weights back into the network when training ends.
+        restore: put these weights back into the network when training ends; a ``folder`` of ``fit`` gets them as its
+            model, too.
 
     >>> Checkpoint("runs/best.safetensors", "accuracy", restore=True).path.name
     'best.safetensors'
@@ -156,7 +161,7 @@ class Checkpoint(_Watching):
                 self.best = float(notes["best"])
 
     def on_step(self, training: Training) -> None:
-        if training.scores is not None and self.improved(training):
+        if training.scores is not None and self.improved(training.history[-1]):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             weights = training.network.state_dict()
             write_tensors(self.path, weights, step=training.step, metric=self.metric, best=str(self.best))

@@ -66,7 +66,8 @@ def fit(
         steps_per_epoch: for a DataLoader without a length.
         seed: fixes training data, order, dropout and stochastic solvers; the initial weights are the caller's.
         device: where to train; the network is moved there.
-        folder: where to keep metrics, checkpoints and the model; the same call again continues a stopped training.
+        folder: where to keep metrics, checkpoints and the model that is returned. The same call again continues a
+            stopped training; one that has ended is not trained again: the network is the folder's model.
         peers: this process among those that train together.
 
     Returns:
@@ -93,9 +94,11 @@ def fit(
 
 def take_steps(session: Session) -> None:
     """All steps of a session, by the fastest engine that can take them."""
-    training, steps = session.training, make_steps(session.task)
-    for first, end in spans(training.step, session.watched, lambda: steps.max_unsynced_steps):
-        session.after(end, steps.advance(first, end))
-        if training.stopping:
-            break
+    training = session.training
+    if not session.ended:
+        steps = make_steps(session.task)
+        for first, end in spans(training.step, session.watched, lambda: steps.max_unsynced_steps):
+            session.after(end, steps.advance(first, end))
+            if training.stopping:
+                break
     session.finish()

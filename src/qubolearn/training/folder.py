@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from qubolearn.errors import QubolearnError
-from qubolearn.files import make_folder, read_records, read_tensors, write_records, write_tensors
+from qubolearn.files import make_folder, read_metadata, read_records, read_tensors, write_records, write_tensors
 from qubolearn.training.optimizers import Update
 
 __all__ = ["Folder"]
@@ -59,12 +59,15 @@ class Folder:
         records = {record["step"]: record for record in read if type(record.get("step")) is int}
         return [records[step] for step in sorted(records)]
 
-    def checkpoint(self, network: nn.Module, optimizer: Update, step: int) -> None:
-        """Save all that a resumed training needs: the rest follows from what was asked and from the step."""
+    def checkpoint(self, network: nn.Module, optimizer: Update, step: int, ended_of: int = 0) -> None:
+        """Save all that a resumed training needs: the rest follows from what was asked and from the step.
+
+        ``ended_of`` is the number of its steps once the training has ended, after the last one or before.
+        """
         moved, text = optimizer.state()
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
         tensors |= {f"optimizer.{name}": tensor for name, tensor in moved.items()}
-        write_tensors(self._path("checkpoint.safetensors"), tensors, step=step, optimizer=text)
+        write_tensors(self._path("checkpoint.safetensors"), tensors, step=step, optimizer=text, ended_of=ended_of)
 
     def restore(self, network: nn.Module, optimizer: Update | None, steps: int) -> int:
         """Load the last checkpoint, if there is one, and return the step that comes next."""
@@ -87,9 +90,14 @@ class Folder:
         network.load_state_dict(_part(tensors, "network."))
         return int(step)
 
-    def finish(self, network: nn.Module, optimizer: Update, step: int) -> None:
-        """Save the trained model."""
-        self.checkpoint(network, optimizer, step)
+    def ended(self, steps: int) -> bool:
+        """Whether a training of so many steps has ended here, after the last one or stopped for good."""
+        path = self._path("checkpoint.safetensors")
+        notes = read_metadata(path) if path.is_file() else {}
+        return str(steps) in (notes.get("step"), notes.get("ended_of"))
+
+    def keep(self, network: nn.Module) -> None:
+        """Save the trained model, whose weights need not be those of the last step."""
         write_tensors(self._path("model.safetensors"), network.state_dict())
 
     def weights(self) -> Path:

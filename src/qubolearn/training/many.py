@@ -85,7 +85,7 @@ def _fit_group(runs: Sequence[Mapping[str, Any]], device: str) -> list[Training]
         find = _shared_batches()
         sessions = [opened.enter_context(Session(**_with_defaults(run), find_batches=find)) for run in runs]
         by_loss = sorted(sessions, key=lambda each: repr(each.task.loss))  # equal ones side by side need no copies
-        for group in _grouped(by_loss, lambda each: shape_of(each.task) if can_stack(each.task) else id(each)):
+        for group in _grouped(by_loss, _kind):
             with own_stream(device):
                 steps = _stack([session.task for session in group]) if len(group) > 1 else None
                 if steps is not None:
@@ -94,6 +94,11 @@ def _fit_group(runs: Sequence[Mapping[str, Any]], device: str) -> list[Training]
                     for session in group:
                         _run_alone(session)
         return [session.training for session in sessions]
+
+
+def _kind(session: Session) -> Hashable:
+    """What sessions that take their steps together have in common; one that has ended in its folder takes none."""
+    return shape_of(session.task) if can_stack(session.task) and not session.ended else id(session)
 
 
 def _with_defaults(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,8 @@ class Training:
         step: how many of them are done.
         loss: the mean loss of the last step's batch.
         scores: metrics of the validation instances by name, where they were scored after this step; otherwise None.
-        history: one record for each scoring: step, loss, seconds and the scores.
+        history: one record for each scoring: step, loss, seconds and the scores; of a resumed training those before it
+            stopped, too.
         seconds: how long the steps took.
         stopping: 0, or after :meth:`stop` 1 (until the same call continues it) or 2 (for good).
         error: in :func:`qubolearn.fit_many`, the NaN or the failed callback that ended this training and no other.
@@ -138,16 +139,30 @@ class Session:
         # a folder is made only when nothing can be refused any more
         where = self.task.folder = Folder.create(folder) if isinstance(folder, (str, Path)) else folder
         self._writer = where if peers.rank == 0 else None
+        self._unkept = False  # whether the trained model is to be written
         with ExitStack() as opened:
             if self._writer:
                 opened.enter_context(lock_folder(self._writer.folder))
             if standardise and getattr(network, "standardise", None) is not None:
                 with keep_fault(self.task, 0, batches.first):
                     network.standardise.fit(batches.first().p)  # type: ignore[operator, union-attr]
-            training.step = where.restore(network, update, training.steps) if where else 0
+            if where:
+                self._resume(where)
+            opened.callback(self._keep_model)
             opened.callback(self._tell_end)
             self._start()
             self._open = opened.pop_all()
+
+    def _resume(self, where: Folder) -> None:
+        """Go on from the last checkpoint of a folder; where the training has ended there, from its model."""
+        training, task = self.training, self.task
+        training.step = where.restore(task.network, task.optimizer, training.steps)
+        training.history = [record for record in where.metrics() if 0 < record["step"] <= training.step]
+        if training.step and where.ended(training.steps):
+            training.stopping = 2 if training.step < training.steps else 0
+            if where.finished:
+                where.put_into(task.network)
+                self._writer = None
 
     def _start(self) -> None:
         task, training = self.task, self.training
@@ -164,6 +179,11 @@ class Session:
         with ExitStack() as told:
             for each in reversed(self._started):
                 told.callback(call, each, "on_end", self.training)
+
+    def _keep_model(self) -> None:
+        """Write the model after the callbacks have ended: one of them may have put the best weights back."""
+        if self._writer and self._unkept:
+            self._writer.keep(self.task.network)
 
     def __enter__(self) -> Self:
         return self
@@ -206,9 +226,10 @@ class Session:
         return bool(self.training.stopping) or self.training.step >= self.training.steps
 
     def finish(self) -> None:
-        """Keep the trained model, unless the training is to be continued."""
+        """Have the trained model kept by :meth:`close`, unless the training is to be continued."""
         if self._writer and self.training.stopping != 1:
-            self._writer.finish(self.task.network, self.task.optimizer, self.training.step)
+            self._writer.checkpoint(self.task.network, self.task.optimizer, self.training.step, self.training.steps)
+            self._unkept = True
 
 
 def spans(start: int, watched: Sequence[int], longest: Callable[[], int]) -> Iterator[tuple[int, int]]:
