@@ -10,7 +10,7 @@ from scipy.special import gamma
 
 from qubolearn.qubo import all_states, energies, from_ising
 from qubolearn.solvers import state_vector
-from qubolearn.solvers.schedules import SCHEDULES, linear, pulses
+from qubolearn.solvers.schedules import SCHEDULES, Pulses, linear, pulses
 from qubolearn.solvers.state_vector import all_energies, final_probabilities
 
 
@@ -74,6 +74,16 @@ def test_compiled_and_torch_agree(n):
     E = ising(n, 3)
     sequence = pulses(linear, 0.5, 2.0, 60)
     assert torch.allclose(final_probabilities(E, sequence), by_torch(E, sequence), atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 8, 9, 12, 13, 15, 17])
+def test_pulses_of_any_angle(n):
+    """Few steps make angles where tan θ is large or infinite; the sizes are those at which other loops take over."""
+    E = ising(n, 2)
+    sequence = Pulses(np.array([0.3, 1.0, math.pi / 2, -2.5, math.pi, 7.0]), np.array([0.1, 0.2, 0.3, 0.0, 0.4, 0.1]))
+    found = final_probabilities(E, sequence)
+    assert torch.allclose(found, by_torch(E, sequence), rtol=1e-4, atol=1e-5 / 2**n)
+    assert torch.allclose(found.sum(1), torch.ones(2), atol=1e-5)
 
 
 @pytest.mark.parametrize("slowness", [0.5, 2.0, 8.0])

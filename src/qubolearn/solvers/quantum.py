@@ -12,6 +12,7 @@ from torch import Tensor
 from qubolearn.chips.chains import Embedding
 from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Programmed, scaled, with_control_errors
 from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.kernels.parallel import thread_count
 from qubolearn.kernels.progress import Bar
 from qubolearn.qubo import Qubo, as_dense, check_qubo, energies, from_ising, to_ising
 from qubolearn.solvers.contract import Found, QuboSolver, no_temperature
@@ -30,6 +31,9 @@ MAX_STEPS = 10**7
 #: Amplitudes of one chunk of the batch, and the bytes that each was seen to need: less than 1 GiB together.
 CHUNK_AMPLITUDES = 2**23
 BYTES_PER_AMPLITUDE = 100
+#: On a CPU, where a row for each thread suffices: memory of this size is used again, larger one is given back and
+#: asked for anew, which takes as long as a tenth of the anneal.
+CPU_AMPLITUDES = 2**20
 
 #: Energies this close, as a share of the range of all, are one energy up to rounding.
 SAME_ENERGY = 1e-10
@@ -151,16 +155,16 @@ class QuantumAnnealing(QuboSolver):
         with Bar("quantum annealing", sum(len(chunk.rows) * (chunk.steps + 1) for chunk in chunks)) as bar:
             for rows, field, steps in chunks:
                 A, offset = from_ising(problem.J[rows], problem.h[rows])
-                ising = all_energies(A) + offset[:, None]
+                ising = all_energies(A).add_(offset[:, None])
                 sequence = pulses(SCHEDULES[self.schedule], self.anneal_time, field, steps)
                 p = final_probabilities(ising, sequence, bar.advance).to(torch.float64)
-                yield _Final(rows, steps, p / p.sum(1, keepdim=True))
+                yield _Final(rows, steps, p.div_(p.sum(1, keepdim=True)))
 
     def _chunks(self, problem: Programmed) -> list[_Chunk]:
         """Rows whose rms local fields round up to the same 2**(level/4)."""
         squares = problem.h.square() + (problem.J + problem.J.mT).square().sum(-1)
         levels = (4 * squares.mean(-1).sqrt().clamp(min=1 / 16).log2()).ceil()
-        size = max(1, CHUNK_AMPLITUDES >> problem.h.shape[1])
+        size = _rows_at_once(problem.h)
         chunks = []
         for level in sorted(set(levels.tolist())):
             field = 2 ** (level / 4)
@@ -234,6 +238,12 @@ def _check_size(qubits: int) -> None:
             f"{qubits} qubits are over the limit of {MAX_QUBITS}: their state needs {memory:.3g} GiB per instance; "
             "use simulated annealing"
         )
+
+
+def _rows_at_once(h: Tensor) -> int:
+    """Rows of one chunk of the problems with these biases ``[rows, qubits]``."""
+    most = max(1, CHUNK_AMPLITUDES >> h.shape[1])
+    return most if h.device.type != "cpu" else min(most, max(thread_count(), CPU_AMPLITUDES >> h.shape[1]))
 
 
 def _lowest(energies: Tensor) -> Tensor:
