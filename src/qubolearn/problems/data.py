@@ -29,6 +29,7 @@ __all__ = [
     "data_folder",
     "data_root",
     "download_file",
+    "file_digest",
     "files_read",
     "forget_data",
     "load_npz",
@@ -97,13 +98,25 @@ def files_read() -> Iterator[dict[str, str]]:
 
 
 def note_file(path: Path | str) -> None:
-    """Every reader of a dataset file calls this first, so that :func:`files_read` knows of it."""
+    """Every reader of a dataset file calls this first, so that :func:`files_read` knows of it.
+
+    A folder of many files, such as pictures, counts as one.
+    """
     path = Path(path)
-    if _found.get() is not None and path.is_file():
+    if _found.get() is not None and path.exists():
         inside = path.is_relative_to(data_root())
         name = path.relative_to(data_root()).as_posix() if inside else path.name  # no path of the machine
+        _note({name: file_digest(path)})
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes; of a folder, of the names and digests of all files in it, in order."""
+    if path.is_file():
         with path.open("rb") as file:
-            _note({name: hashlib.file_digest(file, "sha256").hexdigest()})
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    inner = {each.relative_to(path).as_posix(): each for each in path.rglob("*") if each.is_file()}
+    lines = (f"{file_digest(inner[name])}  {name}\n" for name in sorted(inner))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _note(files: Mapping[str, str]) -> None:

@@ -113,6 +113,24 @@ def test_files_outside_the_data_folder_are_named_without_their_path(reading: Pat
     assert list(found) == ["more.txt"]
 
 
+def test_a_folder_of_pictures_is_one_file_whose_digest_says_names_and_contents(reading: Path) -> None:
+    """The digest is what sha256sum says of the lines that sha256sum prints of its files, in order."""
+
+    def digest() -> str:
+        with files_read() as found:
+            note_file(reading / "data")
+        return found["data"]
+
+    (reading / "data" / "a").mkdir()
+    (reading / "data" / "a" / "b.jpg").write_bytes(b"b")
+    lines = [(b"b", "a/b.jpg"), (b"three small words", "words.txt")]
+    listed = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for content, name in lines)
+    first = digest()
+    assert first == hashlib.sha256(listed.encode()).hexdigest()
+    (reading / "data" / "a" / "b.jpg").rename(reading / "data" / "a" / "c.jpg")
+    assert digest() != first
+
+
 def test_records_of_other_and_of_unknown_code_are_counted_and_stay_valid(reading: Path) -> None:
     store = Store(reading / "out")
     record = run_job(job(0)).record

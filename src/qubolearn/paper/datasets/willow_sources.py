@@ -6,6 +6,7 @@ test on such an image would ask for what was trained.
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from torch.nn.functional import normalize
 
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.datasets.willow import VGG_LAYERS, WillowImages, open_image, read_vgg_features
+from qubolearn.problems.data import note_file
 from qubolearn.randomness import stream
 
 __all__ = ["draw_split", "persons", "read_sources", "sources_of", "thumbnails"]
@@ -54,6 +56,7 @@ def persons(names: Sequence[str]) -> list[int]:
 
 def thumbnails(images: WillowImages) -> Tensor:
     """The images in grey, ``[images, 32, 32]``, each with mean 0 and length 1."""
+    note_file(os.path.commonpath(images.files))
     small = torch.stack([_thumbnail(file) for file in images.files])
     return normalize(small - small.mean(1, keepdim=True), dim=1).reshape(-1, THUMBNAIL, THUMBNAIL)
 
