@@ -97,6 +97,9 @@ def test_what_differs_is_judged_by_the_seeds_of_its_cell() -> None:
     assert again(degrees=None) == "beyond"
     assert again(seeds[0], degrees=5.5) == "alone"
     assert again(*seeds[:2], degrees=50.0) == "spread"  # two seeds say little
+    others = [{"a": {"median": 4.0}}] * 3  # the master equation is left out where it cannot be solved
+    assert again(seeds[0], *others, degrees=5.5) == "alone"
+    assert again(seeds[0], *others, degrees=5.5, median=9.0) == "beyond"
 
 
 @pytest.fixture

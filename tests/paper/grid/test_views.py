@@ -25,6 +25,18 @@ def test_cells_hold_values_over_seeds_their_records_and_seconds() -> None:
     assert cell.text() == f"37.50 ± {statistics.stdev([25, 50]):.2f}"
 
 
+def test_a_cell_knows_its_instances_by_the_deviation_or_the_scores_of_the_metric_that_it_shows() -> None:
+    test = {"accuracy": 0.5, "success": 0.2, "success_deviation": 0.1, "instances": 9, "scores": "packed accuracies"}
+    made = [outcome("a", "b", seed, exhaustive=test) for seed in (0, 1)]
+    places = lambda job: [Place("a", "mean", "exhaustive"), Place("a", "deviation", "exhaustive", "_deviation")]  # noqa: E731
+    cells = View("v", "", ("success",), places=places, deviation="success_deviation").cells(made)
+    mean, deviation = cells["a", "mean"], cells["a", "deviation"]
+    assert (mean.instances, mean.deviations, mean.scores) == ((9, 9), (0.1, 0.1), ())
+    assert (deviation.values, deviation.instances, deviation.deviations) == (((0.1, 0.1),), (), ())
+    scored = View("v", "", ("accuracy",)).cells(made)["a", "b"]
+    assert (scored.instances, scored.deviations, len(scored.scores)) == ((9, 9), (), 2)
+
+
 def test_degrees_are_shown_as_they_are_with_both_spreads() -> None:
     assert Cell(((1.0, 2.0), (0.5, 0.5)), "degrees").text() == "1.50 ± 0.71 / 0.50 ± 0.00"
     assert Cell(((0.5,),), "degrees").text() == "0.50"

@@ -1,18 +1,22 @@
 """Claims and comparisons on cells made by hand."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from qubolearn.paper.grid.paper import Paper, PaperCell, PaperTable, paper
 from qubolearn.paper.grid.scores import packed
 from qubolearn.paper.grid.views import Cell
-from qubolearn.paper.report.claims import check_claims
+from qubolearn.paper.report.claims import Pair, check_claims
 from qubolearn.paper.report.compare import compare, control, counts
+from qubolearn.paper.report.intervals import mean_variance, paired_variance
 from qubolearn.paper.report.speed import speeds, total
 
 SIZES = ("L3 H32", "L3 H78", "L5 H32", "L5 H78")
@@ -69,14 +73,99 @@ def test_seeds_are_paired_and_the_effect_has_an_interval() -> None:
 
 
 def test_one_seed_says_nothing_and_equal_accuracies_are_not_exact() -> None:
-    records = ({"metrics": {}, "job": {"seed": 0}},)
-    cells = {}
-    for column, value in (("full", 0.9), ("without unique", 0.89), ("without mlp", 0.5)):
-        for size in SIZES:
-            cells[size, column] = Cell(((value,),), "%", records, (200,))
-    pairs = next(each for each in check_claims(paper(), {"ablation-randgraph": cells}) if "L_unique" in each.claim.text)
-    ordered = {pair.than[1]: pair.ordered("a") for pair in pairs.pairs}
-    assert ordered == {"w/o L_unique": None, "w/o L_mlp": True}  # 1 % of 200 instances are two of them
+    def ordered(seeds: int) -> dict[str, bool | None]:
+        records = tuple({"metrics": {}, "job": {"seed": seed}} for seed in range(seeds))
+        cells = {}
+        for column, value in (("full", 0.9), ("without unique", 0.89), ("without mlp", 0.5)):
+            for size in SIZES:
+                cells[size, column] = Cell(((value,) * seeds,), "%", records, (200,) * seeds)
+        all_of_it = check_claims(paper(), {"ablation-randgraph": cells})
+        pairs = next(each for each in all_of_it if "L_unique" in each.claim.text)
+        return {pair.than[1]: pair.ordered("a") for pair in pairs.pairs}
+
+    assert ordered(3) == {"w/o L_unique": None, "w/o L_mlp": True}  # 1 % of 200 instances are two of them
+    assert ordered(1) == {"w/o L_unique": None, "w/o L_mlp": None}  # another training may come out otherwise
+
+
+def one_pair(text: str, cells: dict[str, dict[tuple[str, str], Cell]]) -> Pair:
+    return next(each for each in check_claims(paper(), cells) if each.claim.text.startswith(text)).pairs[0]
+
+
+def seeded(values: Sequence[float], unit: Any = "degrees", first: int = 0, **more: Any) -> Cell:
+    records = tuple({"metrics": {}, "job": {"seed": first + place}} for place in range(len(values)))
+    return Cell((tuple(values), tuple(values)), unit, records, **more)
+
+
+def test_one_of_many_comparisons_refutes_a_claim_only_where_it_could_not_be_chance() -> None:
+    """Four sizes; at one of them quant is worse by 2.16 ± 1.4 over five seeds, which 1 of 39 such sets is by chance."""
+    off = (-0.4, 1.4, -1.6, 1.2, -0.6)
+
+    def cells(worse: float, sizes: Sequence[str]) -> dict[str, dict[tuple[str, str], Cell]]:
+        made = {}
+        for size in sizes:
+            gap = [worse + each for each in off] if size == "L3 H78" else [-1.0] * 5
+            made[size, "(a) quant"], made[size, "(a) pure"] = seeded([7 + each for each in gap]), seeded([7.0] * 5)
+        return {"pointset": made}
+
+    text = "Point sets: better than Pure"
+    pairs = next(each for each in check_claims(paper(), cells(2.16, SIZES)) if each.claim.text == text).pairs
+    assert [pair.ordered("a") for pair in pairs] == [True, False, True, True]  # each by itself
+    assert answer(text, cells(2.16, SIZES)) == "cannot be told apart"
+    assert answer(text, cells(4.0, SIZES)) == "does not hold"
+    assert answer(text, cells(-4.0, SIZES)) == "holds"
+    assert answer(text, cells(-4.0, SIZES[:3])) == "not measured"
+
+
+def test_a_number_of_one_seed_is_paired_with_that_seed_alone() -> None:
+    """Three seeds against one are one pair: its other seeds are not known."""
+    cells = {"rotation": {("L3 H32", "(a) quant"): seeded([1.0, 1.1, 0.9]), ("L3 H32", "(a) diag"): seeded([2.0])}}
+    pair = one_pair("Rotations: a full QUBO", cells)
+    assert pair.gains("a") == {0: 1.0}
+    assert pair.ordered("a") is None
+    cells["rotation"]["L3 H32", "(a) diag"] = seeded([2.0, 9.0], first=1)
+    assert one_pair("Rotations: a full QUBO", cells).gains("a") == pytest.approx({1: 0.9, 2: 8.1})
+
+
+def test_a_factor_widens_the_interval_as_well() -> None:
+    """Ten times a mean of 141 instances has ten times its error."""
+    shown: dict[str, Any] = {"instances": (100,) * 3, "deviations": (0.1,) * 3}
+    cells = {("k=5", "(a) ours"): seeded([0.4] * 3, "%", **shown), ("k=5", "QGM inserted"): seeded([0.03] * 3, "%")}
+    assert one_pair("One anneal finds", {"success": cells}).least_variance("a") == pytest.approx(1.0)
+    cells["k=5", "QGM inserted"] = seeded([0.03] * 3, "%", **shown)
+    assert one_pair("One anneal finds", {"success": cells}).least_variance("a") == pytest.approx(101.0)
+
+
+def test_the_effect_over_pairs_is_no_surer_than_their_instances() -> None:
+    """All seeds agree, on ten instances each, which differ by 20 points."""
+    shown: dict[str, Any] = {"instances": (10,) * 3, "deviations": (0.2,) * 3}
+    cells = {("k=5", f"QGM {each}"): seeded([0.1] * 3, "%", **shown) for each in ("inserted", "baseline", "row-wise")}
+    checked = next(each for each in check_claims(paper(), {"success": cells}) if each.claim.text.startswith("QGM's"))
+    effect = checked.effect("a")
+    assert effect is not None
+    assert effect.high - effect.mean == pytest.approx(stats.t.ppf(0.975, 2) * 20 / math.sqrt(30))
+
+
+def test_a_spread_over_instances_is_not_one_over_runs() -> None:
+    """Table 10 prints 86.0 ± 19 over 141 instances, so that its mean is known to 1.6."""
+    cells = {("k=5, 450 epochs at 1e-5", "SA (neal), 10 sweeps"): seeded([0.92, 0.93, 0.94], "%")}
+    made = [each for each in compare(paper(), {"second-best": cells}) if each.numbers["a"] is not None]
+    assert [(each.column, each.verdict("a")) for each in made] == [("SA (neal), 10 sweeps", "better")]
+    low, high = stats.norm.interval(0.9999, 7.0, math.hypot(19 / math.sqrt(141), 1 / math.sqrt(3)))
+    difference = made[0].difference("a")
+    assert difference is not None
+    assert low < difference.low < difference.high < high
+
+
+def test_numbers_that_are_none_are_not_better() -> None:
+    made = [each for each in compare(paper(), rotations([math.nan] * 4, [])) if each.table.name == "Table 3"]
+    assert {each.verdict("a") for each in made if each.column == "Ours"} == {"not told apart"}
+    assert answer("Rotations: a full QUBO", rotations([math.nan] * 4, [2] * 4)) == "cannot be told apart"
+
+
+def test_scores_of_single_instances_are_not_needed() -> None:
+    """Records of one instance have no variance to offer."""
+    alone = packed(torch.tensor([3.0]))
+    assert mean_variance([alone, alone], 1) == paired_variance([alone], [alone], 1.0, 1) == 0.0
 
 
 def test_the_paper_is_held_to_its_own_claims() -> None:

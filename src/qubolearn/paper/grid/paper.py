@@ -52,6 +52,7 @@ class PaperTable:
     guess: str  # what random guessing gives, "" where that means nothing
     ours: Mapping[str, Mapping[str, tuple[str, ...]]]  # column -> protocol or "any" -> (row, column[, view])
     cells: tuple[PaperCell, ...]
+    runs: int = 3  # behind a printed ±
 
     @property
     def rows(self) -> tuple[str, ...]:
@@ -177,6 +178,7 @@ def _table(plain: Mapping[str, Any]) -> PaperTable:
             PaperCell(cell["row"], cell["column"], tuple(cell["values"]), tuple(cell.get("spread", ())))
             for cell in plain["cells"]
         ),
+        runs=int(plain.get("runs", 3)),
     )
 
 

@@ -153,7 +153,7 @@ def _plain(found: Evaluation, metric: str) -> dict[str, Any]:
 
 
 def baseline(seed: int, method: str, problem: Options, **testing: Any) -> dict[str, Any]:
-    """Score a method without learning on the same instances."""
+    """Score a method without learning, on the instances that networks are scored on where these run on a CPU."""
     score = lambda changed, solver, count, _: evaluate_baseline(method, changed, solver, count, seed)  # noqa: E731
     return _tested(make_problem(**problem), score, **testing)
 
@@ -161,9 +161,9 @@ def baseline(seed: int, method: str, problem: Options, **testing: Any) -> dict[s
 def qgm_success(
     seed: int, variant: str, k: int, solver: str, instances: int = 141, chip: str = "", size: int = 0
 ) -> dict[str, Any]:
-    """How often one simulated quantum anneal of QGM's QUBO of a RandGraph instance ends in the right permutation.
+    """How often one simulated quantum anneal of QGM's QUBO of a RandGraph instance finds the QUBO's minimum.
 
-    With a chip, its bits are chains of qubits of that chip; otherwise each bit is a qubit.
+    ``accuracy`` is how often that minimum is the right permutation. With a chip, its bits are chains of qubits of that chip; otherwise each bit is a qubit.
     """
     data = make_problem("randgraph", k=k).sample(instances, stream(seed, "test"), "test")
     made = qgm(data.p.reshape(instances, k * k, k * k), variant)  # type: ignore[arg-type]
@@ -176,7 +176,8 @@ def qgm_success(
     found = {"accuracy": right.double().mean().item(), "success_probability": success.mean().item()}
     spread = {"success_probability_deviation": success.std().item()} if instances > 1 else {}
     qubits = annealer.embedding.qubits if chip else made.A.shape[1]
-    return {"quantum": {**found, **spread, "source": solution.info["source"], "qubits": qubits}}
+    more = {"instances": instances, "source": solution.info["source"], "qubits": qubits}
+    return {"quantum": {**found, **spread, **more}}
 
 
 def second_best_energies(

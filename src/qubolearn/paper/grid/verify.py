@@ -94,10 +94,11 @@ def judge(old: Any, new: Any, seeds: Sequence[Any], tolerance: float = TOLERANCE
         return Judged("alone", far, where)
     fresh, known = _scalars(new), [_scalars(each) for each in seeds]
     values = {name: [each[name] for each in known if name in each] for name in fresh if name in off}
-    outside = [name for name in values if not _within(values[name], fresh, name)]
-    if outside or not off.keys() & fresh.keys():
+    known_spread = {name: some for name, some in values.items() if len(some) > 1}  # a metric may be of one seed alone
+    outside = [name for name, some in known_spread.items() if not _within(some, fresh, name)]
+    if outside or not values:
         return Judged("beyond", far, where if not outside else max(outside, key=off.__getitem__))
-    return Judged("spread", far, where)
+    return Judged("spread" if len(known_spread) == len(values) else "alone", far, where)
 
 
 def _within(values: Sequence[float], fresh: Mapping[str, float], name: str) -> bool:

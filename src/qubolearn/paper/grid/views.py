@@ -27,6 +27,10 @@ Unit = Literal["%", "degrees", "qubits", "mean qubits", "count", "seconds"]
 DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0, "mean qubits": 1, "count": 0, "seconds": 2}
 
 
+#: What the packed scores of a record are: problems are scored by one of these.
+SCORED = ("accuracy", "degrees")
+
+
 class Place(NamedTuple):
     """Where in a table the test of a record stands: that under ``metrics[label]``, each metric's name with a suffix."""
 
@@ -76,6 +80,7 @@ class Cell:
     records: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)  # behind the values, in their order
     instances: tuple[int, ...] = ()  # behind each value, where records say so
     scores: tuple[str, ...] = field(default=(), repr=False)  # packed, of the first metric; one per value, or none
+    deviations: tuple[float, ...] = ()  # of the first metric over the instances; one per value, or none
 
     @property
     def shown(self) -> tuple[tuple[float, ...], ...]:
@@ -110,16 +115,17 @@ def rows_and_columns(cells: Iterable[tuple[str, str]]) -> tuple[list[str], list[
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown; a # behind a head marks a column of numbers.
+    """A table in Markdown; a # behind a head marks a column of numbers. Bars and line ends in a text do not break it.
 
-    >>> print(markdown_table(["", "n#"], [["a", "1"]]), end="")
+    >>> print(markdown_table(["", "n#"], [["a|b", "1"]]), end="")
     | | n |
     |---|---:|
-    | a | 1 |
+    | a\\|b | 1 |
     """
     marks = "".join("---:|" if head.endswith("#") else "---|" for head in heads)
     lines = [[head.removesuffix("#") for head in heads], *rows]
-    first, *others = ("|" + "".join(f" {text} |" if text else " |" for text in line) + "\n" for line in lines)
+    safe = ([" ".join(text.split()).replace("|", "\\|") for text in line] for line in lines)
+    first, *others = ("|" + "".join(f" {text} |" if text else " |" for text in line) + "\n" for line in safe)
     return "".join([first, f"|{marks}\n", *others])
 
 
@@ -130,6 +136,7 @@ class _Value(NamedTuple):
     values: tuple[float, ...]
     instances: int
     scores: str
+    deviation: float | None
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,7 @@ class View:
     unit: Unit = "%"
     better: Literal["higher", "lower"] = "higher"
     places: Places = PLAIN
+    deviation: str = ""  # the metric that holds the first one's standard deviation over instances
 
     def cells(self, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Cell]:
         """(row, column) -> cell, over the outcomes that have a record with these metrics."""
@@ -152,16 +160,21 @@ class View:
             for place in self.places(outcome.job):
                 values = self._values(outcome, place)
                 if values is not None:
-                    test = outcome.record["metrics"][place.label]
-                    scores = "" if place.suffix else str(test.get("scores", ""))
-                    value = _Value(outcome.record, values, int(test.get("instances", 0)), scores)
-                    found.setdefault((place.row, place.column), []).append(value)
+                    found.setdefault((place.row, place.column), []).append(self._value(outcome.record, place, values))
         return {place: self._cell(all_of_it) for place, all_of_it in found.items()}
 
+    def _value(self, record: Mapping[str, Any], place: Place, values: tuple[float, ...]) -> _Value:
+        """With what is known of the single instances; how sure a deviation over them is, records do not say."""
+        test, shown = record["metrics"][place.label], self.metrics[0] + place.suffix
+        instances = 0 if shown == self.deviation else int(test.get("instances", 0))
+        scores = str(test.get("scores", "")) if shown in SCORED else ""
+        return _Value(record, values, instances, scores, None if place.suffix else test.get(self.deviation))
+
     def _cell(self, found: Sequence[_Value]) -> Cell:
-        records, values, counts, scores = zip(*found, strict=True)
+        records, values, counts, scores, deviations = zip(*found, strict=True)
         whole = scores if all(scores) else ()
-        return Cell(tuple(zip(*values, strict=True)), self.unit, records, tuple(filter(None, counts)), whole)
+        spreads = deviations if None not in deviations else ()
+        return Cell(tuple(zip(*values, strict=True)), self.unit, records, tuple(filter(None, counts)), whole, spreads)
 
     def _values(self, outcome: Outcome, place: Place) -> tuple[float, ...] | None:
         assert outcome.record is not None

@@ -10,8 +10,8 @@ from typing import Literal
 
 from qubolearn.paper.grid.paper import Claim, Comparison, Paper, PaperTable, Protocol
 from qubolearn.paper.report.collect import Measured
-from qubolearn.paper.report.compare import PAPER_RUNS, Number, number, view_of
-from qubolearn.paper.report.intervals import Interval, interval, paired_variance, ratio_interval
+from qubolearn.paper.report.compare import Number, number, view_of
+from qubolearn.paper.report.intervals import LEVEL, Interval, interval, paired_variance, ratio_interval
 from qubolearn.paper.report.wording import many, short
 
 __all__ = ["ANSWERS", "SOURCES", "Answer", "Checked", "Pair", "Source", "check_claims", "interval_said", "sources"]
@@ -39,58 +39,64 @@ class Pair:
     numbers: Mapping[Source, tuple[Number, Number] | None]
     applies: Mapping[Source, bool]  # whether a source has, or could have, two different numbers there
 
-    def gains(self, source: Source) -> list[float]:
-        """By how much the first number is better than the claim asks for, seed by seed; positive bears it out.
+    def gains(self, source: Source) -> dict[int, float]:
+        """By how much the first number is better than the claim asks for, by seed; positive bears it out.
 
-        That is, than the other number times the claim's factor, or less what it may fall short by.
+        That is, than the other number times the claim's factor, or less what it may fall short by. A count of qubits
+        or random guessing, which no seed changes, stands beside every seed of the other.
         """
         both = self.numbers[source]
         if both is None:
-            return []
-        first, second = both
-        if len(second.values) == 1:  # a count of qubits, or a printed number, stands beside all of the other
-            pairs = [(value, second.values[0]) for value in first.values]
-        elif len(first.values) == 1:
-            pairs = [(first.values[0], value) for value in second.values]
-        else:
-            other = dict(zip(second.seeds or range(len(second.values)), second.values, strict=True))
-            mine = zip(first.seeds or range(len(first.values)), first.values, strict=True)
-            pairs = [(value, other[seed]) for seed, value in mine if seed in other]
+            return {}
+        first, second = (dict(zip(each.seeds or range(len(each.values)), each.values, strict=True)) for each in both)
+        if both[0].exact != both[1].exact:
+            exact, other = (first, second) if both[0].exact else (second, first)
+            exact |= dict.fromkeys(other, next(iter(exact.values())))
         higher = self.table.better == "higher"
         factor, slack = self.comparison.factor, self.comparison.slack or 0.0
-        return [(a - factor * b if higher else b - factor * a) + slack for a, b in pairs]
+        pairs = {seed: (first[seed], second[seed]) for seed in first if seed in second}
+        return {seed: (a - factor * b if higher else b - factor * a) + slack for seed, (a, b) in pairs.items()}
 
-    def gain(self, source: Source) -> Interval | None:
+    def gain(self, source: Source, level: float = LEVEL) -> Interval | None:
         """The mean of :meth:`gains` with its interval, None where nothing was measured."""
-        gains, both = self.gains(source), self.numbers[source]
+        gains, both = list(self.gains(source).values()), self.numbers[source]
         if not gains or both is None:
             return None
         if self.comparison.spread:
-            spreads = [(_deviation(each), PAPER_RUNS if source == "printed" else len(each.values)) for each in both]
-            return ratio_interval(*spreads[0], *spreads[1])
+            runs = [self.table.runs if source == "printed" else len(each.values) for each in both]
+            return ratio_interval(_deviation(both[0]), runs[0], _deviation(both[1]), runs[1], level)
         if source == "printed" or all(each.exact for each in both):  # nothing to spread
             return Interval(gains[0], gains[0], gains[0])
-        return interval(gains, self._least_variance(*both))
+        return interval(gains, self.least_variance(source), level=level)
 
-    def _least_variance(self, first: Number, second: Number) -> float:
+    def least_variance(self, source: Source) -> float:
         """Of one gain, by the instances: paired where both have scores of single ones, by seed."""
+        both = self.numbers[source]
+        if both is None:
+            return 0.0
+        (first, second), factor = both, self.comparison.factor
+        weights = (1.0, factor**2) if self.table.better == "higher" else (factor**2, 1.0)
+        apart = weights[0] * first.least_variance + weights[1] * second.least_variance
         shared = [seed for seed in first.seeds if seed in second.seeds]
         if not (first.scores and second.scores and shared):
-            return first.least_variance + second.least_variance
+            return apart
         scores = [[each.scores[each.seeds.index(seed)] for seed in shared] for each in (first, second)]
-        higher, factor = self.table.better == "higher", self.comparison.factor
-        one, other = scores if higher else reversed(scores)
+        one, other = scores if self.table.better == "higher" else reversed(scores)
         percent = 1e4 if view_of(self.table.view).unit == "%" else 1.0
         floor = percent * paired_variance(one, other, factor, min(first.instances, second.instances))
-        return floor or first.least_variance + second.least_variance  # no instance differs: so few say so
+        return floor or apart  # no instance differs: so few say so
 
-    def ordered(self, source: Source) -> bool | None:
-        """Whether the first is better; None where the interval holds 0. Equal is better only where there is slack."""
-        found = self.gain(source)
-        if found is None or (found.low < 0 < found.high) or not math.isfinite(found.low):
+    def ordered(self, source: Source, tests: int = 1) -> bool | None:
+        """Whether the first is better; None where the interval holds 0. Equal is better only where there is slack.
+
+        ``tests`` divides the chance of an error, 5 %, where one of so many comparisons would be enough for an answer.
+        """
+        found = self.gain(source, 1 - (1 - LEVEL) / tests)
+        if found is None:
             return None
-        allowed = self.comparison.slack is not None
-        return found.low > 0 or (allowed and found.low == 0)
+        if found.low > 0 or (found.low == 0 and self.comparison.slack is not None):
+            return True
+        return False if found.high < 0 or found.low == found.high else None
 
     def __str__(self) -> str:
         """What is compared with what."""
@@ -123,20 +129,29 @@ class Checked:
     pairs: tuple[Pair, ...]
 
     def found(self, source: Source) -> Answer:
-        """Whether the numbers of a source bear it out; it does not apply where they could not."""
+        """Whether the numbers of a source bear it out; it does not apply where they could not.
+
+        A claim that needs all of n comparisons is refuted by a single one, which may come by chance: so that one has
+        to be sure to 1 - 0.05 / n. In general, ``need`` of n comparisons are wanted for a claim and n - need + 1 the
+        other way against it, and each way is charged for the choice that it has (Bonferroni for partial conjunctions).
+        """
         if not all(pair.applies[source] for pair in self.pairs):
             return "does not apply"
-        if any(pair.numbers[source] is None for pair in self.pairs):
-            known = [pair.ordered(source) for pair in self.pairs if pair.numbers[source] is not None]
-            return "does not hold" if self.claim.need == "all" and False in known else "not measured"
-        ordered = [pair.ordered(source) for pair in self.pairs]
-        yes, no, total = ordered.count(True), ordered.count(False), len(ordered)
-        wanted = {"all": total, "most": math.ceil(0.75 * total), "all but one": total - 1}
+        total = len(self.pairs)
+
+        def count(way: bool, tests: int) -> int:
+            return sum(pair.ordered(source, tests) is way for pair in self.pairs)
+
         if self.claim.need == "mixed":
-            holds, fails = yes > 0 and no > 0, yes == total or no == total
+            holds = count(True, total) > 0 and count(False, total) > 0
+            fails = total in (count(True, 1), count(False, 1))
         else:
-            holds, fails = yes >= wanted[self.claim.need], total - no < wanted[self.claim.need]
-        return "holds" if holds else "does not hold" if fails else "cannot be told apart"
+            wanted = {"all": total, "most": math.ceil(0.75 * total), "all but one": total - 1}[self.claim.need]
+            against = total - wanted + 1
+            holds, fails = count(True, against) >= wanted, count(False, wanted) >= against
+        if holds or fails:
+            return "holds" if holds else "does not hold"
+        return "not measured" if any(pair.numbers[source] is None for pair in self.pairs) else "cannot be told apart"
 
     @property
     def in_paper(self) -> Answer:
@@ -144,16 +159,18 @@ class Checked:
 
     def effect(self, source: Source) -> Interval | None:
         """By how much the first numbers are better than asked for, over all pairs: mean and interval over seeds."""
+        if len(self.pairs) == 1:
+            return None if source == "printed" else self.pairs[0].gain(source)
         gains = [pair.gains(source) for pair in self.pairs]
-        if not all(gains) or source == "printed":
+        shared = [seed for seed in gains[0] if all(seed in each for each in gains)]
+        if not shared or source == "printed" or any(pair.comparison.spread for pair in self.pairs):
             return None
-        if len(gains) == 1:
-            return self.pairs[0].gain(source)
+        means = [statistics.fmean(each[seed] for each in gains) for seed in shared]
         if all(each.exact for pair in self.pairs for each in pair.numbers[source] or ()):
-            return Interval(*[statistics.fmean(each[0] for each in gains)] * 3)
-        seeds = min(map(len, gains))
-        means = [statistics.fmean(each[seed % len(each)] for each in gains) for seed in range(seeds)]
-        return interval(means)
+            return Interval(means[0], means[0], means[0])
+        # as if pairs of one seed were off together, which they are at most
+        least = statistics.fmean(math.sqrt(pair.least_variance(source)) for pair in self.pairs) ** 2
+        return interval(means, least)
 
     def pairs_table(self, paper: Paper) -> PaperTable:
         """The table that it is shown with."""

@@ -14,7 +14,7 @@ from qubolearn.paper.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol
 from qubolearn.paper.grid.views import DIGITS, Cell, Unit, View
 from qubolearn.paper.report.collect import Measured
 from qubolearn.paper.report.intervals import Interval, binomial_variance, interval, mean_variance
-from qubolearn.paper.report.wording import spread
+from qubolearn.paper.report.wording import many, spread
 
 __all__ = [
     "VERDICTS",
@@ -33,8 +33,6 @@ __all__ = [
 
 Verdict = Literal["better", "not told apart", "worse", "not measured"]
 VERDICTS: tuple[Verdict, ...] = ("better", "not told apart", "worse", "not measured")
-#: Runs behind a ± of the paper.
-PAPER_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class Compared:
 
 def difference(ours: Number, cell: Compared) -> Interval:
     """A number of ours minus the paper's in a cell."""
-    printed = (float(cell.paper_spread), PAPER_RUNS) if cell.paper_spread is not None else None
+    printed = (float(cell.paper_spread), cell.table.runs) if cell.paper_spread is not None else None
     minus = [value - float(cell.paper) for value in ours.values]
     half_digit = 0.5 * 10.0 ** int(cell.paper.as_tuple().exponent)
     mean, low, high = (minus[0],) * 3 if ours.exact else interval(minus, ours.least_variance, printed)
@@ -100,7 +98,7 @@ def verdict(ours: Number | None, cell: Compared) -> Verdict:
     if ours is None:
         return "not measured"
     _, low, high = difference(ours, cell)
-    if low <= 0 <= high:
+    if not (low > 0 or high < 0):
         return "not told apart"
     return "better" if (low > 0) == (cell.table.better == "higher") else "worse"
 
@@ -143,10 +141,13 @@ def _least_variance(cell: Cell, index: int) -> float:
     """That of one value by its instances, in the units that are shown: of shares, and of means of scores."""
     if not cell.instances:
         return 0.0
+    scale, instances = 1e4 if cell.unit == "%" else 1.0, min(cell.instances)
+    if index == 0 and cell.deviations:
+        return scale * statistics.fmean(each**2 for each in cell.deviations) / instances
     if cell.unit != "%":
-        return mean_variance(cell.scores, min(cell.instances)) if index == 0 else 0.0
+        return mean_variance(cell.scores, instances) if index == 0 else 0.0
     share = min(1.0, max(0.0, statistics.mean(cell.values[index])))
-    return 1e4 * binomial_variance(share, min(cell.instances))
+    return scale * binomial_variance(share, instances)
 
 
 class Line(NamedTuple):
@@ -207,7 +208,7 @@ def counts_said(compared: Sequence[Compared]) -> str:
         beaten = [(method, *control(compared, protocol, method)) for method in ("Diag", "Pure")]
         also = [f"{method} better in {better} of {of}" for method, better, of in beaten if of]
         said.append(f"({protocol}) {found}" + (f", {' and '.join(also)}" if also else ""))
-    return f"Of {counted} numbers of the paper's own method {' / '.join(VERDICTS)}: {'; '.join(said)}."
+    return f"Of {many(counted, 'number')} of the paper's own method {' / '.join(VERDICTS)}: {'; '.join(said)}."
 
 
 @lru_cache

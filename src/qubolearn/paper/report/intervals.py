@@ -12,9 +12,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qubolearn.paper.grid.scores import unpacked
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
 
 __all__ = [
     "LEVEL",
@@ -30,7 +35,7 @@ LEVEL = 0.95
 
 
 class Interval(NamedTuple):
-    """A mean, and where the true one lies with 95 % confidence; infinitely wide where one value says nothing."""
+    """A mean, and where the true one lies with 95 % confidence; infinitely wide where there is one seed alone."""
 
     mean: float
     low: float
@@ -38,14 +43,19 @@ class Interval(NamedTuple):
 
 
 def interval(
-    values: Sequence[float], least_variance: float = 0.0, printed: tuple[float, int] | None = None
+    values: Sequence[float],
+    least_variance: float = 0.0,
+    printed: tuple[float, int] | None = None,
+    level: float = LEVEL,
 ) -> Interval:
     """The interval of the mean of values, one for each seed.
 
     Args:
         values: at least one.
         least_variance: that of one value by the instances behind it, which three equal accuracies do not show.
-        printed: standard deviation and number of the runs of a printed mean that is subtracted from all values.
+        printed: standard deviation and number of the runs, or instances, behind a printed mean that is subtracted from
+            all values.
+        level: how sure the interval is.
 
     >>> [round(number, 2) for number in interval([1.0, 2.0, 3.0])]
     [2.0, -0.48, 4.48]
@@ -53,16 +63,13 @@ def interval(
     from scipy.special import stdtrit  # not at the top: help of commands waits for nothing
 
     mean, n = statistics.fmean(values), len(values)
-    spread = statistics.variance(values) if n > 1 else math.inf
-    if n == 1 and least_variance:
-        spread, n = least_variance, 1
-        half = 1.96 * math.sqrt(least_variance)
-        return Interval(mean, mean - half, mean + half)
-    own, freedom = max(spread, least_variance) / n, float(n - 1)
-    theirs = printed[0] ** 2 / printed[1] if printed else 0.0
-    if theirs and own + theirs > 0 and n > 1:  # Welch's degrees of freedom
-        freedom = (own + theirs) ** 2 / (own**2 / (n - 1) + theirs**2 / (printed[1] - 1))  # type: ignore[index]
-    half = math.inf if n < 2 else float(stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(own + theirs)
+    if n < 2:
+        return Interval(mean, -math.inf, math.inf)
+    own, freedom = max(statistics.variance(values), least_variance) / n, float(n - 1)
+    theirs, runs = (printed[0] ** 2 / printed[1], printed[1]) if printed else (0.0, 0)
+    if theirs > 0:  # Welch's degrees of freedom
+        freedom = (own + theirs) ** 2 / (own**2 / (n - 1) + theirs**2 / (runs - 1))
+    half = float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(own + theirs)
     return Interval(mean, mean - half, mean + half)
 
 
@@ -77,9 +84,8 @@ def binomial_variance(share: float, instances: int) -> float:
 
 
 def mean_variance(scores: Sequence[str], instances: int) -> float:
-    """The variance of the mean of so many instances, from packed scores of the first ones of each seed."""
-    each = [unpacked(text) for text in scores]
-    return statistics.fmean(float(one.var(ddof=1)) for one in each if len(one) > 1) / instances if each else 0.0
+    """The variance of the mean of so many instances, from packed scores of the first ones of each seed; 0 if unknown."""
+    return _variance([unpacked(text) for text in scores], instances)
 
 
 def paired_variance(first: Sequence[str], second: Sequence[str], factor: float, instances: int) -> float:
@@ -88,12 +94,19 @@ def paired_variance(first: Sequence[str], second: Sequence[str], factor: float, 
     Where two records had different instances, these pairs are by chance, which is what such a difference has, too.
     """
     both = [(unpacked(a), unpacked(b)) for a, b in zip(first, second, strict=True)]
-    cut = [(a[: len(b)], b[: len(a)]) for a, b in both]
-    return statistics.fmean(float((a - factor * b).var(ddof=1)) for a, b in cut if len(a) > 1) / instances
+    return _variance([a[: len(b)] - factor * b[: len(a)] for a, b in both], instances)
 
 
-def ratio_interval(first: float, n: int, second: float, m: int) -> Interval:
+def _variance(by_seed: Sequence[Array], instances: int) -> float:
+    """Of a mean over so many instances, from values of single ones; 0 where no seed has two."""
+    found = [float(each.var(ddof=1)) for each in by_seed if len(each) > 1]
+    return statistics.fmean(found) / instances if found else 0.0
+
+
+def ratio_interval(first: float, n: int, second: float, m: int, level: float = LEVEL) -> Interval:
     """How many times as large the second standard deviation is, of n and of m values, as a power of two.
+
+    This is the F test, which takes values as normal: a single training that fails looks like a wide spread.
 
     >>> [round(number, 2) for number in ratio_interval(0.8, 3, 1.2, 3)]  # three runs say little about a spread
     [0.58, -2.06, 3.23]
@@ -102,6 +115,6 @@ def ratio_interval(first: float, n: int, second: float, m: int) -> Interval:
 
     if first <= 0 or second <= 0 or min(n, m) < 2:
         return Interval(0.0, -math.inf, math.inf)
-    mean, tail = math.log2(second / first), (1 + LEVEL) / 2
+    mean, tail = math.log2(second / first), (1 + level) / 2
     low, high = (0.5 * math.log2(float(fdtri(*freedom, tail))) for freedom in ((m - 1, n - 1), (n - 1, m - 1)))
     return Interval(mean, mean - low, mean + high)

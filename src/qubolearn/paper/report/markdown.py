@@ -41,7 +41,8 @@ def summary_table(results: Path) -> str:
     total = sum(found.cells["a"].values())
     note = (
         f"*{total} numbers of the paper's own method; better or worse where the 95 % interval over seeds leaves the "
-        f"paper's number out. The last two columns are the control: how often networks without "
+        f"paper's number out: each is a test by itself, and of {total} that were equal some {round(0.05 * total)} would "
+        f"come out so by chance. The last two columns are the control: how often networks without "
         f"couplings beat the same numbers. {'; '.join(found.machines)}. Made by `qubolearn reproduce all`; "
         "[records](records.md) have files, commands, commits and data.*"
     )
@@ -79,7 +80,8 @@ def times_table(results: Path) -> str:
         count = f"{same.trainings} / {ours.trainings}" if same.trainings != ours.trainings else str(same.trainings)
         hours = duration(3600 * (same.paper_hours or ours.paper_hours))
         rows.append((same.problem, count, hours, *cells[0], *cells[1]))
-    return f"{markdown_table(heads, rows)}\n*Each record has the seconds of its training: [records](records.md).*\n"
+    note = "Where many were trained as one stack, each has its share of the stack's seconds."
+    return f"{markdown_table(heads, rows)}\n*{note} Seconds of each: [records](records.md).*\n"
 
 
 def claims_table(results: Path) -> str:

@@ -193,12 +193,19 @@ ENTRIES: Mapping[str, Entry] = {
         "Table 9",
         [*success()],
         (
-            View("success", "Success probability of one anneal", ("success_probability",), places=by_job("quantum")),
+            View(
+                "success",
+                "Success probability of one anneal",
+                ("success_probability",),
+                places=by_job("quantum"),
+                deviation="success_probability_deviation",
+            ),
             View(
                 "success-deviation",
                 "The same: mean over instances, and its deviation over them",
                 ("success_probability",),
                 places=_with_deviation,
+                deviation="success_probability_deviation",
             ),
         ),
         quick_rows=("k=4",),
@@ -213,6 +220,7 @@ ENTRIES: Mapping[str, Entry] = {
                 "Success probability of one anneal; in Boltzmann's distributions chains never break",
                 ("success_probability",),
                 places=_models,
+                deviation="success_deviation",
             ),
             View(
                 "thermal-cost",
@@ -295,6 +303,7 @@ ENTRIES: Mapping[str, Entry] = {
                 "The paper's loss, 100 epochs at 1e-3 or its own: mean / deviation over up to 141 instances, dimod 20",
                 ("relative", "deviation"),
                 places=_of_samplers,
+                deviation="deviation",
             ),
         ),
     ),

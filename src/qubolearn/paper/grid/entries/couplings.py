@@ -27,7 +27,7 @@ PUZZLES = {"SATNet's": "satnet", "RRN's": "rrn"}
 
 
 def trained(item: str, row: str, problem: Mapping[str, Any], rival: str, baseline: str) -> list[Job]:
-    """quant, diag and pure of the preset best, and a classical method on the same instances."""
+    """quant, diag and pure of the preset best, and a classical method on instances that are drawn alike."""
     make = partial(cell, item, row, problem=problem)
     ways = [make(method, protocol="best", overrides={"method": method}) for method in METHODS]
     return [*ways, make(rival, "baseline", method=baseline)]
