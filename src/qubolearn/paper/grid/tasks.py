@@ -163,7 +163,8 @@ def qgm_success(
 ) -> dict[str, Any]:
     """How often one simulated quantum anneal of QGM's QUBO of a RandGraph instance finds the QUBO's minimum.
 
-    ``accuracy`` is how often that minimum is the right permutation. With a chip, its bits are chains of qubits of that chip; otherwise each bit is a qubit.
+    ``accuracy`` is how often that minimum is the right permutation. With a chip, its bits are chains of qubits of that
+    chip; otherwise each bit is a qubit.
     """
     data = make_problem("randgraph", k=k).sample(instances, stream(seed, "test"), "test")
     made = qgm(data.p.reshape(instances, k * k, k * k), variant)  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ def binomial_variance(share: float, instances: int) -> float:
 
 
 def mean_variance(scores: Sequence[str], instances: int) -> float:
-    """The variance of the mean of so many instances, from packed scores of the first ones of each seed; 0 if unknown."""
+    """The variance of the mean of so many instances, from packed scores of the first of each seed; 0 if unknown."""
     return _variance([unpacked(text) for text in scores], instances)
 
 

@@ -41,9 +41,9 @@ def summary_table(results: Path) -> str:
     total = sum(found.cells["a"].values())
     note = (
         f"*{total} numbers of the paper's own method; better or worse where the 95 % interval over seeds leaves the "
-        f"paper's number out: each is a test by itself, and of {total} that were equal some {round(0.05 * total)} would "
-        f"come out so by chance. The last two columns are the control: how often networks without "
-        f"couplings beat the same numbers. {'; '.join(found.machines)}. Made by `qubolearn reproduce all`; "
+        f"paper's number out: each is a test by itself, and of {total} that were equal some {round(0.05 * total)} "
+        "would come out so by chance. The last two columns are the control: how often networks without couplings beat "
+        f"the same numbers. {'; '.join(found.machines)}. Made by `qubolearn reproduce all`; "
         "[records](records.md) have files, commands, commits and data.*"
     )
     return f"{markdown_table(heads, rows)}\n{note}\n"
