@@ -55,6 +55,35 @@ def test_records_are_those_of_jobs_alone_and_say_with_how_many_they_were_trained
     ]
 
 
+def test_a_figure_is_drawn_of_the_networks_that_its_table_trains(tmp_path: Path) -> None:
+    table = tiny(0)
+    options = {name: table.options[name] for name in ("problem", "protocol", "overrides")}
+    figure = Job("figure", "row", "alignment", 0, "alignment", {**options, "cases": 1, "noise": 0.1})
+    assert stacks_of([table, figure]) == [[table, figure]]
+    outcomes = run_jobs([figure, table], Store(tmp_path), StackEngine(LocalEngine(1), 1, "cpu"))
+    for outcome in outcomes:
+        alone = run_job(outcome.job).record
+        assert outcome.record is not None
+        assert alone is not None
+        assert outcome.record["metrics"]["trained_together"] == 3  # the three stages, once
+        for label in ("exhaustive", "alignment"):
+            drop = {"solve_seconds", "scores"}
+            found, wanted = (record["metrics"].get(label, {}) for record in (outcome.record, alone))
+            assert {k: v for k, v in found.items() if k not in drop} == {
+                k: v for k, v in wanted.items() if k not in drop
+            }
+
+
+def test_figures_of_clouds_need_no_training_of_their_own_beside_their_tables() -> None:
+    figures = ("alignment-2d", "failures", "loss-panels", "errors", "alignment-3d")
+    tables = [job for item in ("pointset", "rotation") for job in ENTRIES[item].jobs(1, False) if can_be_stacked(job)]
+    tables = [job for job in tables if job.row == "L5 H78" and "(b)" not in job.column]
+    drawn = [job for item in figures for job in ENTRIES[item].jobs(3, False)]
+    assert len(stacks_of([*tables, *drawn])) == len(stacks_of(tables))
+    known = {training for job in tables for training in stacks.trainings_of(job)}
+    assert all(training in known for job in drawn for training in stacks.trainings_of(job))
+
+
 def test_a_training_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
     bad = tiny(1, learning_rate=3e37)
     outcomes = run_jobs([tiny(0), bad], Store(tmp_path), StackEngine(LocalEngine(1), 2, "cpu"))

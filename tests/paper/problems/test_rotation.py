@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,6 +165,22 @@ def test_wrong_matches_leave_the_clouds_own_covariances() -> None:
         ratio = with_noise[:, block, block] / without[:, block, block]
         torch.testing.assert_close(ratio, ratio[:, :1, :1].expand_as(ratio), rtol=1e-2, atol=1e-3)  # up to the norm
     assert not torch.allclose(with_noise[:, :3, 3:], without[:, :3, 3:], atol=1e-2)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"stage": "beta", "leftover": True, "turned": True, "covariance": "joint", "encoding": "gray", "angle_bits": 3},
+        {"noise": 0.2, "train_noise": 0.1, "same_noise": True},
+        {"train_noise": 0.3, "draws": 3, "split_seed": 2, "train_shapes": 11, "test_shapes": 10},
+    ],
+)
+def test_wrong_matches_are_shared_by_problems_that_draw_the_same(split: Any, changed: dict[str, Any]) -> None:
+    problem = Rotation(**{**SMALL, "noise": 0.4, "train_noise": 0.4, **changed})
+    wanted = rotation._covariances(problem, split, torch.device("cpu"))
+    found = rotation._covariances(problem._drawn(split), split, torch.device("cpu"))
+    assert all(torch.equal(*both) for both in zip(found, wanted, strict=True))
 
 
 def test_noise_blurs_samples_as_it_blurs_clouds() -> None:

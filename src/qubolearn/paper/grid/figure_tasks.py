@@ -14,7 +14,7 @@ from qubolearn.chips.topologies import FAMILIES, topology
 from qubolearn.evaluation import Evaluation, evaluate_bits, solve_instances
 from qubolearn.paper.grid import figures, panels, pipeline_figure, sampler_figures
 from qubolearn.paper.grid.panels import Drawn
-from qubolearn.paper.grid.trained import device, time_of, trained_model
+from qubolearn.paper.grid.trained import Trained, device, time_of, trained_model
 from qubolearn.problems import Problem, make_problem
 from qubolearn.problems.contract import Instances
 from qubolearn.randomness import stream
@@ -39,12 +39,14 @@ def drawn_by(name: str, draw: Callable[..., Drawn]) -> Callable[..., dict[str, A
         solvers: Sequence[str] = ("exhaustive",),
         instances: int = 1,
         noise: float = 0.0,
+        made: Trained | None = None,
         **more: int,
     ) -> dict[str, Any]:
-        model, seconds = trained_model(seed, problem, protocol, overrides)
+        model, seconds = trained_model(seed, problem, protocol, overrides, made)
         if noise:
             model = replace(model, problem=replace(model.problem, noise=noise))  # type: ignore[type-var]
-        return {**time_of(seconds), name: {"figure": draw(model, solvers, instances, seed, **more).figure}}
+        took = time_of(seconds, made.together if made else 1)
+        return {**took, name: {"figure": draw(model, solvers, instances, seed, **more).figure}}
 
     return task
 

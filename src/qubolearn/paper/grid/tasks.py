@@ -8,8 +8,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from torch import nn
-
 from qubolearn.chips.embedding import Chip, embed_report, find_tiles
 from qubolearn.chips.topologies import topology
 from qubolearn.evaluation import Evaluation, evaluate, evaluate_bits, solve_instances
@@ -22,19 +20,18 @@ from qubolearn.paper.grid.raw_reads import RawReads
 from qubolearn.paper.grid.sampler_figures import second_best
 from qubolearn.paper.grid.scores import packed
 from qubolearn.paper.grid.thermal_task import chip_embedding, thermal
-from qubolearn.paper.grid.trained import device, time_of, trained, trained_model
-from qubolearn.paper.problems.rotation import STAGES, Rotation
+from qubolearn.paper.grid.trained import Trained, device, networks_of, time_of, trained, trained_model, trainings
+from qubolearn.paper.problems.rotation import STAGES
 from qubolearn.paper.staged import evaluate_stages
 from qubolearn.problems import Problem, make_problem
 from qubolearn.randomness import stream
 from qubolearn.solvers import Solver, make_solver
 from qubolearn.training.build import make_loss, make_optimizer, new_network
 from qubolearn.training.fit import fit
-from qubolearn.training.recipes import Recipe, recipe_for
+from qubolearn.training.recipes import recipe_for
 
-__all__ = ["TASKS", "trainings"]
+__all__ = ["TASKS"]
 
-Training = tuple[Problem, Recipe]
 Options = Mapping[str, Any]
 Score = Callable[[Any, Solver, int, bool], Evaluation]  # (problem, solver, instances, whether of the training set)
 PLAIN: Sequence[Options] = ({"label": "exhaustive"},)
@@ -51,35 +48,21 @@ def _tested(problem: Problem, score: Score, tests: Sequence[Options] = PLAIN, in
     return found
 
 
-def trainings(seed: int, task: str, problem: Options, protocol: str, overrides: Options | None) -> list[Training]:
-    """What a job of the tasks train and stages trains: a problem and its recipe, or one for each stage."""
-    whole = make_problem(**problem)
-    parts: list[Problem] = [whole]
-    if task == "stages":
-        assert isinstance(whole, Rotation)
-        parts = [replace(whole, stage=stage) for stage in STAGES]
-    return [(part, recipe_for(protocol, part, seed=seed, **(overrides or {}))) for part in parts]
-
-
 def train_and_evaluate(
     seed: int,
     problem: Options,
     protocol: str,
     overrides: Options | None = None,
     task: str = "train",
-    made: tuple[Sequence[nn.Module], float, int] | None = None,
+    made: Trained | None = None,
     **testing: Any,
 ) -> dict[str, Any]:
     """Train one network, or one per angle of a rotation, then score unseen instances under each of the tests.
 
-    ``made`` holds networks that were trained already, their share of the seconds of the stack that they were trained
-    in, and how many networks that stack had.
+    ``made`` holds the networks, where they were trained already.
     """
-    asked = trainings(seed, task, problem, protocol, overrides)
-    if made is None:
-        both = [trained(part, recipe) for part, recipe in asked]
-        made = [network for network, _ in both], sum(seconds for _, seconds in both), 1
-    networks, seconds, together = made
+    asked = trainings(seed, problem, protocol, overrides, task == "stages")
+    networks, seconds, together = made or networks_of(asked)
 
     def score(changed: Any, solver: Solver, count: int, known: bool) -> Evaluation:
         if task == "stages":
@@ -91,15 +74,14 @@ def train_and_evaluate(
             return evaluate_bits(changed, states, data, info)
         return evaluate(networks[0], changed, solver, count, seed, device=device())
 
-    stack = {"trained_together": together} if together > 1 else {}
-    return {**time_of(seconds), **stack, **_tested(make_problem(**problem), score, **testing)}
+    return {**time_of(seconds, together), **_tested(make_problem(**problem), score, **testing)}
 
 
 def train_raw(
     seed: int, problem: Options, protocol: str, overrides: Options, sampler: str, instances: int
 ) -> dict[str, Any]:
     """Train one network through raw reads, and score it through raw reads of the same sampler, seeded."""
-    ((made, recipe),) = trainings(seed, "train", problem, protocol, overrides)
+    ((made, recipe),) = trainings(seed, problem, protocol, overrides)
     read = RawReads(make_solver(sampler)) if hasattr(make_solver(sampler), "sample") else make_solver(sampler)
     network = new_network(made, recipe)
     began = time.perf_counter()

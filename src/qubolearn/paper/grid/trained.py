@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -16,7 +17,17 @@ from qubolearn.problems import Problem, make_problem
 from qubolearn.training.recipes import Recipe, recipe_for
 from qubolearn.training.train import train
 
-__all__ = ["device", "time_of", "trained", "trained_model"]
+__all__ = ["Trained", "device", "networks_of", "time_of", "trained", "trained_model", "trainings"]
+
+Training = tuple[Problem, Recipe]
+
+
+class Trained(NamedTuple):
+    """Networks of a job, their seconds of training, and with how many networks of other jobs they were trained."""
+
+    networks: Sequence[nn.Module]
+    seconds: float
+    together: int = 1
 
 
 def device() -> torch.device:
@@ -24,9 +35,25 @@ def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def time_of(seconds: float) -> dict[str, Any]:
-    """What a record says of its training."""
-    return {"training_seconds": seconds, "device": device().type}
+def time_of(seconds: float, together: int = 1) -> dict[str, Any]:
+    """What a record says of its training: of one of a stack, also how many networks that stack had."""
+    stack = {"trained_together": together} if together > 1 else {}
+    return {"training_seconds": seconds, "device": device().type, **stack}
+
+
+def trainings(
+    seed: int,
+    problem: Mapping[str, Any],
+    protocol: str,
+    overrides: Mapping[str, Any] | None = None,
+    in_stages: bool = True,
+) -> list[Training]:
+    """What a job trains: a problem and its recipe, or one for each stage of a rotation."""
+    whole = make_problem(**problem)
+    parts: list[Problem] = [whole]
+    if in_stages and isinstance(whole, Rotation):
+        parts = [replace(whole, stage=stage) for stage in STAGES]
+    return [(part, recipe_for(protocol, part, seed=seed, **(overrides or {}))) for part in parts]
 
 
 def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
@@ -38,14 +65,24 @@ def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
     return network, round(time.perf_counter() - began, 3)
 
 
+def networks_of(asked: Sequence[Training]) -> Trained:
+    """Train one network after the other."""
+    made = [trained(*each) for each in asked]
+    return Trained([network for network, _ in made], sum(seconds for _, seconds in made))
+
+
 def trained_model(
-    seed: int, problem: Mapping[str, Any], protocol: str, overrides: Mapping[str, Any] | None = None
+    seed: int,
+    problem: Mapping[str, Any],
+    protocol: str,
+    overrides: Mapping[str, Any] | None = None,
+    made: Trained | None = None,
 ) -> tuple[Model, float]:
-    """A model on the CPU that answers instances, with a network for each stage of a rotation."""
-    whole = make_problem(**problem)
-    stages: list[Problem] = [whole]
-    if isinstance(whole, Rotation):
-        stages = [replace(whole, stage=stage) for stage in STAGES]
-    made = [trained(stage, recipe_for(protocol, stage, seed=seed, **(overrides or {}))) for stage in stages]
-    networks = tuple(network.cpu() for network, _ in made)
-    return Model(whole, tuple(stages), networks), sum(seconds for _, seconds in made)
+    """A model on the CPU that answers instances, with a network for each stage of a rotation, and its seconds.
+
+    ``made`` holds its networks, where they were trained already.
+    """
+    asked = trainings(seed, problem, protocol, overrides)
+    made = made or networks_of(asked)
+    networks = tuple(deepcopy(network).cpu() for network in made.networks)  # other jobs may want the same ones
+    return Model(make_problem(**problem), tuple(part for part, _ in asked), networks), made.seconds

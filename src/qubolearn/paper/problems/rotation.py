@@ -146,7 +146,7 @@ class Rotation(Problem):
 
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
         device = generator.device
-        cross, own = _covariances(self, split, device)
+        cross, own = _covariances(self._drawn(split), split, device)
         rows = torch.randint(len(cross), (count,), generator=generator, device=device)
         angles = self._angles(count, generator)
         R = euler_matrix(angles)
@@ -248,6 +248,12 @@ class Rotation(Problem):
         """How templates are turned ``[count, 3, 3]``: by all three angles, whatever the stage."""
         limits = torch.tensor([self.bins(stage).high for stage in STAGES], device=generator.device)
         return euler_matrix((2 * torch.rand(count, 3, generator=generator, device=generator.device) - 1) * limits)
+
+    def _drawn(self, split: Split) -> Rotation:
+        """What decides the shapes and matches of a split alone: problems that have it in common draw these once."""
+        names = ["draws", "split_seed", "train_shapes", "test_shapes"]
+        names += ["train_noise", "same_noise"] if split == "train" else ["noise"]
+        return Rotation(**{name: getattr(self, name) for name in names})
 
     def _shares(self, count: int, split: Split, generator: Generator) -> Tensor:
         """The share of wrong matches of each instance ``[count]``."""

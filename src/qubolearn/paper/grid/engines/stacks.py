@@ -1,7 +1,8 @@
 """Trainings of many jobs as one on a GPU, beside jobs in processes.
 
 Jobs whose networks have one shape are trained together by :func:`qubolearn.training.train.train_many`, which takes
-hardly longer than one of them. Each is then scored by itself, and its record says with how many others it was trained.
+hardly longer than one of them; what several jobs ask for, as figures and tables do, is trained once. Each is then
+scored by itself, and its record says with how many others it was trained.
 """
 
 from __future__ import annotations
@@ -17,11 +18,23 @@ from threading import Thread
 from qubolearn.paper.grid.engines.local import Device, LocalEngine, room_on_gpu
 from qubolearn.paper.grid.engines.mps import shared_gpu
 from qubolearn.paper.grid.jobs import Event, Events, Job, Outcome, Started, Work, run_job
+from qubolearn.problems import Problem
+from qubolearn.training.recipes import Recipe
 
-__all__ = ["STACKS_PER_GPU", "StackEngine", "can_be_stacked", "places_for_stacks", "stacks_of", "train_stack"]
+__all__ = [
+    "STACKS_PER_GPU",
+    "StackEngine",
+    "can_be_stacked",
+    "places_for_stacks",
+    "stacks_of",
+    "train_stack",
+    "trainings_of",
+]
 
 #: Stacks at a time on one GPU, at most, and the memory that must be free for each: five pools of clouds and a window.
 STACKS_PER_GPU, BYTES_PER_STACK = 10, 12 * 2**30
+#: Tasks that take networks which were trained for them.
+TAKE_NETWORKS = ("train", "stages", "alignment", "errors", "failures", "pipeline")
 
 
 def places_for_stacks() -> int:
@@ -30,20 +43,26 @@ def places_for_stacks() -> int:
 
 
 def can_be_stacked(job: Job) -> bool:
-    """Whether a job trains networks of its own on clouds, whose trainings are long and many."""
+    """Whether a job wants networks that are trained on clouds, whose trainings are long and many."""
     name = job.options.get("problem", {}).get("name")
-    return job.task in ("train", "stages") and name in ("pointset", "rotation")
+    return job.task in TAKE_NETWORKS and name in ("pointset", "rotation")
+
+
+def trainings_of(job: Job) -> list[tuple[Problem, Recipe]]:
+    """What a job that can be stacked wants to be trained."""
+    from qubolearn.paper.grid.trained import trainings
+
+    options = job.options
+    asked = options["problem"], options["protocol"], options.get("overrides")
+    return trainings(job.seed, *asked, in_stages=job.task != "train")
 
 
 def stacks_of(jobs: Iterable[Job]) -> list[list[Job]]:
     """Jobs by the shape of their networks and the length of their training, the longest stack first."""
-    from qubolearn.paper.grid.tasks import trainings
-
     stacks: dict[Hashable, list[Job]] = {}
     steps: dict[Hashable, int] = {}
     for job in jobs:
-        options = {name: job.options.get(name) for name in ("problem", "protocol", "overrides")}
-        problem, recipe = trainings(job.seed, job.task, **options)[0]  # type: ignore[arg-type]
+        problem, recipe = trainings_of(job)[0]
         size = (problem.input_size, problem.bits, recipe.layers, recipe.hidden, recipe.topology)
         key = (*size, recipe.method, recipe.loss, recipe.batch_size, recipe.steps)
         stacks.setdefault(key, []).append(job)
@@ -124,27 +143,25 @@ def train_stack(whole: Job) -> Outcome:
 
 
 def _done(stack: Sequence[Job]) -> list[Outcome]:
-    from qubolearn.paper.grid.tasks import trainings
-    from qubolearn.paper.grid.trained import device
+    from qubolearn.paper.grid.trained import Trained, device
     from qubolearn.training.train import train_many
 
-    options = [{name: job.options.get(name) for name in ("problem", "protocol", "overrides")} for job in stack]
-    asked = [trainings(job.seed, job.task, **each) for job, each in zip(stack, options, strict=True)]  # type: ignore[arg-type]
-    flat = [training for of_job in asked for training in of_job]
+    asked = [trainings_of(job) for job in stack]
+    once = list(dict.fromkeys(training for of_job in asked for training in of_job))
     began = time.perf_counter()
     try:
-        done = iter(train_many(flat, device=device()))
+        done = dict(zip(once, train_many(once, device=device()), strict=True))
     except Exception as error:
         text = " ".join(f"{type(error).__name__}: {error}".split())
         return [Outcome(job, None, text, traceback.format_exc()) for job in stack]
-    share = (time.perf_counter() - began) / len(flat)
+    share = (time.perf_counter() - began) / len(once)
     outcomes = []
     for job, of_job in zip(stack, asked, strict=True):
-        mine = [next(done) for _ in of_job]
+        mine = [done[training] for training in of_job]
         failed = [str(training.error) for training in mine if training.error is not None]
         if failed:
             outcomes.append(Outcome(job, None, failed[0]))
         else:
-            networks = [training.network for training in mine]
-            outcomes.append(run_job(job, made=(networks, round(share * len(mine), 3), len(flat))))
+            made = Trained([training.network for training in mine], round(share * len(mine), 3), len(once))
+            outcomes.append(run_job(job, made=made))
     return outcomes
