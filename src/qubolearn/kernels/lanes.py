@@ -32,6 +32,7 @@ __all__ = [
     "lookup",
     "lowest_flip",
     "negate_where",
+    "rotate_pairs",
     "scaled_product",
     "splat",
     "store_bits",
@@ -144,6 +145,22 @@ def add_scaled(builder: Any, total: Any, scale: Any, term: Any) -> Any:
     function = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
     multiply_add = builder.module.declare_intrinsic("llvm.fmuladd.v16f32", (), function)
     return builder.call(multiply_add, [term, _splat(builder, scale, _FLOATS), total])
+
+
+@_lane_function(_floats(_floats, types.float32))
+def rotate_pairs(builder: Any, values: Any, slope: Any) -> Any:
+    """For each of the four bits of a lane's number, one after the other: (a, b) -> (a - slope b, b + slope a).
+
+    a and b are the values of two lanes that differ in this bit, which is 0 for a.
+    """
+    function = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
+    multiply_add = builder.module.declare_intrinsic("llvm.fmuladd.v16f32", (), function)
+    slopes = _splat(builder, slope, _FLOATS)
+    for bit in (1, 2, 4, 8):
+        signs = ir.Constant(_FLOATS, [1.0 if lane & bit else -1.0 for lane in range(LANES)])
+        others = builder.shuffle_vector(values, values, _constant([lane ^ bit for lane in range(LANES)]))
+        values = builder.call(multiply_add, [others, builder.fmul(slopes, signs), values])
+    return values
 
 
 @_intrinsic

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qubolearn.kernels import compiling
+from qubolearn.kernels.lanes import LANES, add_scaled, load_floats, rotate_pairs, store_floats
 from qubolearn.kernels.parallel import run_tasks, stop_flag
 from qubolearn.kernels.stopping import stopped
 
@@ -63,11 +64,11 @@ def _small_angles(theta: Floats, turns: Floats) -> tuple[Floats, Floats]:
     >>> [x.tolist() for x in _small_angles(np.float32([0.5, 1.0]), np.float32([0.25, 0.125]))]
     [[0.5, 0.5, 0.5], [0.25, 0.0, 0.125]]
     """
-    theta = theta - np.float32(math.pi) * np.rint(theta / np.float32(math.pi))
-    parts = 1 + (np.abs(theta) > math.pi / 4)
+    rest = theta - math.pi * np.rint(theta.astype(np.float64) / math.pi)
+    parts = 1 + (np.abs(rest) > math.pi / 4)
     longer = np.zeros(parts.sum(), np.float32)
     longer[parts.cumsum() - 1] = turns
-    return np.repeat(theta / parts.astype(np.float32), parts), longer
+    return np.repeat(rest / parts, parts).astype(np.float32), longer
 
 
 @compiled
@@ -78,8 +79,8 @@ def _evolve(
         for k in range(turns.shape[0]):
             if stopped(stop):
                 return
-            _rotate_above_block(re[i], tan[k])
-            _rotate_above_block(im[i], tan[k])
+            _rotate_above(re[i], BLOCK, tan[k])
+            _rotate_above(im[i], BLOCK, tan[k])
             for first in range(0, re.shape[1], BLOCK):
                 a, b = re[i, first : first + BLOCK], im[i, first : first + BLOCK]
                 _rotate_block(a, tan[k])
@@ -87,93 +88,124 @@ def _evolve(
                 _phase(a, b, energies[i, first : first + BLOCK], turns[k], norm[k])
 
 
-def _three_from(stride: int) -> Callable[[Floats, np.float32], None]:
-    """Rotate three qubits in one pass over memory, those whose neighbours are 1, 2 and 4 times ``stride`` apart.
-
-    A stride that the compiler knows tells it that the eight streams do not overlap, and so it vectorises them.
-    """
-    one, two, three, four, five, six, seven, eight = (n * stride for n in range(1, 9))
-
-    @compiled
-    def rotate(v: Floats, t: np.float32) -> None:
-        for base in range(0, v.shape[0], eight):
-            w = v[base : base + eight]
-            for j in range(stride):
-                a0, a1, a2, a3 = w[j], w[j + one], w[j + two], w[j + three]
-                a4, a5, a6, a7 = w[j + four], w[j + five], w[j + six], w[j + seven]
-                a0, a1, a2, a3 = a0 - t * a1, a1 + t * a0, a2 - t * a3, a3 + t * a2
-                a4, a5, a6, a7 = a4 - t * a5, a5 + t * a4, a6 - t * a7, a7 + t * a6
-                a0, a1, a2, a3 = a0 - t * a2, a1 - t * a3, a2 + t * a0, a3 + t * a1
-                a4, a5, a6, a7 = a4 - t * a6, a5 - t * a7, a6 + t * a4, a7 + t * a5
-                w[j], w[j + one], w[j + two], w[j + three] = a0 - t * a4, a1 - t * a5, a2 - t * a6, a3 - t * a7
-                w[j + four], w[j + five], w[j + six], w[j + seven] = a4 + t * a0, a5 + t * a1, a6 + t * a2, a7 + t * a3
-
-    return rotate
-
-
-_from_8, _from_64, _from_512, _from_block = (_three_from(stride) for stride in (8, 64, 512, BLOCK))
-
-
 @compiled
 def _rotate_block(v: Floats, t: np.float32) -> None:
     """Rotate all qubits of at most :data:`BLOCK` amplitudes."""
-    stride = 1
-    if v.shape[0] >= 8:
-        _last_three(v, t)
-        stride = 8
-    if v.shape[0] >= 64:
-        _from_8(v, t)
-        stride = 64
-    if v.shape[0] >= 512:
-        _from_64(v, t)
-        stride = 512
-    if v.shape[0] >= 4096:
-        _from_512(v, t)
-        stride = 4096
-    _rotate_above(v, stride, t)
+    if v.shape[0] < LANES:
+        _rotate_few(v, t)
+    elif v.shape[0] < LANES * LANES:
+        for first in range(0, v.shape[0], LANES):
+            store_floats(v, first, rotate_pairs(load_floats(v, first), t))
+        _rotate_above(v, LANES, t)
+    else:
+        for first in range(0, v.shape[0], LANES * LANES):
+            for o in range(first, first + LANES * LANES, LANES):
+                store_floats(v, o, rotate_pairs(load_floats(v, o), t))
+            _sixteen(v, first, LANES, t)
+        _rotate_above(v, LANES * LANES, t)
 
 
 @compiled
-def _rotate_above_block(v: Floats, t: np.float32) -> None:
-    """Rotate the other qubits, whose neighbours are :data:`BLOCK` or more apart."""
-    if v.shape[0] >= 8 * BLOCK:
-        _from_block(v, t)
-        _rotate_above(v, 8 * BLOCK, t)
-    else:
-        _rotate_above(v, BLOCK, t)
+def _rotate_few(v: Floats, t: np.float32) -> None:
+    """All qubits of fewer amplitudes than there are lanes."""
+    stride = 1
+    while stride < v.shape[0]:
+        for x in range(v.shape[0]):
+            if not x & stride:
+                v[x], v[x + stride] = v[x] - t * v[x + stride], v[x + stride] + t * v[x]
+        stride *= 2
 
 
 @compiled
 def _rotate_above(v: Floats, stride: int, t: np.float32) -> None:
-    """Rotate every qubit whose neighbours in v are ``stride`` or more apart, two qubits in one pass over memory."""
-    while 4 * stride <= v.shape[0]:
-        for base in range(0, v.shape[0], 4 * stride):
-            v0 = v[base : base + stride]
-            v1 = v[base + stride : base + 2 * stride]
-            v2 = v[base + 2 * stride : base + 3 * stride]
-            v3 = v[base + 3 * stride : base + 4 * stride]
-            for j in range(stride):
-                a0, a1, a2, a3 = v0[j] - t * v1[j], v1[j] + t * v0[j], v2[j] - t * v3[j], v3[j] + t * v2[j]
-                v0[j], v1[j], v2[j], v3[j] = a0 - t * a2, a1 - t * a3, a2 + t * a0, a3 + t * a1
-        stride *= 4
-    if stride < v.shape[0]:  # one qubit is left, the first
-        v0, v1 = v[:stride], v[stride:]
-        for j in range(stride):
-            v0[j], v1[j] = v0[j] - t * v1[j], v1[j] + t * v0[j]
+    """Rotate every qubit whose neighbours in v are ``stride`` or more apart, up to four in one pass over memory."""
+    while stride < v.shape[0]:
+        left = v.shape[0] // stride
+        streams = min(left, 16 if stride < BLOCK else 8)  # a first-level cache has room for 8 streams that far apart
+        for base in range(0, v.shape[0], streams * stride):
+            for first in range(base, base + stride, LANES):
+                if streams == 16:
+                    _sixteen(v, first, stride, t)
+                elif streams == 8:
+                    _eight(v, first, stride, t)
+                elif streams == 4:
+                    _four(v, first, stride, t)
+                else:
+                    _two(v, first, stride, t)
+        stride *= streams
 
 
 @compiled
-def _last_three(v: Floats, t: np.float32) -> None:
-    """The qubits of stride 1, 2 and 4: one loop over groups of eight, since the compiler vectorises this form."""
-    for group in range(v.shape[0] // 8):
-        o = 8 * group
-        a0, a1, a2, a3, a4, a5, a6, a7 = v[o], v[o + 1], v[o + 2], v[o + 3], v[o + 4], v[o + 5], v[o + 6], v[o + 7]
-        a0, a1, a2, a3 = a0 - t * a1, a1 + t * a0, a2 - t * a3, a3 + t * a2
-        a4, a5, a6, a7 = a4 - t * a5, a5 + t * a4, a6 - t * a7, a7 + t * a6
-        a0, a1, a2, a3 = a0 - t * a2, a1 - t * a3, a2 + t * a0, a3 + t * a1
-        a4, a5, a6, a7 = a4 - t * a6, a5 - t * a7, a6 + t * a4, a7 + t * a5
-        v[o], v[o + 1], v[o + 2], v[o + 3] = a0 - t * a4, a1 - t * a5, a2 - t * a6, a3 - t * a7
-        v[o + 4], v[o + 5], v[o + 6], v[o + 7] = a4 + t * a0, a5 + t * a1, a6 + t * a2, a7 + t * a3
+def _pair(a: Any, b: Any, t: np.float32) -> Any:
+    """One qubit of 16 pairs of amplitudes, a and b lanes of floats."""
+    return add_scaled(a, -t, b), add_scaled(b, t, a)
+
+
+@compiled
+def _pairs(a: Any, b: Any, c: Any, d: Any, t: np.float32) -> Any:
+    """Two qubits, in whose four states the lanes are."""
+    a, b = _pair(a, b, t)
+    c, d = _pair(c, d, t)
+    a, c = _pair(a, c, t)
+    b, d = _pair(b, d, t)
+    return a, b, c, d
+
+
+@compiled
+def _two(v: Floats, o: int, stride: int, t: np.float32) -> None:
+    a, b = _pair(load_floats(v, o), load_floats(v, o + stride), t)
+    store_floats(v, o, a)
+    store_floats(v, o + stride, b)
+
+
+@compiled
+def _load_four(v: Floats, o: int, stride: int, t: np.float32) -> Any:
+    """Four streams, their two qubits rotated."""
+    a, b = load_floats(v, o), load_floats(v, o + stride)
+    c, d = load_floats(v, o + 2 * stride), load_floats(v, o + 3 * stride)
+    return _pairs(a, b, c, d, t)
+
+
+@compiled
+def _store_four(v: Floats, o: int, stride: int, a: Any, b: Any, c: Any, d: Any) -> None:
+    store_floats(v, o, a)
+    store_floats(v, o + stride, b)
+    store_floats(v, o + 2 * stride, c)
+    store_floats(v, o + 3 * stride, d)
+
+
+@compiled
+def _four(v: Floats, o: int, stride: int, t: np.float32) -> None:
+    a, b, c, d = _load_four(v, o, stride, t)
+    _store_four(v, o, stride, a, b, c, d)
+
+
+@compiled
+def _eight(v: Floats, o: int, stride: int, t: np.float32) -> None:
+    a0, a1, a2, a3 = _load_four(v, o, stride, t)
+    b0, b1, b2, b3 = _load_four(v, o + 4 * stride, stride, t)
+    a0, b0 = _pair(a0, b0, t)
+    a1, b1 = _pair(a1, b1, t)
+    a2, b2 = _pair(a2, b2, t)
+    a3, b3 = _pair(a3, b3, t)
+    _store_four(v, o, stride, a0, a1, a2, a3)
+    _store_four(v, o + 4 * stride, stride, b0, b1, b2, b3)
+
+
+@compiled
+def _sixteen(v: Floats, o: int, stride: int, t: np.float32) -> None:
+    a0, a1, a2, a3 = _load_four(v, o, stride, t)
+    b0, b1, b2, b3 = _load_four(v, o + 4 * stride, stride, t)
+    c0, c1, c2, c3 = _load_four(v, o + 8 * stride, stride, t)
+    d0, d1, d2, d3 = _load_four(v, o + 12 * stride, stride, t)
+    a0, b0, c0, d0 = _pairs(a0, b0, c0, d0, t)
+    a1, b1, c1, d1 = _pairs(a1, b1, c1, d1, t)
+    a2, b2, c2, d2 = _pairs(a2, b2, c2, d2, t)
+    a3, b3, c3, d3 = _pairs(a3, b3, c3, d3, t)
+    _store_four(v, o, stride, a0, a1, a2, a3)
+    _store_four(v, o + 4 * stride, stride, b0, b1, b2, b3)
+    _store_four(v, o + 8 * stride, stride, c0, c1, c2, c3)
+    _store_four(v, o + 12 * stride, stride, d0, d1, d2, d3)
 
 
 @compiled
