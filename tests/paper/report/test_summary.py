@@ -1,6 +1,7 @@
 """The summary against the result files, counted here from the raw JSON and the paper's data file alone."""
 
 import json
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from scipy import stats
@@ -222,3 +224,11 @@ def test_every_table_of_the_paper_has_its_view(table: str) -> None:
             assert source.place(cell.row, cell.column, "a") in places, cell
         for protocol in ("b", "c"):
             assert (source.place(cell.row, cell.column, protocol) or next(iter(places))) in places, cell
+
+
+def test_every_record_is_one_click_from_the_page(results: Path, page: Path) -> None:
+    """Names of records are links that lead from the page to the files, wherever both lie."""
+    links = re.findall(r'<a href="([^"#][^"]*)"', page.read_text())
+    linked = {(page.parent / unquote(link)).resolve() for link in links}
+    stored = {path.resolve() for path in results.glob("*/*.json")}
+    assert linked == stored

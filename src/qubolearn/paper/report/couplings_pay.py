@@ -208,14 +208,12 @@ CHIP_HEADS = ["", "bits#", "couplers#", "physical qubits#", "mean chain#", "long
 def pay_table(results: Path) -> str:
     """quant beside diag, pure, a classical rival and published numbers, one line for each problem."""
     lines = [
-        (*_numbers(each), ", ".join(published(line)) or "–", line.given, f"{each.over}, `{line.item}`")
+        (*_numbers(each), ", ".join(published(line)) or "–", line.given, each.over)
         for each in _read(results)
         if each.cells and (line := each.line)
     ]
-    heads = ["", *(f"{method}#" for method in METHODS), "classical rival#", "published", "given", "over, item"]
-    note = (
-        "Mean ± standard deviation. Each line is made by `qubolearn reproduce ITEM`, which stands in the last column."
-    )
+    heads = ["", *(f"{method}#" for method in METHODS), "classical rival#", "published", "given", "over"]
+    note = "Mean ± standard deviation. The first words of a line lead to its records: file, command, commit, data."
     sources = " ".join(f"[{place}] {source}." for place, source in enumerate(SOURCES, 1))
     return f"{markdown_table(heads, lines)}\n*{note} {sources}*\n"
 
@@ -224,21 +222,27 @@ def short_table(results: Path) -> str:
     """The same lines in the README's few columns."""
     heads = ["", "with couplings#", "without#", "bits themselves#", "classical rival#"]
     lines = [_numbers(each) for each in _read(results) if each.cells]
-    note = "*Mean ± standard deviation over seeds or splits. Made by `qubolearn reproduce`; [records](records.md).*"
+    note = (
+        "*Mean ± standard deviation over seeds or splits. The first words of a line lead to its records: file, "
+        "command, commit, data.*"
+    )
     return f"{markdown_table(heads, lines)}\n{note}\n"
 
 
 def _numbers(each: Pay) -> tuple[str, ...]:
     line = each.line
     rival = f"{each.text(line.rival)} ({line.rival})"
-    return f"{line.problem}: {line.metric}", *(each.text(method) for method in METHODS), rival
+    return f"{_linked(line)}: {line.metric}", *(each.text(method) for method in METHODS), rival
 
 
 def chip_table(results: Path) -> str:
     """Bits, couplers, physical qubits and chains of one QUBO of each problem, on a Pegasus chip."""
-    return markdown_table(
-        CHIP_HEADS, [[each.line.problem, *chip_cells(each.chip)] for each in _read(results) if each.chip]
-    )
+    lines = [[_linked(each.line), *chip_cells(each.chip)] for each in _read(results) if each.chip]
+    return f"{markdown_table(CHIP_HEADS, lines)}\n*The first words of a line lead to its records.*\n"
+
+
+def _linked(line: Line) -> str:
+    return f"[{line.problem}](records.md#{line.item})"
 
 
 def _read(results: Path) -> list[Pay]:

@@ -9,14 +9,14 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from qubolearn.paper.grid.entries import ENTRIES, SEEDS
+from qubolearn.paper.grid.entries import SEEDS
 from qubolearn.paper.grid.paper import PROTOCOLS, paper
 from qubolearn.paper.grid.views import markdown_table
 from qubolearn.paper.report.bars import bars_table
 from qubolearn.paper.report.claims import ANSWERS, SOURCES, interval_said
 from qubolearn.paper.report.compare import by_row, counts_said, view_of
 from qubolearn.paper.report.errata import errata_table
-from qubolearn.paper.report.records import item_records
+from qubolearn.paper.report.records import item_of, item_records
 from qubolearn.paper.report.summary import Report, gather
 from qubolearn.paper.report.wording import VERDICT_MARKS, duration, times, trained_on
 
@@ -79,15 +79,16 @@ def times_table(results: Path) -> str:
         cells = [(duration(each.seconds), times(each.ratio)) if each.ratio else ("–", "–") for each in (same, ours)]
         count = f"{same.trainings} / {ours.trainings}" if same.trainings != ours.trainings else str(same.trainings)
         hours = duration(3600 * (same.paper_hours or ours.paper_hours))
-        rows.append((same.problem, count, hours, *cells[0], *cells[1]))
-    note = "Where many were trained as one stack, each has its share of the stack's seconds."
-    return f"{markdown_table(heads, rows)}\n*{note} Seconds of each: [records](records.md).*\n"
+        links = ", ".join(f"[{item}](records.md#{item})" for item in same.items)
+        rows.append((same.problem, count, hours, *cells[0], *cells[1], links))
+    note = "*Means over the seeds. Where many were trained as one stack, each has its share of the stack's seconds.*"
+    return f"{markdown_table([*heads, 'records'], rows)}\n{note}\n"
 
 
 def claims_table(results: Path) -> str:
     """Each claim of the paper, and whether it holds: in its own tables, under its protocol, under our recipe."""
-    rows = []
-    for checked in _report(results).claims:
+    rows, report = [], _report(results)
+    for checked in report.claims:
         marks = []
         for source in SOURCES:
             answer, effect = checked.found(source), checked.effect(source)
@@ -95,8 +96,10 @@ def claims_table(results: Path) -> str:
             words = "no numbers printed" if source == "printed" and answer == "does not apply" else answer
             marks.append(f"{VERDICT_MARKS[answer]} {words}{said}")
         note = f" *{checked.claim.note}*" if checked.claim.note else ""
-        rows.append((f"{checked.claim.text} ({checked.claim.paper}).{note}", *marks))
-    note = "*The numbers behind each claim are on the page of `qubolearn report`; files: [records](records.md).*"
+        items = {item_of(pair.table.view) for pair in checked.pairs}
+        links = ", ".join(f"[{item}](records.md#{item})" for item in sorted(items))
+        rows.append((f"{checked.claim.text} ({checked.claim.paper}; records: {links}).{note}", *marks))
+    note = "*The numbers behind each claim are on the page of `qubolearn report`.*"
     return f"{markdown_table(['claim', *SOURCES.values()], rows)}\n{note}\n"
 
 
@@ -125,8 +128,7 @@ def paper_table(name: str) -> Callable[[Path], str]:
 
 def records_link(view: str) -> str:
     """To the records of the item that has a view."""
-    item = next(name for name, entry in ENTRIES.items() if view in {each.name for each in entry.views})
-    return f"[Records](records.md#{item}) of these numbers: file, command, commit, data."
+    return f"[Records](records.md#{item_of(view)}) of these numbers: file, command, commit, data."
 
 
 def records_table(results: Path) -> str:

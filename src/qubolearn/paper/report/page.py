@@ -46,8 +46,11 @@ class Group(NamedTuple):
     small: bool
 
 
-def page(report: Report) -> str:
-    """The report as a document; without matplotlib it says that its figures are missing, and shows its tables."""
+def page(report: Report, folder: str = ".") -> str:
+    """The report as a document; without matplotlib it says that its figures are missing, and shows its tables.
+
+    Names of records lead to their files below ``folder``, as the page finds it.
+    """
     templates = Environment(
         loader=PackageLoader("qubolearn.paper.report"),
         autoescape=True,
@@ -61,7 +64,7 @@ def page(report: Report) -> str:
     templates.globals |= {"chip_heads": couplings_pay.CHIP_HEADS, "pay_sources": couplings_pay.SOURCES}
     summary = report.summary
     return templates.get_template("page.html").render(
-        report=report, summary=summary, summary_values=asdict(summary), no_drawings=no_drawings()
+        report=report, folder=folder, summary=summary, summary_values=asdict(summary), no_drawings=no_drawings()
     )
 
 

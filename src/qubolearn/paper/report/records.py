@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from qubolearn.paper.grid.entries import ENTRIES
 from qubolearn.paper.grid.jobs import Job
 from qubolearn.paper.grid.views import markdown_table
 from qubolearn.paper.report.collect import Item
 
-__all__ = ["Source", "item_records", "item_sources"]
+__all__ = ["Source", "item_of", "item_records", "item_sources"]
+
+
+def item_of(view: str) -> str:
+    """The item whose records a view shows."""
+    return next(name for name, entry in ENTRIES.items() if view in {each.name for each in entry.views})
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from qubolearn.paper.grid.paper import Paper, Protocol, Times
 from qubolearn.paper.report.collect import Measured
 from qubolearn.paper.report.compare import number
+from qubolearn.paper.report.records import item_of
 
 __all__ = ["Speed", "speeds", "total"]
 
@@ -21,6 +22,7 @@ class Speed:
     trainings: int  # cells that both trained
     paper_hours: float
     seconds: float
+    items: tuple[str, ...] = ()  # that have the records
 
     @property
     def ratio(self) -> float | None:
@@ -51,4 +53,5 @@ def _speed(paper: Paper, found: Measured, times: Times, protocol: Protocol) -> S
             if cell.column in times.hours and ours is not None and ours.seconds:
                 cells.append((float(times.hours[cell.column]), ours.seconds))
     hours, seconds = sum(hours for hours, _ in cells), sum(seconds for _, seconds in cells)
-    return Speed(times.problem, times.paper, len(cells), hours, seconds)
+    items = tuple(dict.fromkeys(item_of(table.view) for table in map(paper.table, times.tables)))
+    return Speed(times.problem, times.paper, len(cells), hours, seconds, items)

@@ -74,7 +74,9 @@ def benchmark_table(name: str, columns: Mapping[str, str]) -> Callable[[Path], s
         result = read_json(path)
         rows = ([_short(record.get(key, "–")) for key in columns] for record in result["records"])
         versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
-        note = f"*{result['machine']}; {versions}. Made by `qubolearn benchmark {name}`.*"
+        code = f"; commit `{result['commit'][:12]}`, {result['date'][:10]}" if "commit" in result else ""
+        made = f"Made by `qubolearn benchmark {name}`: [its file](../results/benchmarks/{name}.json)"
+        note = f"*{result['machine']}; {versions}{code}. {made}.*"
         return f"{markdown_table([f'{head}#' for head in columns.values()], rows)}\n{note}\n"
 
     return table
