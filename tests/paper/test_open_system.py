@@ -19,6 +19,7 @@ from qubolearn.paper.open_system import (
     MILLIKELVIN,
     _flips,
     _lanczos,
+    _transitions,
     final_states,
     levels,
 )
@@ -70,6 +71,13 @@ def test_longer_anneals_and_stronger_baths_are_the_same() -> None:
     found = levels(*ising(4))
     twice = final_states(found, [1.0, 10.0], 0.05), final_states(found, [10.0, 100.0], 0.005)
     assert twice[0] == pytest.approx(twice[1], abs=1e-12)
+
+
+def test_transitions_are_squares_of_all_spins_between_levels() -> None:
+    vectors = torch.linalg.qr(torch.randn(16, 16, generator=torch.Generator().manual_seed(0)).double()).Q[:, :5]
+    spins = 2 * all_states(4, dtype=torch.float64) - 1
+    between = torch.stack([vectors.T @ torch.diag(spin) @ vectors for spin in spins.T])
+    assert _transitions(vectors) == pytest.approx(between.square().sum(0), abs=1e-12)
 
 
 def test_lanczos_finds_the_levels_of_a_full_diagonalisation() -> None:

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo import all_states, from_ising
+from qubolearn.qubo import from_ising
 from qubolearn.solvers.schedules import dwave
 from qubolearn.solvers.state_vector import all_energies
 
@@ -69,7 +69,6 @@ def levels(J: Tensor, h: Tensor, points: int = POINTS, count: int = LEVELS) -> L
         raise QubolearnError(f"levels of {n} qubits (limit {MAX_QUBITS}) take too long; use the Boltzmann limit")
     A, offset = from_ising(J[None].double(), h[None].double())
     ising = (all_energies(A) + offset[:, None])[0].cpu()
-    spins = 2 * all_states(n, dtype=torch.float64) - 1
     count = min(count, len(ising))
     lowest, moved, vectors = [], [], torch.ones(len(ising), 1, dtype=torch.float64)
     for transverse, longitudinal in zip(*dwave(np.linspace(FIRST, LAST, points)), strict=True):
@@ -79,10 +78,22 @@ def levels(J: Tensor, h: Tensor, points: int = POINTS, count: int = LEVELS) -> L
             values, vectors = values[:count], vectors[:, :count]
         else:
             values, vectors = _lanczos(diagonal, transverse / 2, count, vectors[:, 0])
-        between = vectors.T @ (spins.T[:, :, None] * vectors)  # [n, levels, levels]
         lowest.append(values)
-        moved.append(between.square().sum(0))
+        moved.append(_transitions(vectors))
     return Levels(torch.stack(lowest), torch.stack(moved), vectors.square().T)
+
+
+def _transitions(vectors: Tensor) -> Tensor:
+    """Σ_i |<a|σz_i|b>|² of real, orthonormal levels ``[2**n, levels]`` -> ``[levels, levels]``.
+
+    σz is twice the projector onto 1, less the identity, so that half of the amplitudes suffices.
+    """
+    size, levels = vectors.shape
+    total = vectors.new_zeros(levels, levels)
+    for bit in range(size.bit_length() - 1):
+        ones = vectors.view(-1, 2, 1 << bit, levels)[:, 1].reshape(-1, levels)
+        total += (2 * ones.T @ ones - torch.eye(levels)).square()
+    return total
 
 
 @lru_cache(maxsize=4)
