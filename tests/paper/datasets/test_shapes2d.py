@@ -53,6 +53,7 @@ def test_folder_of_json_files_and_the_environment_variable(tmp_path: Path, monke
     with pytest.raises(QubolearnError, match=r"no shapes in .*download"):
         load_outlines()
     (tmp_path / "shapes2d" / "image4.json").write_text(shape_json(SQUARE))
+    (tmp_path / "shapes2d" / "._image4.json").write_bytes(b"what macOS adds")
     assert load_outlines().classes == ("artificial",)
 
 

@@ -80,6 +80,18 @@ def test_compact_form_round_trip(archive: Path, tmp_path: Path) -> None:
     assert float(features.abs().max()) > 0
 
 
+def test_an_image_that_ends_early_is_refused_in_one_line_and_what_macos_adds_is_left_out(
+    archive: Path, tmp_path: Path
+) -> None:
+    images = read_archive(archive)
+    (images.files[0].parent / f"._{images.names[0]}.mat").write_bytes(b"what macOS adds")
+    assert read_archive(archive).names == images.names
+    whole = images.files[0].read_bytes()
+    images.files[0].write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(QubolearnError, match="cannot read the image"):
+        write_compact(images, AlexNetConvolutions(), tmp_path / "compact")
+
+
 def test_keypoints_squashed_scales_both_axes(archive: Path) -> None:
     images = read_archive(archive)
     expected = points(0).T * [256 / 80, 256 / 60]

@@ -27,6 +27,7 @@ def packed_files(path: Path, suffix: str, max_bytes: int) -> Iterator[dict[PureP
         yield {
             name: partial(_read, path, name, file.stat().st_size, max_bytes, partial(_noted, file))
             for name, file in sorted(found.items())
+            if _is_data(name)
         }
         return
     with open_zip(path) as archive:
@@ -34,8 +35,12 @@ def packed_files(path: Path, suffix: str, max_bytes: int) -> Iterator[dict[PureP
         yield {
             name: partial(_read, path, name, entry.file_size, max_bytes, partial(read_member, archive, entry))
             for name, entry in sorted(entries.items(), key=lambda item: item[0])
-            if name.suffix == suffix and not name.name.startswith(".") and "__MACOSX" not in name.parts
+            if name.suffix == suffix and _is_data(name)
         }
+
+
+def _is_data(name: PurePosixPath) -> bool:
+    return not name.name.startswith(".") and "__MACOSX" not in name.parts
 
 
 def _noted(file: Path) -> bytes:

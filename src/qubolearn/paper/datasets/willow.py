@@ -11,7 +11,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ __all__ = [
     "KEYPOINTS",
     "SIDE",
     "WillowImages",
-    "open_image",
+    "decoded_image",
     "picture_of",
     "read_archive",
     "read_features",
@@ -122,7 +122,7 @@ def read_archive(folder: Path | str) -> WillowImages:
     root = inner if inner.is_dir() else folder
     rows: list[_Row] = []
     for name in CLASSES:
-        annotations = sorted((root / name.capitalize()).glob("*.mat"))
+        annotations = sorted((root / name.capitalize()).glob("[!.]*.mat"))  # macOS adds ._NAME.mat
         if not annotations:
             raise QubolearnError(
                 f"no .mat keypoints in {root / name.capitalize()}; want the unpacked WILLOW-ObjectClass"
@@ -188,14 +188,18 @@ def open_image(file: Path) -> Any:
         raise QubolearnError(f"cannot read the image {file}: {error}") from error
 
 
-def read_pixels(file: Path) -> Tensor:
-    """An image as RGB ``[3, height, width]``, float32 in 0 ... 1."""
+def decoded_image(file: Path, mode: Literal["RGB", "L"] = "RGB") -> Any:
+    """A Pillow image with all its pixels, in colour or in grey."""
     with open_image(file) as image:
         try:
-            pixels = np.array(image.convert("RGB"))
+            return image.convert(mode)
         except OSError as error:  # a file that ends early is only noticed here
             raise QubolearnError(f"cannot read the image {file}: {error}") from error
-    return torch.from_numpy(pixels).permute(2, 0, 1).float() / 255
+
+
+def read_pixels(file: Path) -> Tensor:
+    """An image as RGB ``[3, height, width]``, float32 in 0 ... 1."""
+    return torch.from_numpy(np.array(decoded_image(file))).permute(2, 0, 1).float() / 255
 
 
 def picture_of(key: str) -> Tensor | None:

@@ -13,7 +13,7 @@ import torch
 
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.datasets.alexnet import AlexNetConvolutions, features_at
-from qubolearn.paper.datasets.willow import CLASSES, SIDE, WillowImages, open_image, read_archive, read_pixels
+from qubolearn.paper.datasets.willow import CLASSES, SIDE, WillowImages, decoded_image, read_archive, read_pixels
 from qubolearn.problems.data import ZIP_ERRORS, download_file, open_zip
 
 __all__ = ["ARCHIVE_URL", "download_archive", "unpack_archive", "write_compact"]
@@ -107,6 +107,5 @@ def write_compact(images: WillowImages, network: AlexNetConvolutions, target: Pa
 def _squash(file: Path, target: Path) -> torch.Tensor:
     """Write the image as a JPEG of 256 x 256 pixels -> what is read back from it, ``[1, 3, 256, 256]`` in 0 ... 1."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with open_image(file) as image:
-        image.convert("RGB").resize((SIDE, SIDE), resample=3).save(target, quality=95, subsampling=0)  # bicubic
+    decoded_image(file).resize((SIDE, SIDE), resample=3).save(target, quality=95, subsampling=0)  # bicubic
     return read_pixels(target)[None]

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from qubolearn.errors import QubolearnError
-from qubolearn.paper.datasets.willow import VGG_LAYERS, WillowImages, open_image, read_vgg_features
+from qubolearn.paper.datasets.willow import VGG_LAYERS, WillowImages, decoded_image, read_vgg_features
 from qubolearn.problems.data import note_file
 from qubolearn.randomness import stream
 
@@ -62,11 +62,7 @@ def thumbnails(images: WillowImages) -> Tensor:
 
 
 def _thumbnail(file: Path) -> Tensor:
-    with open_image(file) as image:
-        try:
-            small = image.convert("L").resize((THUMBNAIL, THUMBNAIL), reducing_gap=2.0)
-        except OSError as error:  # a file that ends early is only noticed here
-            raise QubolearnError(f"cannot read the image {file}: {error}") from error
+    small = decoded_image(file, "L").resize((THUMBNAIL, THUMBNAIL), reducing_gap=2.0)
     return torch.from_numpy(np.array(small, dtype=np.float32)).flatten()
 
 
