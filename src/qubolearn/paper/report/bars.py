@@ -52,7 +52,7 @@ def _errors(report: Report) -> Iterator[Sequence[str]]:
         printed = sum(degrees * share for degrees, share in enumerate(series()["Figure 4a"][name]))
         yield (
             f"Figure 4a, {name}",
-            "mean error, degrees",
+            "mean error, degrees, a bar at each whole one",
             f"{printed:.1f}",
             cell.text().partition(" / ")[0] if cell else "–",
         )
@@ -76,7 +76,7 @@ def _energies(report: Report) -> Iterator[Sequence[str]]:
     for name, ours in SAMPLERS.items():
         lowest = [height for height in series()["Figure 8"][name] if height][:1]
         rest = sum(series()["Figure 8"][name]) - sum(lowest)
-        yield f"Figure 8, {name}", "reads in the lowest bar, %", _first([*lowest, rest]), _first(found.get(ours))
+        yield f"Figure 8, {name}", "reads in its own lowest bar, %", _first([*lowest, rest]), _first(found.get(ours))
 
 
 def _metrics(report: Report, item: str, row: str, column: str) -> Mapping[str, Any]:

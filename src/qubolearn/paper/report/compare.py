@@ -27,6 +27,7 @@ __all__ = [
     "control",
     "counts",
     "counts_said",
+    "different",
     "number",
     "view_of",
 ]
@@ -195,6 +196,12 @@ def control(compared: Sequence[Compared], protocol: Protocol, method: str) -> tu
             measured += 1
             better += verdict(other.numbers[protocol], cell) == "better"
     return better, measured
+
+
+def different(compared: Sequence[Compared], protocol: Protocol) -> int:
+    """How many different numbers of ours stand beside the counted ones: tables of the paper may ask for the same."""
+    mine = [each for each in compared if each.counted and each.numbers[protocol] is not None]
+    return len({(each.table.place(each.row, each.column, protocol), each.metric) for each in mine})
 
 
 def counts_said(compared: Sequence[Compared]) -> str:

@@ -34,7 +34,7 @@ RRN = Published("RRN", 96.6, "Palm et al., Recurrent Relational Networks, abstra
 E_PLL = Published(
     "E-PLL and an exact solver",
     100,
-    "Defresne et al., arXiv:2305.07617, as quoted in our issue 14, not read again: its abstract has no number",
+    "Defresne et al., arXiv:2305.07617, second-hand, not read again: its abstract has no number",
 )
 SATNET = (
     Published(

@@ -18,7 +18,7 @@ from qubolearn.paper.report.compare import by_row, counts_said, view_of
 from qubolearn.paper.report.errata import errata_table
 from qubolearn.paper.report.records import item_of, item_records
 from qubolearn.paper.report.summary import Report, gather
-from qubolearn.paper.report.wording import VERDICT_MARKS, duration, times, trained_on
+from qubolearn.paper.report.wording import VERDICT_MARKS, duration, listed, times, trained_on
 
 __all__ = ["PAPER_TABLES", "records_link"]
 
@@ -39,11 +39,13 @@ def summary_table(results: Path) -> str:
         beaten = [f"{better} of {of}" for better, of in found.control[protocol].values()]
         rows.append((f"({protocol}) {name}", *map(str, found.cells[protocol].values()), *beaten))
     total = sum(found.cells["a"].values())
+    ours = [f"{count} ({protocol})" for protocol, count in found.different.items()]
     note = (
         f"*{total} numbers of the paper's own method; better or worse where the 95 % interval over seeds leaves the "
         f"paper's number out: each is a test by itself, and of {total} that were equal some {round(0.05 * total)} "
         "would come out so by chance. The last two columns are the control: how often networks without couplings beat "
-        f"the same numbers. {'; '.join(found.machines)}. Made by `qubolearn reproduce all`; "
+        f"the same numbers. Beside them stand {listed(ours)} different numbers of ours. {'; '.join(found.machines)}. "
+        "Made by `qubolearn reproduce all`; "
         "[records](records.md) have files, commands, commits and data.*"
     )
     return f"{markdown_table(heads, rows)}\n{note}\n"
@@ -77,12 +79,15 @@ def times_table(results: Path) -> str:
     rows = []
     for same, ours in zip(report.speeds["a"], report.speeds["c"], strict=True):
         cells = [(duration(each.seconds), times(each.ratio)) if each.ratio else ("–", "–") for each in (same, ours)]
-        count = f"{same.trainings} / {ours.trainings}" if same.trainings != ours.trainings else str(same.trainings)
-        hours = duration(3600 * (same.paper_hours or ours.paper_hours))
+        counts = dict.fromkeys((str(each.trainings), duration(3600 * each.paper_hours)) for each in (same, ours))
+        trainings, hours = (" / ".join(both) for both in zip(*counts, strict=True))
         links = ", ".join(f"[{item}](records.md#{item})" for item in same.items)
-        rows.append((same.problem, count, hours, *cells[0], *cells[1], links))
-    note = "*Means over the seeds. Where many were trained as one stack, each has its share of the stack's seconds.*"
-    return f"{markdown_table([*heads, 'records'], rows)}\n{note}\n"
+        rows.append((same.problem, trainings, hours, *cells[0], *cells[1], links))
+    note = (
+        "Means over the seeds; (c) has the trainings whose numbers are better than the paper's. Where many were trained "
+        "as one stack, each has its share of the stack's seconds."
+    )
+    return f"{markdown_table([*heads, 'records'], rows)}\n*{note}*\n"
 
 
 def claims_table(results: Path) -> str:

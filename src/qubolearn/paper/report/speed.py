@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qubolearn.paper.grid.paper import Paper, Protocol, Times
-from qubolearn.paper.report.collect import Measured
-from qubolearn.paper.report.compare import number
+from qubolearn.paper.report.compare import Compared
 from qubolearn.paper.report.records import item_of
 
 __all__ = ["Speed", "speeds", "total"]
@@ -29,9 +28,12 @@ class Speed:
         return 3600 * self.paper_hours / self.seconds if self.seconds else None
 
 
-def speeds(paper: Paper, found: Measured, protocol: Protocol) -> list[Speed]:
-    """One per problem for which the paper gives hours: (a) of the same training, (c) of what it takes to be better."""
-    return [_speed(paper, found, times, protocol) for times in paper.times]
+def speeds(paper: Paper, compared: Sequence[Compared], protocol: Protocol) -> list[Speed]:
+    """One per problem for which the paper gives hours: (a) of the same training, (c) of what it takes to be better.
+
+    Under (c) only cells count that are better than the paper's.
+    """
+    return [_speed(paper, times, compared, protocol) for times in paper.times]
 
 
 def total(each: Sequence[Speed]) -> Speed:
@@ -45,13 +47,14 @@ def total(each: Sequence[Speed]) -> Speed:
     )
 
 
-def _speed(paper: Paper, found: Measured, times: Times, protocol: Protocol) -> Speed:
+def _speed(paper: Paper, times: Times, compared: Sequence[Compared], protocol: Protocol) -> Speed:
     cells = []
-    for table in map(paper.table, times.tables):
-        for cell in table.cells:
-            ours = number(found, table, cell.row, cell.column, table.metrics[0], protocol)
-            if cell.column in times.hours and ours is not None and ours.seconds:
-                cells.append((float(times.hours[cell.column]), ours.seconds))
+    for each in compared:
+        ours = each.numbers[protocol]
+        first = each.table.name in times.tables and each.metric == each.table.metrics[0]
+        wanted = first and each.column in times.hours and (protocol == "a" or each.verdict(protocol) == "better")
+        if wanted and ours is not None and ours.seconds:
+            cells.append((float(times.hours[each.column]), ours.seconds))
     hours, seconds = sum(hours for hours, _ in cells), sum(seconds for _, seconds in cells)
     items = tuple(dict.fromkeys(item_of(table.view) for table in map(paper.table, times.tables)))
     return Speed(times.problem, times.paper, len(cells), hours, seconds, items)

@@ -12,7 +12,7 @@ from qubolearn.paper.grid.jobs import by_code, code_note, digest
 from qubolearn.paper.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol, paper
 from qubolearn.paper.report.claims import ANSWERS, Checked, check_claims
 from qubolearn.paper.report.collect import Item, Measured, collect, measured
-from qubolearn.paper.report.compare import Compared, compare, control, counts
+from qubolearn.paper.report.compare import Compared, compare, control, counts, different
 from qubolearn.paper.report.speed import Speed, speeds, total
 
 __all__ = ["Grid", "Report", "Summary", "gather"]
@@ -44,6 +44,7 @@ class Summary:
     seeds: int
     cells: Mapping[str, Mapping[str, int]]  # protocol -> verdict -> the paper's "Ours" numbers that got it
     control: Mapping[str, Mapping[str, tuple[int, int]]]  # protocol -> Diag, Pure -> better than Ours, of so many
+    different: Mapping[str, int]  # protocol -> numbers of ours behind all of them, each once
     claims: Mapping[str, Mapping[str, int]]  # a or c -> answer -> claims
     times: Mapping[str, Time]  # a or c
     qubits: Mapping[str, Mapping[str, Mapping[str, float]]]  # problem -> method -> physical qubits: paper, ours
@@ -136,6 +137,7 @@ class Report:
             quick=self.quick,
             seeds=self.seeds,
             cells={each: {str(v): count for v, count in counts(self.compared, each).items()} for each in PROTOCOLS},
+            different={each: different(self.compared, each) for each in PROTOCOLS},
             control={each: {m: control(self.compared, each, m) for m in methods} for each in PROTOCOLS},
             claims=answered,
             times={each: _time(total(speeds)) for each, speeds in self.speeds.items()},
@@ -165,9 +167,9 @@ def gather(results: Path, quick: bool, seeds: int) -> Report:
     """Read the result files and compare them with the paper."""
     items = collect(results, seeds, quick)
     found, source = measured(items), paper()
-    timed: Measured = {} if quick else found  # a quick run trains too short for its times to mean anything
-    fast: dict[Protocol, Sequence[Speed]] = {each: speeds(source, timed, each) for each in ("a", "c")}
     compared, claims = compare(source, found), check_claims(source, found)
+    timed = [] if quick else compared  # a quick run trains too short for its times to mean anything
+    fast: dict[Protocol, Sequence[Speed]] = {each: speeds(source, timed, each) for each in ("a", "c")}
     return Report(source, items, found, compared, claims, fast, quick, seeds, _grid(results, items))
 
 
