@@ -152,6 +152,11 @@ def test_what_was_verified_is_a_table(drift: dict[str, float], capsys: pytest.Ca
     shown = verified_table(Path("results"))
     assert "| close: within the tolerance | 2 | well row, column, seed" in shown
     assert "2 of 3 records, chosen by `--seed 7`; left out: none" in shown
+    drift["by"] = math.nan
+    capsys.readouterr()
+    assert main(["reproduce", "--verify", "2", "--seed", "7", "--json"]) == 1
+    Path("results/verify.json").write_text(capsys.readouterr().out)
+    assert "| failed: failed | 2 | well row, column, seed" in verified_table(Path("results"))
     with pytest.raises(QubolearnError, match="reproduce --verify 20"):
         verified_table(Path("nowhere"))
 
