@@ -84,8 +84,8 @@ def times_table(results: Path) -> str:
         links = ", ".join(f"[{item}](records.md#{item})" for item in same.items)
         rows.append((same.problem, trainings, hours, *cells[0], *cells[1], links))
     note = (
-        "Means over the seeds; (c) has the trainings whose numbers are better than the paper's. Where many were trained "
-        "as one stack, each has its share of the stack's seconds."
+        "Means over the seeds; (c) has the trainings whose numbers are better than the paper's. Where many were "
+        "trained as one stack, each has its share of the stack's seconds."
     )
     return f"{markdown_table([*heads, 'records'], rows)}\n*{note}*\n"
 
