@@ -23,10 +23,10 @@ def verified_table(results: Path, name: str = "verify") -> str:
     for again, said in AGAIN.items():
         found = [each for each in made["records"] if each["again"] == again]
         # no difference is one that cannot be said: a metric that is gone, a job that failed
-        by_far = [(math.inf if each["difference"] is None else each["difference"], each) for each in found]
-        far, each = max(by_far, key=lambda pair: pair[0], default=(0.0, {}))
+        by_size = {math.inf if each["difference"] is None else each["difference"]: each for each in found}
+        far = max(by_size, default=0.0)
         size = f", {100 * far:.2g} %" if far < math.inf else ""
-        where = f"{each['job']}: {each['where']}{size}" if far else "–"
+        where = f"{by_size[far]['job']}: {by_size[far]['where']}{size}" if far else "–"
         rows.append((f"{again}: {said}", str(len(found)), where))
     left = "; ".join(f"{count} {reason}" for reason, count in made["left_out"].items()) or "none"
     chosen = f"{len(made['records'])} of {made['of']} records, chosen by `--seed {made['seed']}`; left out: {left}"
