@@ -5,6 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+import pytest
+
+from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.entries import ENTRIES
 from qubolearn.paper.grid.jobs import Job, Outcome
 from qubolearn.paper.grid.views import Cell, Place, View, by_job, chosen_columns, conditions
@@ -35,6 +38,15 @@ def test_a_cell_knows_its_instances_by_the_deviation_or_the_scores_of_the_metric
     assert (deviation.values, deviation.instances, deviation.deviations) == (((0.1, 0.1),), (), ())
     scored = View("v", "", ("accuracy",)).cells(made)["a", "b"]
     assert (scored.instances, scored.deviations, len(scored.scores)) == ((9, 9), (), 2)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"accuracy": None}, {"accuracy": "x"}, {"accuracy": 1, "instances": "many"}, {"accuracy": 1, "sd": []}]
+)
+def test_a_damaged_record_is_named(wrong: dict[str, Any]) -> None:
+    view = View("v", "", ("accuracy",), deviation="sd")
+    with pytest.raises(QubolearnError, match=r"item/a--b--seed0.json is damaged .*; delete it and reproduce it"):
+        view.cells([outcome("a", "b", 0, exhaustive=wrong)])
 
 
 def test_degrees_are_shown_as_they_are_with_both_spreads() -> None:

@@ -155,36 +155,33 @@ class View:
         """(row, column) -> cell, over the outcomes that have a record with these metrics."""
         found: dict[tuple[str, str], list[_Value]] = {}
         for outcome in outcomes:
-            if outcome.record is None:
-                continue
-            for place in self.places(outcome.job):
-                values = self._values(outcome, place)
-                if values is not None:
-                    found.setdefault((place.row, place.column), []).append(self._value(outcome.record, place, values))
+            for place in self.places(outcome.job) if outcome.record is not None else ():
+                value = self._value(outcome.job, outcome.record, place)
+                if value is not None:
+                    found.setdefault((place.row, place.column), []).append(value)
         return {place: self._cell(all_of_it) for place, all_of_it in found.items()}
 
-    def _value(self, record: Mapping[str, Any], place: Place, values: tuple[float, ...]) -> _Value:
+    def _value(self, job: Job, record: Mapping[str, Any], place: Place) -> _Value | None:
         """With what is known of the single instances; how sure a deviation over them is, records do not say."""
-        test, shown = record["metrics"][place.label], self.metrics[0] + place.suffix
-        instances = 0 if shown == self.deviation else int(test.get("instances", 0))
-        scores = str(test.get("scores", "")) if shown in SCORED else ""
-        return _Value(record, values, instances, scores, None if place.suffix else test.get(self.deviation))
+        test = record["metrics"].get(place.label, {})
+        names = [name + place.suffix for name in self.metrics]
+        try:
+            if not all(name in test for name in names):
+                return None
+            values = tuple(float(test[name]) for name in names)
+            instances = 0 if names[0] == self.deviation else int(test.get("instances", 0))
+            scores = str(test.get("scores", "")) if names[0] in SCORED else ""
+            known = self.deviation in test and not place.suffix
+            return _Value(record, values, instances, scores, float(test[self.deviation]) if known else None)
+        except (TypeError, ValueError, OverflowError) as error:
+            file = f"{job.item}/{job.filename}"
+            raise QubolearnError(f"the result {file} is damaged ({error}); delete it and reproduce it") from error
 
     def _cell(self, found: Sequence[_Value]) -> Cell:
         records, values, counts, scores, deviations = zip(*found, strict=True)
         whole = scores if all(scores) else ()
         spreads = deviations if None not in deviations else ()
         return Cell(tuple(zip(*values, strict=True)), self.unit, records, tuple(filter(None, counts)), whole, spreads)
-
-    def _values(self, outcome: Outcome, place: Place) -> tuple[float, ...] | None:
-        assert outcome.record is not None
-        test = outcome.record["metrics"].get(place.label, {})
-        names = [name + place.suffix for name in self.metrics]
-        try:
-            return tuple(float(test[name]) for name in names) if all(name in test for name in names) else None
-        except (TypeError, ValueError, OverflowError) as error:
-            file = f"{outcome.job.item}/{outcome.job.filename}"
-            raise QubolearnError(f"the result {file} is damaged ({error}); delete it and reproduce it") from error
 
     def markdown(self, outcomes: Sequence[Outcome]) -> str:
         """The table, with a dash where nothing is."""
