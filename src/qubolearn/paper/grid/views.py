@@ -154,9 +154,9 @@ class View:
     def cells(self, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Cell]:
         """(row, column) -> cell, over the outcomes that have a record with these metrics."""
         found: dict[tuple[str, str], list[_Value]] = {}
-        for outcome in outcomes:
-            for place in self.places(outcome.job) if outcome.record is not None else ():
-                value = self._value(outcome.job, outcome.record, place)
+        for job, record in [(outcome.job, outcome.record) for outcome in outcomes if outcome.record is not None]:
+            for place in self.places(job):
+                value = self._value(job, record, place)
                 if value is not None:
                     found.setdefault((place.row, place.column), []).append(value)
         return {place: self._cell(all_of_it) for place, all_of_it in found.items()}
