@@ -12,6 +12,7 @@ from rich.text import Text
 
 from qubolearn.cli.output import Output
 from qubolearn.paper.grid.jobs import Engine, Event, Job, Outcome, Started
+from qubolearn.paper.grid.pieces import Pieces
 from qubolearn.paper.grid.schedule import Pace
 
 __all__ = ["GridProgress", "duration"]
@@ -23,11 +24,11 @@ SECONDS_BETWEEN_LINES = 30.0
 class GridProgress:
     """On stderr: a bar on a terminal; elsewhere a line at the start, and now and then.
 
-    :meth:`watch` is told of every event.
+    :meth:`watch` is told of every event, and tells ``pieces``, which keep the time.
     """
 
-    def __init__(self, output: Output, jobs: Sequence[Job], engine: Engine) -> None:
-        self._console, self._engine, self._pace = output.errors, engine, Pace()
+    def __init__(self, output: Output, jobs: Sequence[Job], engine: Engine, pieces: Pieces | None = None) -> None:
+        self._console, self._engine, self._pace, self._pieces = output.errors, engine, Pace(), pieces
         self._waiting = dict.fromkeys(jobs)
         self._running: dict[Job, float] = {}  # since when
         self._done = self._failed = 0
@@ -46,6 +47,8 @@ class GridProgress:
         self._bar.stop()
 
     def watch(self, event: Event) -> None:
+        if self._pieces is not None:
+            self._pieces.watch(event)
         self._waiting.pop(event.job, None)
         if isinstance(event, Started):
             self._running[event.job] = time.monotonic()

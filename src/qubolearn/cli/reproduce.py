@@ -1,7 +1,7 @@
 """Reproduce tables and figures of the paper, and ours beside them: trains and scores every cell for several seeds.
 
 Finished jobs are kept as JSON files and never run again; stop at any time and run the same command to go on. At the
-end an HTML page shows all results of the folder; where all of them were made at once, DIR/grid.json says how fast.
+end an HTML page shows all results of the folder; DIR/grid.json says how long they took, in however many pieces.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from qubolearn.cli.options import count, seed
 from qubolearn.cli.output import Output, damage_said
 from qubolearn.cli.train import stop_on_signals
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.files import write_json
 from qubolearn.paper.grid.engines import JOBS_PER_GPU, LocalEngine, RayEngine, cores, room_on_gpu
 from qubolearn.paper.grid.engines.local import Device
 from qubolearn.paper.grid.engines.stacks import StackEngine, places_for_stacks
 from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
-from qubolearn.paper.grid.jobs import Engine, Job, Outcome, Store, by_code, code_note, digest, run_jobs
+from qubolearn.paper.grid.jobs import Engine, Job, Outcome, Store, by_code, code_note, run_jobs
+from qubolearn.paper.grid.pieces import Pieces, all_pieces
 from qubolearn.paper.grid.verify import MOST_SECONDS, TOLERANCE
 from qubolearn.problems.data import data_folder
-from qubolearn.provenance import provenance
 
 EPILOG = """examples:
   qubolearn reproduce --list
@@ -98,13 +97,16 @@ def run(args: argparse.Namespace, output: Output) -> int:
     for name, reason in missing.items():
         output.errors.print(f"{name} is left out: {reason}")
     jobs = [job for name in grid for job in grid[name]]
-    # on a cluster the time would not be that of this machine
-    in_one_go = args.engine == "local" and not named and not missing and not any(store.get(job) for job in jobs)
     engine, began = engine_of(args, len(jobs)), time.monotonic()
     from qubolearn.cli.grid_progress import GridProgress
 
-    with stop_on_signals() as caught, GridProgress(output, jobs, engine) as progress:
+    # on a cluster the time would not be that of this machine
+    timed = args.engine == "local" and not named and not missing
+    pieces = Pieces(store, jobs, seeds, engine) if timed else None
+    with stop_on_signals() as caught, GridProgress(output, jobs, engine, pieces) as progress:
         outcomes = run_jobs(jobs, store, engine, progress.watch, lambda: bool(caught), command=command(args, seeds))
+    if pieces is not None:
+        pieces.write()
     failed = [outcome for outcome in outcomes if outcome.record is None]
     result: dict[str, Any] = {
         "jobs": len(jobs),
@@ -121,10 +123,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.errors.print(f"{kept}; to go on, run the same command again")
         return 128 + caught[0]
     tables = show(grid, outcomes, output)
-    if in_one_go and not failed:
-        whole = {"jobs": len(jobs), "seeds": seeds, "keys": digest(jobs), "seconds": result["seconds"]}
-        where = {"processes": engine.workers, "on_gpu": engine.on_gpu}
-        write_json(store.folder / "grid.json", {**whole, **where, **provenance()})
+    whole = all_pieces(store, jobs) if timed and not failed else None
+    if whole is not None:
+        result["whole"] = {"seconds": whole["seconds"], "pieces": len(whole.get("pieces", [1]))}
+        output.say(f"all {len(jobs)} jobs: {result['whole']['seconds']} s in pieces: {result['whole']['pieces']}")
     page = write_page(store, args.quick, seeds, output)
     output.result(**result, report=page, results=tables)
     return 1 if failed else 0

@@ -13,8 +13,8 @@ __all__ = ["lock_folder"]
 
 
 @contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Be the only writer of a folder meanwhile; a second one, in any process or thread, is refused.
+def lock_folder(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Be the only writer of a folder meanwhile; a second one, in any process or thread, is refused, or waits.
 
     The system keeps the lock (flock on the file ``.lock``) and drops it when its holder dies, however that dies. Where
     there are no such locks, e.g. on Windows and some network file systems, nothing is locked.
@@ -26,7 +26,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         return
     descriptor = _open(folder / ".lock")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
         os.close(descriptor)
         raise QubolearnError(

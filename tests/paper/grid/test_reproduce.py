@@ -23,7 +23,9 @@ from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid import tasks as tasks_module
 from qubolearn.paper.grid.entries import Entry
 from qubolearn.paper.grid.jobs import InThisProcess, Job, Outcome, Store, run_jobs
+from qubolearn.paper.grid.pieces import all_pieces
 from qubolearn.paper.grid.views import View
+from qubolearn.provenance import code
 
 SEEDS, WORKERS = 8, 2
 OPTIONS = ["reproduce", "tiny", "--seeds", str(SEEDS), "--processes", str(WORKERS), "--out"]
@@ -181,12 +183,43 @@ def test_the_time_of_the_whole_is_kept_where_one_command_did_it(
     assert not (tmp_path / "named" / "grid.json").exists()
     _, result, _ = call(capsys, "all", "--seeds", "2", "--out", str(tmp_path))
     made = json.loads(kept.read_text())
-    assert (made["jobs"], made["seeds"], made["seconds"]) == (2, 2, result["seconds"])
-    assert made["machine"]
+    (piece,) = made["pieces"]
+    assert (made["jobs"], made["seeds"], made["seconds"]) == (2, 2, piece["seconds"])
+    assert result["whole"] == {"seconds": made["seconds"], "pieces": 1}
+    assert made["machine"] == piece["machine"]
+    assert (piece["jobs"], piece["commit"]) == (2, code()["commit"])
     before = kept.read_bytes()
     call(capsys, "all", "--seeds", "2", "--out", str(tmp_path))  # which had nothing to do
-    call(capsys, "all", "--seeds", "3", "--out", str(tmp_path))  # and little
+    _, result, _ = call(capsys, "all", "--seeds", "3", "--out", str(tmp_path))  # and little
     assert kept.read_bytes() == before
+    assert "whole" not in result
+
+
+@pytest.mark.usefixtures("items")
+def test_pieces_of_a_run_add_up_and_what_others_made_is_not_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("far", "unlucky"):
+        monkeypatch.delitem(reproduce.ENTRIES, name)
+    first = call(capsys, "all", "--seeds", "3", "--out", str(tmp_path))[1]["whole"]
+    store, jobs = Store(tmp_path), reproduce.ENTRIES["well"].jobs(3, False)
+    assert all_pieces(store, jobs) is not None
+    kept = json.loads((tmp_path / "grid.json").read_text())
+    for job in jobs[1:]:
+        store.path(job).unlink()
+    # as if it had been killed after one job
+    kept["pieces"][0]["jobs"] = 1
+    (tmp_path / "grid.json").write_text(json.dumps(kept))
+    assert all_pieces(store, jobs) is None
+    _, result, _ = call(capsys, "all", "--seeds", "3", "--out", str(tmp_path))
+    made = json.loads((tmp_path / "grid.json").read_text())
+    assert [piece["jobs"] for piece in made["pieces"]] == [1, 2]
+    assert result["whole"] == {"seconds": pytest.approx(first["seconds"] + made["pieces"][1]["seconds"]), "pieces": 2}
+    store.path(jobs[0]).unlink()
+    made["pieces"].pop()
+    (tmp_path / "grid.json").write_text(json.dumps(made))  # which made one of the two that are there
+    assert "whole" not in call(capsys, "all", "--seeds", "3", "--out", str(tmp_path))[1]
+    assert json.loads((tmp_path / "grid.json").read_text()) == made
 
 
 @pytest.mark.usefixtures("items")

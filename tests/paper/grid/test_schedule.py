@@ -57,8 +57,13 @@ def test_what_takes_long_is_known_before() -> None:
     guess = Pace().seconds
     plain = guess(job(overrides={"epochs": 10}))
     assert guess(job(overrides={"epochs": 10, "network": "matching"})) > 5 * plain
-    assert guess(job(overrides={"epochs": 10, "solver": "quantum:reads=10"})) > 50 * plain
-    assert guess(job(task="second-best")) > 10 * guess(job())
+    assert guess(job(overrides={"epochs": 10, "solver": "quantum:reads=10"})) > 20 * plain
+    assert guess(job(task="second-best")) > 5 * guess(job())
+    raw = [
+        guess(job(task="train-raw", sampler=name)) for name in ("exhaustive", "annealing:reads=9", "quantum:reads=9")
+    ]
+    assert raw == sorted(set(raw))
+    assert raw[2] > 100 * plain
     large, small = (
         Job("success", "k=5", variant, 0, "qgm", {"variant": variant, "k": 5, "solver": "quantum", "instances": 4})
         for variant in ("baseline", "inserted")

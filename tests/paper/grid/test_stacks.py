@@ -38,10 +38,12 @@ def test_records_are_those_of_jobs_alone_and_say_with_how_many_they_were_trained
     jobs = [tiny(0), tiny(1), tiny(0, "rate", learning_rate=1e-2), tiny(0, "one network", "train")]
     other = Job("item", "row", "guess", 0, "baseline", {"method": "guess", "problem": jobs[0].options["problem"]})
     events: list[Any] = []
-    engine = StackEngine(LocalEngine(1), 2, "cpu")
+    beside = LocalEngine(1)
+    engine = StackEngine(beside, 2, "cpu")
     outcomes = run_jobs([*jobs, other], Store(tmp_path), engine, events.append)
     assert [outcome.error for outcome in outcomes] == [None] * 5
     assert {event.job for event in events if isinstance(event, Started)} == {*jobs, other}
+    assert beside.busy_elsewhere == 0  # all cores again, once there is no stack left
     for outcome in outcomes:
         alone = run_job(outcome.job).record
         assert outcome.record is not None

@@ -64,7 +64,7 @@ def test_a_metric_that_is_gone_is_a_difference_and_tiny_numbers_are_none() -> No
 def test_long_jobs_are_left_out_and_counted_as_they_would_be_here() -> None:
     jobs = [Job("item", "row", "column", seed, "note", {}) for seed in range(20)]
     where = {0: "Linux x86_64, 16 cores", 1: "Linux x86_64, 16 cores, NVIDIA H200"}
-    records = {job: {"seconds": float(job.seed), "machine": where[job.seed % 2]} for job in jobs}
+    records = {job: {"seconds": float(job.seed), "machine": where[job.seed % 2], "metrics": {}} for job in jobs}
     chosen, left_out = choose(records, 3, 0, 10.0, gpu=True)
     assert len(set(chosen)) == 3
     assert all(job.seed <= 10 for job in chosen)
@@ -75,7 +75,8 @@ def test_long_jobs_are_left_out_and_counted_as_they_would_be_here() -> None:
     assert (set(everything), none) == (set(jobs), {})
     # a share of a stack's seconds says nothing about a core: 312,500 steps of 9 bits are minutes
     options = {"problem": {"name": "pointset"}, "protocol": "paper", "overrides": {}}
-    long = {Job("pointset", "L5 H78", "(a) quant", 0, "train", options): {"seconds": 5.0, "machine": where[1]}}
+    made = {"seconds": 5.0, "machine": where[1], "metrics": {}}
+    long = {Job("pointset", "L5 H78", "(a) quant", 0, "train", options): made}
     assert len(choose(long, 1, 0, 60.0, gpu=True)[0]) == 1
     assert choose(long, 1, 0, 60.0, gpu=False) == ([], {"made on a GPU, and on a CPU would take more than 60 s": 1})
 

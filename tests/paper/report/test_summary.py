@@ -141,7 +141,8 @@ def test_a_better_result_changes_the_summary(results: Path, tmp_path: Path) -> N
 
 def test_the_time_of_one_command_is_shown_where_it_did_all_of_it(tmp_path: Path) -> None:
     jobs = [job for entry in ENTRIES.values() for job in entry.jobs(1, False)]
-    made = {"keys": digest(jobs), "seconds": 790.0, "machine": "a fast one"}
+    pieces = [{"jobs": len(jobs) - 2}, {"jobs": 2}]
+    made = {"keys": digest(jobs), "seconds": 790.0, "machine": "a fast one", "pieces": pieces}
     (tmp_path / "grid.json").write_text(json.dumps(made))
 
     def done(job: Job) -> None:
@@ -152,10 +153,11 @@ def test_the_time_of_one_command_is_shown_where_it_did_all_of_it(tmp_path: Path)
         done(job)
     assert gather(tmp_path, False, 1).summary.grid is None
     done(jobs[-1])
-    assert gather(tmp_path, False, 1).summary.grid == Grid(790.0, "a fast one")
-    assert "As one command: 13 min 10 s on a fast one." in page(gather(tmp_path, False, 1))
-    (tmp_path / "grid.json").write_text(json.dumps({**made, "keys": digest(jobs[1:])}))
-    assert gather(tmp_path, False, 1).summary.grid is None
+    assert gather(tmp_path, False, 1).summary.grid == Grid(790.0, "a fast one", 2)
+    assert "As one command: 13 min 10 s on a fast one, in 2 pieces." in page(gather(tmp_path, False, 1))
+    for other in ({"keys": digest(jobs[1:])}, {"pieces": pieces[:1]}):
+        (tmp_path / "grid.json").write_text(json.dumps({**made, **other}))
+        assert gather(tmp_path, False, 1).summary.grid is None
 
 
 def test_page_holds_the_summary_and_names_what_is_missing(results: Path, page: Path) -> None:

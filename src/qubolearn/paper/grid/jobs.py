@@ -199,9 +199,10 @@ def run_jobs(
             if isinstance(event, Outcome):
                 if event.record is not None and command:
                     event = replace(event, record={**event.record, "command": command})
-                store.put(event)
                 outcomes[event.job] = event
             watch(event)
+            if isinstance(event, Outcome):  # after watch, which may count it: a kill in between counts it twice
+                store.put(event)
     return [outcomes[job] for job in jobs if job in outcomes]
 
 

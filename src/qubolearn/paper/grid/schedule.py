@@ -24,11 +24,22 @@ SECONDS_PER_STEP_AND_BIT = 1.5e-4
 #: Jobs that do not train count as so many steps times bits.
 WITHOUT_TRAINING = 10_000
 #: How many times as long a job takes as its steps with exact search and the paper's network would, about.
-LONG_TASKS = {"second-best": 20, "stages": 3, "search": 7}
-#: Seconds that jobs of one task take on a core, about; they say nothing of steps.
-SECONDS = {"sudoku": 120, "sudoku-search": 60, "visual-sudoku": 180, "willow10": 60, "scene": 200, "snakes": 60}
-LONG_SOLVERS = {"quantum": 100}
+LONG_TASKS = {"second-best": 6, "stages": 3, "search": 7, "thermal": 4, "train-raw": 10}
+LONG_SOLVERS = {"quantum": 30, "annealing": 3}
 LONG_NETWORKS = {"matching": 10}
+LONG_PROBLEMS = {"knapsack": 10, "maxcut": 20}
+#: Seconds that jobs of one task take on a core, about; they say nothing of steps.
+SECONDS = {
+    "aqm": 60,
+    "chip-view": 40,
+    "qubits": 20,
+    "scene": 10,
+    "snakes": 30,
+    "sudoku": 40,
+    "sudoku-search": 10,
+    "visual-sudoku": 20,
+    "willow10": 40,
+}
 
 
 @lru_cache(maxsize=10_000)
@@ -62,8 +73,9 @@ def effort(job: Job) -> float:
     if training is None:
         return WITHOUT_TRAINING
     problem, config = training
-    solver = config.solver.partition(":")[0]
+    solver = job.options.get("sampler", config.solver).partition(":")[0]
     times = LONG_TASKS.get(job.task, 1) * LONG_SOLVERS.get(solver, 1) * LONG_NETWORKS.get(config.network, 1)
+    times *= LONG_PROBLEMS.get(problem.name, 1)
     return float(config.steps * problem.bits * times)
 
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from qubolearn.files import lock_folder, read_tensors, write_tensors
 from qubolearn.paper.grid.answers import Model
 from qubolearn.paper.problems.rotation import STAGES, Rotation
 from qubolearn.problems import Problem, make_problem
+from qubolearn.training.build import new_network
 from qubolearn.training.recipes import Recipe, recipe_for
 from qubolearn.training.train import train
 
 __all__ = ["Trained", "device", "networks_of", "time_of", "trained", "trained_model", "trainings"]
 
 Training = tuple[Problem, Recipe]
+#: Names the folder in which jobs of one run share networks, each as such a file; no folder outlives its run.
+SHARED, FILE = "QUBOLEARN_SHARED_NETWORKS", "network.safetensors"
 
 
 class Trained(NamedTuple):
@@ -57,7 +64,28 @@ def trainings(
 
 
 def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
-    """A network and its seconds of training."""
+    """A network and its seconds of training, which another job of this run may have spent.
+
+    Several jobs want the same network: one trains it, others wait for that. A job that dies meanwhile leaves the
+    training to the next one.
+    """
+    if SHARED not in os.environ:
+        return _trained_here(problem, recipe)
+    key = hashlib.sha256(repr((problem, recipe, device())).encode()).hexdigest()[:16]
+    place = Path(os.environ[SHARED]) / key
+    place.mkdir(parents=True, exist_ok=True)
+    with lock_folder(place, wait=True):
+        if not (place / FILE).is_file():
+            network, seconds = _trained_here(problem, recipe)
+            write_tensors(place / FILE, network.state_dict(), finite=False, seconds=str(seconds))
+            return network, seconds
+    network = new_network(problem, recipe)
+    tensors, notes = read_tensors(place / FILE, network.state_dict(), finite=False)
+    network.load_state_dict(tensors)
+    return network.to(device()).eval(), float(notes["seconds"])
+
+
+def _trained_here(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
     began = time.perf_counter()
     network = train(problem, recipe, device=device())
     if device().type == "cuda":

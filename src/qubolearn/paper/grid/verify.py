@@ -60,7 +60,8 @@ def choose(
     left_out, fit = Counter[str](), []
     for job, record in records.items():
         there = "cores, " in record["machine"]  # the GPU is named behind the cores
-        seconds = effort(job) * SECONDS_PER_STEP_AND_BIT if there and not gpu else record["seconds"]
+        training = record["metrics"].get("training_seconds", 0.0)  # by another job of its run, where that is longer
+        seconds = effort(job) * SECONDS_PER_STEP_AND_BIT if there and not gpu else max(record["seconds"], training)
         if seconds > most_seconds:
             where = "on a GPU, and on a CPU would take" if there and not gpu else "and took"
             left_out[f"made {where} more than {most_seconds:g} s"] += 1

@@ -67,7 +67,7 @@ def facts_table(results: Path) -> str:
     seconds = sum(record["seconds"] for record in report.records)
     rows.append(("all jobs", f"{found.done} of {found.jobs} done; their times add up to {duration(seconds)}"))
     if found.grid:
-        rows.append(("the same, as one command", f"{duration(found.grid.seconds)} on {found.grid.machine}"))
+        rows.append(("the same, as one command", f"{duration(found.grid.seconds)} on {found.grid.where}"))
     return markdown_table(["", ""], rows)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qubolearn.files import read_json
-from qubolearn.paper.grid.jobs import by_code, code_note, digest
+from qubolearn.paper.grid.jobs import Store, by_code, code_note
 from qubolearn.paper.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol, paper
+from qubolearn.paper.grid.pieces import all_pieces
 from qubolearn.paper.report.claims import ANSWERS, Checked, check_claims
 from qubolearn.paper.report.collect import Item, Measured, collect, measured
 from qubolearn.paper.report.compare import Compared, compare, control, counts, different
@@ -20,10 +20,16 @@ __all__ = ["Grid", "Report", "Summary", "gather"]
 
 @dataclass(frozen=True)
 class Grid:
-    """What all jobs took as one command."""
+    """What all jobs took as one command, which may have been stopped and run again."""
 
     seconds: float
     machine: str
+    pieces: int = 1
+
+    @property
+    def where(self) -> str:
+        """The machine, and where they are several the pieces."""
+        return f"{self.machine}, in {self.pieces} pieces" if self.pieces > 1 else self.machine
 
 
 @dataclass(frozen=True)
@@ -175,9 +181,8 @@ def gather(results: Path, quick: bool, seeds: int) -> Report:
 
 def _grid(results: Path, items: Sequence[Item]) -> Grid | None:
     """What one command took, where it did what these items ask for."""
-    path, outcomes = results / "grid.json", [outcome for item in items for outcome in item.outcomes]
-    if not path.is_file() or not all(outcome.record for outcome in outcomes):
+    outcomes = [outcome for item in items for outcome in item.outcomes]
+    made = all_pieces(Store(results), [outcome.job for outcome in outcomes])
+    if made is None or not all(outcome.record for outcome in outcomes):
         return None
-    made = read_json(path)
-    same = made.get("keys") == digest(outcome.job for outcome in outcomes)
-    return Grid(float(made["seconds"]), str(made["machine"])) if same else None
+    return Grid(float(made["seconds"]), str(made["machine"]), len(made.get("pieces", [1])))

@@ -49,8 +49,11 @@ def room_on_gpu(most: int = JOBS_PER_GPU, bytes_each: int = BYTES_PER_JOB) -> in
 class LocalEngine:
     """So many jobs at a time, each in a process with its share of the cores.
 
-    With ``on_gpu``, jobs that suit a GPU run there, so many of them at a time, and all others on ``device``.
+    With ``on_gpu``, jobs that suit a GPU run there, so many of them at a time, and all others on ``device``. While
+    others need the cores, ``busy_elsewhere`` of the jobs wait.
     """
+
+    busy_elsewhere = 0
 
     def __init__(self, workers: int, device: Device = "cpu", on_gpu: int = 0) -> None:
         self.workers = workers
@@ -65,7 +68,8 @@ class LocalEngine:
             try:
                 while waiting or busy:
                     stopping = stop()
-                    while not stopping and len(busy) < self.workers and (pair := self._pair(idle, waiting)):
+                    room = max(1, self.workers - self.busy_elsewhere)
+                    while not stopping and len(busy) < room and (pair := self._pair(idle, waiting)):
                         worker, job = pair
                         idle.remove(worker)
                         waiting.remove(job)
@@ -173,6 +177,7 @@ def serve(pipe: Connection, log: Path, threads: int, device: Device) -> None:
     for stream in (1, 2):
         os.dup2(file, stream)
     faulthandler.enable()
+    os.environ["QUBOLEARN_SHARED_NETWORKS"] = str(log.parent)  # of all workers of this run, and gone after it
     prepare(threads, device)
     while True:
         try:

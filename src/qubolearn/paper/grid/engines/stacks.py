@@ -85,6 +85,8 @@ class StackEngine:
         stacks = stacks_of(job for job in jobs if can_be_stacked(job))
         whole = {_as_one(stack): stack for stack in stacks}
         others = [job for job in jobs if not can_be_stacked(job)]
+        left = set(whole)
+        self._leave_cores(len(left))
         given_up: list[bool] = []
         stopping = lambda: bool(given_up) or stop()  # noqa: E731
         with shared_gpu():
@@ -95,10 +97,15 @@ class StackEngine:
                         yield event
                     elif isinstance(event, Started):
                         yield from (Started(job, event.note) for job in whole[event.job])
-                    elif event.record is None:
-                        yield from (replace(event, job=job) for job in whole[event.job])
                     else:
-                        yield from event.record["outcomes"]
+                        left.discard(event.job)
+                        self._leave_cores(len(left))
+                        failed = [replace(event, job=job) for job in whole[event.job]]
+                        yield from failed if event.record is None else event.record["outcomes"]
+
+    def _leave_cores(self, stacks: int) -> None:
+        """Other jobs leave half a core to each stack that runs."""
+        self.beside.busy_elsewhere = min(stacks, self._stacks.workers) // 2
 
 
 def _as_they_come(sources: Sequence[Events], give_up: Callable[[], None]) -> Events:
