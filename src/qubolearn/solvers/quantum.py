@@ -126,7 +126,7 @@ class QuantumAnnealing(QuboSolver):
             raise no_temperature("a closed quantum annealer", beta)
         check_qubo(A)
         A = as_dense(A)
-        return self._measure(A.detach()).states
+        return self._measure(A.detach(), scored=False).states
 
     def probabilities(self, A: Qubo) -> Tensor:
         """|ψ|² at the end: A ``[batch, n, n]`` -> ``[batch, 2**n]``, float64, states in the order of ``all_states``.
@@ -177,7 +177,8 @@ class QuantumAnnealing(QuboSolver):
             chunks += [_Chunk(rows[i : i + size], field, steps) for i in range(0, len(rows), size)]
         return chunks
 
-    def _measure(self, A: Tensor) -> _Measured:
+    def _measure(self, A: Tensor, scored: bool = True) -> _Measured:
+        """Anneal and read; unless ``scored``, success is left at 0, since it takes the energies of all states."""
         batch, n = A.shape[0], A.shape[2]
         problem = self._program(A)
         if not bool(problem.J.isfinite().all() & problem.h.isfinite().all()):
@@ -188,8 +189,9 @@ class QuantumAnnealing(QuboSolver):
         steps = A.new_zeros(rows, dtype=torch.long)
         for final in self._anneal(problem):
             at = final.rows
-            truth = all_energies(A[at // self.programmings].to(torch.float64))
-            success[at] = (self._logical(final.probabilities) * _lowest(truth)).sum(1)
+            if scored:
+                truth = all_energies(A[at // self.programmings].to(torch.float64))
+                success[at] = (self._logical(final.probabilities) * _lowest(truth)).sum(1)
             bits = _bits(_draw(final.probabilities, problem.uniforms[at]), problem.h.shape[1])
             if self.embedding is not None:
                 broken[at] = self.embedding.broken(bits).mean(1)

@@ -35,7 +35,7 @@ def all_energies(A: Tensor) -> Tensor:
     first = ((x @ U[:, :half, :half]) * x).sum(-1)
     last = ((y @ U[:, half:, half:]) * y).sum(-1)
     between = x @ U[:, :half, half:] @ y.T
-    return between.add_(first[:, :, None]).add_(last[:, None, :]).view(batch, 2**n)  # in place: memory is what it costs
+    return between.add_(first[:, :, None]).add_(last[:, None, :]).reshape(batch, 2**n)  # memory is what it costs
 
 
 def final_probabilities(
