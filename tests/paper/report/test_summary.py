@@ -5,7 +5,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,19 @@ def test_a_better_result_changes_the_summary(results: Path, tmp_path: Path) -> N
         assert summary.cells[protocol]["worse"] == 0
         assert summary.cells[protocol]["better"] > least
         assert summary.control[protocol]["Diag"][0] > 40
+
+
+def test_the_rival_on_top_of_the_page_is_the_nearest_one(tmp_path: Path) -> None:
+    """Not that which looks worst beside ours: 40 to 15, and not 64 to 16 or Diag's 9."""
+    qubits = {
+        "point sets": {"Ours": 16.0, "Diag": 9.0, "AQM": 64.0},
+        "RandGraph k=5": {"Ours": 15.0, "Inserted": 40.0, "Baseline": 89.0},
+        "alone": {"Ours": 15.0},
+    }
+    both = {where: {name: {"paper": 1.0, "ours": n} for name, n in of.items()} for where, of in qubits.items()}
+    summary = gather(tmp_path, False, SEEDS).summary
+    assert summary.rival is None
+    assert replace(summary, qubits=both).rival == (15.0, 40.0)
 
 
 def test_the_time_of_one_command_is_shown_where_it_did_all_of_it(tmp_path: Path) -> None:

@@ -37,8 +37,6 @@ def classic_table(results: Path) -> str:
     found = result["figures"].get("classic")
     if not found:
         raise QubolearnError(f"no classic families in {results / 'soak.json'}; run: make soak")
-    if "rows" not in found:
-        return _older_table(found)
     solvers = list(dict.fromkeys(name for row in found["rows"] for name in row["right"]))
     rows = [
         (row["family"], row["n"], row["against"], *(_share(row["right"].get(name)) for name in solvers))
@@ -48,17 +46,6 @@ def classic_table(results: Path) -> str:
     named = "; ".join(f"n {size}: {', '.join(f'`{spec}`' for spec in specs.values())}" for size, specs in _specs(found))
     note = f"*Solvers at {named}. {result['machine']}; made by `make soak`, {found['seconds']} s of it.*"
     return f"{markdown_table(head, rows)}\n{note}\n"
-
-
-def _older_table(found: dict[str, dict[str, dict[str, list[int]]]]) -> str:
-    """Files of before say family -> size -> solver -> right and all, right being at most 3 % above beyond 14 bits."""
-    solvers = list(dict.fromkeys(name for sizes in found.values() for cells in sizes.values() for name in cells))
-    lines = ["| family | n | " + " | ".join(solvers) + " |", "|---|---|" + "---:|" * len(solvers)]
-    for family, sizes in found.items():
-        for size, cells in sizes.items():
-            shown = [_share(cells.get(name)) for name in solvers]
-            lines.append(f"| {family} | {size} | " + " | ".join(shown) + " |")
-    return "\n".join(lines) + "\n"
 
 
 def _share(cell: list[int] | None) -> str:

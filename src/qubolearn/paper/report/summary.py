@@ -61,13 +61,13 @@ class Summary:
 
     @property
     def rival(self) -> tuple[float, float] | None:
-        """Qubits of the learned QUBO and of the next best, where that is worst; Diag has no couplings, so no rival."""
+        """Qubits of the learned QUBO and of the next best, of the problem where they are nearest; Diag is no rival."""
         pairs = []
         for methods in self.qubits.values():
             others = [pair["ours"] for method, pair in methods.items() if method not in ("Ours", "Diag")]
             if "Ours" in methods and others:
                 pairs.append((methods["Ours"]["ours"], min(others)))
-        return max(pairs, key=lambda pair: (pair[1] / pair[0], *pair), default=None)
+        return min(pairs, key=lambda pair: (pair[1] / pair[0], *pair), default=None)
 
 
 @dataclass(frozen=True)

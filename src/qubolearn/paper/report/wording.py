@@ -31,10 +31,10 @@ def spread(mean: float | Decimal, deviation: float | Decimal | None, digits: int
 def short(value: float) -> str:
     """A number with as many digits as it needs, and a proper minus.
 
-    >>> short(12000.0), short(-0.25), short(3.14159)
-    ('12,000', '−0.25', '3.14')
+    >>> short(12000.0), short(-0.25), short(3.14159), short(999.7)
+    ('12,000', '−0.25', '3.14', '1,000')
     """
-    text = f"{value:,.0f}" if abs(value) >= 1000 or value == round(value) else f"{value:.3g}"
+    text = f"{value:,.0f}" if abs(value) >= 999.5 or float(value).is_integer() else f"{value:.3g}"
     return text.replace("-", "−")
 
 
