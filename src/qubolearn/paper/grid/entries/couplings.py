@@ -174,8 +174,8 @@ ENTRIES: Mapping[str, Entry] = {
             ),
             View(
                 "scene-chance",
-                "How likely such a difference is where both are equally good, in %, by McNemar's exact test of the counts "
-                "above, which are means over three single chains",
+                "How likely such a difference is where both are equally good, in %, by McNemar's exact test; of single "
+                "chains the counts are means over three",
                 ("chance",),
                 "%",
                 "lower",
