@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from qubolearn.errors import QubolearnError, unknown_name
 
-__all__ = ["MAX_WHOLE", "check_counts", "check_numbers", "check_option"]
+__all__ = ["MAX_WHOLE", "check_counts", "check_numbers", "check_option", "check_rising"]
 
 #: Whole numbers are below this: torch's and numpy's are of 64 bits.
 MAX_WHOLE = 2**63
@@ -24,7 +25,7 @@ def check_counts(**counts: object) -> None:
     qubolearn.errors.QubolearnError: sweeps=0 must be a whole number, at least 1
     """
     for name, value in counts.items():
-        if not isinstance(value, Integral) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise QubolearnError(f"{name}={value!r} must be a whole number, at least 1")
 
 
@@ -39,6 +40,23 @@ def check_numbers(zero: bool = False, **numbers: object) -> None:
     for name, value in numbers.items():
         if not (isinstance(value, Real) and math.isfinite(value) and (float(value) > 0 or (zero and value == 0))):
             raise QubolearnError(f"{name}={value!r} must be a finite number{', at least' if zero else ' above'} 0")
+
+
+def check_rising(count: int, **numbers: Any) -> None:
+    """Raise unless every value holds so many finite numbers above 0, none below the one before it.
+
+    >>> check_rising(2, beta_range=(3.0, 1.0))
+    Traceback (most recent call last):
+    ...
+    qubolearn.errors.QubolearnError: beta_range=(3.0, 1.0); want 2 finite numbers above 0, the smallest first
+    """
+    for name, values in numbers.items():
+        try:
+            fit = len(values) == count and all(0 < a <= b < math.inf for a, b in pairwise((values[0], *values)))
+        except TypeError:
+            fit = False
+        if not fit:
+            raise QubolearnError(f"{name}={values!r}; want {count} finite numbers above 0, the smallest first")
 
 
 def check_option(value: object, hint: Any, what: str) -> None:

@@ -110,3 +110,11 @@ def test_a_coupler_that_stands_twice_in_a_bqm_file_is_refused(tmp_path: Path) ->
     (tmp_path / "a.bqm").write_bytes(data)
     with pytest.raises(ValueError, match="a coupler stands twice"):
         read_qubo(tmp_path / "a.bqm")
+
+
+def test_a_folder_is_no_qubo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ". is a folder" in fails(capsys, ".")
+    assert ". is a folder" in fails(capsys, "run", ".")

@@ -195,8 +195,8 @@ def test_given_temperatures_are_taken() -> None:
         ({"sweeps": 0}, "sweeps=0"),
         ({"target": float("nan")}, "target=nan"),
         ({"target": "best"}, "target=best; want an energy, 'bound'"),
-        ({"betas": (1.0, 2.0)}, "want 16 numbers"),
-        ({"betas": (2.0,) * 15 + (1.0,)}, "from hot to cold"),
+        ({"betas": (1.0, 2.0)}, "want 16 finite numbers"),
+        ({"betas": (2.0,) * 15 + (1.0,)}, "smallest first"),
         ({"seed": -1}, "seed=-1"),
     ],
 )

@@ -51,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> None:
     source = Path(args.instances or args.source)
+    if source.is_dir():
+        raise QubolearnError(f"{source} is a folder; want a QUBO file, or a run and INSTANCES.npz")
     target = Path(args.out) if args.out else source.with_suffix(".solved.npz")
     if target.resolve() == source.resolve():
         raise QubolearnError(f"--out {target} is the file to be solved; choose another")
@@ -61,8 +63,6 @@ def run(args: argparse.Namespace, output: Output) -> None:
 def _solve_file(args: argparse.Namespace, source: Path, target: Path, output: Output, began: float) -> None:
     from qubolearn.qubo.files import read_qubo
 
-    if source.is_dir():
-        raise QubolearnError(f"{source} is a folder; want a QUBO file, or a run and INSTANCES.npz")
     for option in ("project", "problem"):
         if getattr(args, option):
             raise QubolearnError(f"--{option} belongs to a run with INSTANCES.npz, and {source} is taken as a QUBO")

@@ -97,7 +97,9 @@ def flip_costs(A: Qubo, x: Tensor) -> Tensor:
 def _rows(A: Qubo, x: Tensor) -> Tensor:
     """States x ``[batch, ..., n]`` as ``[batch, states, n]`` in A's dtype."""
     batch, n = A.shape[0], A.shape[-1]
-    if x.shape[0] != batch or x.shape[-1] != n:
+    if not isinstance(x, Tensor):
+        raise QubolearnError(f"states must be a torch.Tensor [{batch}, ..., {n}], got {type(x).__name__}")
+    if x.ndim < 2 or x.shape[0] != batch or x.shape[-1] != n:
         raise QubolearnError(f"states {list(x.shape)} do not fit QUBOs {list(A.shape)}: want [{batch}, ..., {n}]")
     return x.to(A.dtype).reshape(batch, math.prod(x.shape[1:-1]), n)
 

@@ -36,6 +36,8 @@ def check_plain(what: str, tensor: Tensor) -> None:
         raise QubolearnError(f"{what} is {layout}; want a dense one that holds numbers")
     if tensor.dtype.is_floating_point and tensor.dtype.itemsize < 2:  # torch itself cannot add them
         raise QubolearnError(f"{what} is {tensor.dtype}, which nothing computes in; call {what}.float()")
+    if tensor.is_complex():
+        raise QubolearnError(f"{what} is {tensor.dtype}; want real numbers")
     if tensor.is_neg():
         raise QubolearnError(f"{what} is a view that torch negates when it is read; call {what}.resolve_neg()")
 

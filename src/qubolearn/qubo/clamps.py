@@ -17,6 +17,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo.algebra import energies
+from qubolearn.qubo.checks import check_plain
 from qubolearn.qubo.groups import Groups
 from qubolearn.qubo.sparse import Qubo, SparseQubo
 
@@ -48,6 +49,7 @@ def as_clamp(clamp: Clamp | None, batch: int, n: int) -> Tensor:
         return row.expand(batch, n).clone()
     if not isinstance(clamp, Tensor):
         raise QubolearnError(f"clamp must be a tensor [{batch}, {n}] or {{bit: value}}, got {type(clamp).__name__}")
+    check_plain("clamp", clamp)
     if list(clamp.shape) not in ([n], [1, n], [batch, n]):
         raise QubolearnError(f"clamp has shape {list(clamp.shape)}; want [{batch}, {n}], or [{n}] for all instances")
     rows = clamp.detach().cpu().reshape(-1, n)

@@ -6,14 +6,15 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo.interchange import to_bqm
+from qubolearn.qubo.interchange import one_qubo, to_bqm
 from qubolearn.qubo.sparse import Qubo, SparseQubo
+from qubolearn.typed import check_counts
 
 if TYPE_CHECKING:
     import dimod
@@ -59,6 +60,7 @@ class Groups:
     @classmethod
     def consecutive(cls, count: int, size: int) -> Groups:
         """Groups of equal size, one after the other: bits 0 ... size-1, then size ... 2 size - 1, and so on."""
+        check_counts(count=count or 1, size=size)  # no group at all is fine
         return cls(range(first, first + size) for first in range(0, count * size, size))
 
     def __len__(self) -> int:
@@ -183,7 +185,7 @@ def penalised_bqm(A: Qubo, groups: Groups) -> dimod.BinaryQuadraticModel:
     >>> round(float(penalised_bqm(A, Groups([[0, 1]])).energy({0: 0, 1: 1})), 6)
     -3.0
     """
-    penalised, offset = with_penalties(A if isinstance(A, SparseQubo) else A[None].double(), groups)
+    penalised, offset = with_penalties(one_qubo(A).to(torch.float64), as_groups(groups))
     model = to_bqm(penalised if isinstance(penalised, SparseQubo) else penalised[0])
     model.offset += offset.item()
     return model
@@ -207,9 +209,10 @@ def to_cqm(A: Qubo, groups: Groups) -> dimod.ConstrainedQuadraticModel:
     """
     import dimod
 
-    groups.check(A.shape[-1])
+    groups, objective = as_groups(groups), to_bqm(A)
+    groups.check(objective.num_variables)
     model = dimod.ConstrainedQuadraticModel()  # type: ignore[no-untyped-call]
-    model.set_objective(to_bqm(A))
+    model.set_objective(objective)
     for number, group in enumerate(groups.members):
         if len(group) > 1:
             model.add_discrete(list(group), label=f"group {number}")
@@ -238,9 +241,9 @@ def to_dqm(A: Qubo, groups: Groups) -> dimod.DiscreteQuadraticModel:
     """
     import dimod
 
-    n = A.shape[-1]
+    groups, bqm = as_groups(groups), cast(Any, to_bqm(A))
+    n = bqm.num_variables
     groups.check(n)
-    bqm: Any = to_bqm(A)
     new: Any = dimod.DiscreteQuadraticModel
     model = new()
     case = {bit: (group[0], k) for group in groups.members for k, bit in enumerate(group)}

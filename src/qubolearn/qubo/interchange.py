@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_SPARSE_FILE_BITS",
     "as_bits",
+    "check_bqm",
     "check_offset",
     "from_bqm",
     "from_bqms",
     "from_coo",
+    "one_qubo",
     "sparse_from_coo",
     "to_bqm",
     "to_bqms",
@@ -51,7 +53,7 @@ def to_bqm(A: Qubo) -> dimod.BinaryQuadraticModel:
     >>> float(to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]])).energy({0: 1, 1: 1}))
     -1.0
     """
-    return to_bqms(_one(A))[0]
+    return to_bqms(one_qubo(A))[0]
 
 
 def to_bqms(A: Qubo) -> list[dimod.BinaryQuadraticModel]:
@@ -113,11 +115,8 @@ def from_bqms(bqms: Sequence[dimod.BinaryQuadraticModel]) -> tuple[SparseQubo, T
     """
     if not bqms:
         raise QubolearnError("no dimod model given; want at least 1")
-    import dimod
-
     for bqm in bqms:
-        if not isinstance(bqm, dimod.BinaryQuadraticModel):
-            raise QubolearnError(f"a {type(bqm).__name__} is no dimod.BinaryQuadraticModel; dimod.cqm_to_bqm makes one")
+        check_bqm(bqm)
     n, batch = bqms[0].num_variables, len(bqms)
     if not 1 <= n <= MAX_SPARSE_FILE_BITS:
         raise QubolearnError(f"a dimod model of {n} variables; want 1 to {MAX_SPARSE_FILE_BITS}")
@@ -133,6 +132,14 @@ def from_bqms(bqms: Sequence[dimod.BinaryQuadraticModel]) -> tuple[SparseQubo, T
         linear[row], offset[row] = biases, constant
         quadratic[row, places[row]] = couplings
     return as_bits(edges, linear, quadratic, offset, [bqm.vartype.name == "SPIN" for bqm in bqms])
+
+
+def check_bqm(bqm: object) -> None:
+    """Raise unless this is a binary quadratic model."""
+    import dimod
+
+    if not isinstance(bqm, dimod.BinaryQuadraticModel):
+        raise QubolearnError(f"a {type(bqm).__name__} is no dimod.BinaryQuadraticModel; dimod.cqm_to_bqm makes one")
 
 
 def _vectors(bqm: dimod.BinaryQuadraticModel, first: dimod.BinaryQuadraticModel) -> tuple[Any, Any, Any, float]:
@@ -190,9 +197,7 @@ def to_coo(A: Qubo) -> str:
     0 1 -3.0
     1 1 1.0
     """
-    A = _one(A)
-    check_qubo(A)
-    sparse = _sparse(A)
+    sparse = _sparse(one_qubo(A))
     bits = torch.arange(sparse.n)
     i, j = torch.cat([torch.stack([bits, bits]), sparse.edges], 1)
     values = torch.cat([sparse.linear[0], sparse.quadratic[0]])
@@ -203,13 +208,15 @@ def to_coo(A: Qubo) -> str:
     return "\n".join(["# vartype=BINARY", f"# n={sparse.n}", *lines]) + "\n"
 
 
-def _one(A: Qubo) -> Qubo:
-    """``[n, n]`` as a batch of one; a sparse batch must be one."""
+def one_qubo(A: Qubo) -> Qubo:
+    """``[n, n]`` as a batch of one, checked; a sparse batch must be one."""
     if isinstance(A, SparseQubo) and len(A) != 1:
         raise QubolearnError(f"a batch of {len(A)} QUBOs where one is wanted; take one of them, as in A[0]")
     if isinstance(A, Tensor) and A.ndim == 3:
         raise QubolearnError(f"A is a batch {list(A.shape)} where one QUBO [n, n] is wanted; take one, as in A[0]")
-    return A[None] if isinstance(A, Tensor) else A
+    batch = A[None] if isinstance(A, Tensor) else A
+    check_qubo(batch)
+    return batch
 
 
 def _sparse(A: Qubo) -> SparseQubo:

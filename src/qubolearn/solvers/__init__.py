@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
@@ -118,9 +119,9 @@ def _hints(factory: Any) -> dict[str, Any]:
 
 
 def _options(tail: str, spec: str) -> dict[str, Any]:
-    """``"reads=50,schedule=linear"`` -> numbers and True/False as such, all else as text."""
+    """``"reads=50,beta_range=(0.1,3)"`` -> numbers, tuples and True/False as such, all else as text."""
     options: dict[str, Any] = {}
-    for part in filter(None, tail.split(",")):
+    for part in filter(None, re.split(r",(?![^(]*\))", tail)):  # not at commas inside of parentheses
         key, equals, text = part.partition("=")
         if not equals or not key.isidentifier():
             raise QubolearnError(f"solver {spec!r}: {part!r} is not option=value, as in annealing:reads=50,sweeps=200")

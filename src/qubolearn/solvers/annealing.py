@@ -14,10 +14,10 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels.annealing_gpu import available, generators, takes_lists
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, check_qubo
-from qubolearn.qubo.checks import check_memory
-from qubolearn.solvers.contract import Found, QuboSolver
+from qubolearn.qubo.checks import check_memory, check_plain
+from qubolearn.solvers.contract import Found, QuboSolver, thread_count
 from qubolearn.solvers.seeds import instance_seeds
-from qubolearn.typed import check_counts, check_numbers
+from qubolearn.typed import check_counts, check_numbers, check_rising
 
 if TYPE_CHECKING:
     from qubolearn.kernels.annealing_cpu import Dense, Sparse
@@ -26,6 +26,9 @@ __all__ = ["SimulatedAnnealing", "default_beta_range"]
 
 #: From this n on it is worth counting the couplings of a dense QUBO: with few it is annealed as a sparse one.
 SPARSE_BITS = 64
+
+#: Bytes a read, and thread, of the table that tells reads apart: up to four slots of a key, a count and an energy.
+SEEN_BYTES = 4 * 24
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,8 @@ class SimulatedAnnealing(QuboSolver):
 
     def __post_init__(self) -> None:
         check_counts(reads=self.reads, sweeps=self.sweeps)
-        betas = (1.0, 1.0) if self.beta_range is None else self.beta_range
-        if len(betas) != 2 or not 0 < betas[0] <= betas[1] < math.inf:
-            raise QubolearnError(f"beta_range={self.beta_range}; want two finite numbers, 0 < first <= last")
+        if self.beta_range is not None:
+            check_rising(2, beta_range=self.beta_range)
         instance_seeds(self.seed, 0)
 
     def sample(self, A: Qubo, beta: float | None = None, *, initial: Tensor | None = None) -> Tensor:
@@ -78,8 +80,10 @@ class SimulatedAnnealing(QuboSolver):
         check_qubo(A)
         check_numbers(beta=1.0 if beta is None else beta)
         shape = (len(A), self.reads, A.shape[2])
-        if initial is not None and (tuple(initial.shape) != shape or not bool(((initial == 0) | (initial == 1)).all())):
-            raise QubolearnError(f"initial states {list(initial.shape)}; want 0 and 1 of shape {list(shape)}")
+        if initial is not None:
+            check_plain("initial", initial)
+            if tuple(initial.shape) != shape or not bool(((initial == 0) | (initial == 1)).all()):
+                raise QubolearnError(f"initial states {list(initial.shape)}; want 0 and 1 of shape {list(shape)}")
         A = A.detach()
         self._check_memory(A, 1 + A.dtype.itemsize)
         if available(A.device):
@@ -88,7 +92,7 @@ class SimulatedAnnealing(QuboSolver):
 
     def search(self, A: Qubo, count: int) -> Found:
         """The ``count`` lowest states of the reads, their descents and their neighbours."""
-        self._check_memory(A, 1)
+        self._check_memory(A, 1, SEEN_BYTES * thread_count())
         qubos = _on_cpu(A.to("cpu"))
         reads = self._read_on_gpu(A).cpu() if available(A.device) else self._read(qubos, A.shape[2])
         states, success = np.zeros((len(A), count, A.shape[2]), np.int8), np.zeros(len(A))
@@ -97,9 +101,10 @@ class SimulatedAnnealing(QuboSolver):
         info["success_probability"] = torch.from_numpy(success)
         return Found(torch.from_numpy(states), info, distinct=True)
 
-    def _check_memory(self, A: Qubo, bytes_a_bit: int) -> None:
+    def _check_memory(self, A: Qubo, bytes_a_bit: int, bytes_a_read: int = 0) -> None:
         what = f"{self.reads} reads of {len(A)} QUBOs of n={A.shape[2]} bits"
-        check_memory(len(A) * self.reads * A.shape[2] * bytes_a_bit, what, "ask for fewer, or solve fewer at once")
+        needed = self.reads * (len(A) * A.shape[2] * bytes_a_bit + bytes_a_read)
+        check_memory(needed, what, "ask for fewer, or solve fewer at once")
 
     def _read(self, qubos: Dense | Sparse, n: int, beta: float | None = None, initial: Tensor | None = None) -> Tensor:
         """The final states of all reads: int8 ``[batch, reads, n]``."""
@@ -139,7 +144,7 @@ class SimulatedAnnealing(QuboSolver):
             last = beta * scale
             first, steps, bound = torch.minimum(default()[:, 0], last), max(1, self.sweeps // 2), last
         else:
-            first, last = (b * scale for b in self.beta_range) if self.beta_range else default().unbind(1)
+            first, last = default().unbind(1) if self.beta_range is None else (b * scale for b in self.beta_range)
             steps, bound = max(1, self.sweeps - 1), torch.full_like(last, math.inf)
             first = last if self.sweeps == 1 else first
         return torch.stack([first, (last / first) ** (1 / steps), bound], 1)

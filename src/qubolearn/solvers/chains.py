@@ -67,7 +67,9 @@ class PersistentChains:
         """
         check_qubo(A)
         instances, chains, n = self.states.shape
-        rows = torch.arange(instances) if rows is None else rows.cpu()
+        rows = torch.arange(instances) if rows is None else torch.as_tensor(rows).cpu()
+        if rows.ndim != 1 or rows.dtype.is_floating_point or rows.dtype == torch.bool:
+            raise QubolearnError(f"rows are {rows.dtype} of shape {list(rows.shape)}; want whole numbers [batch]")
         if A.shape[2] != n or A.shape[0] != len(rows):
             raise QubolearnError(f"A is {list(A.shape)}; want [{len(rows)}, {n}, {n}], one QUBO for each row of chains")
         if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < instances:
@@ -90,6 +92,8 @@ class PersistentChains:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on where ``state_dict()`` was taken."""
+        if not state.keys() >= {"states", "calls"}:
+            raise QubolearnError(f"a state of chains has the keys states and calls, got {sorted(state)}")
         if state["states"].shape != self.states.shape:
             given, want = list(state["states"].shape), list(self.states.shape)
             raise QubolearnError(f"chains of shape {given} were saved; these have {want}")

@@ -84,6 +84,8 @@ def solve_constrained(
         return Solution(empty.to(A.dtype)[:, :, None].expand(0, count, n), empty)
     if count == 1 and not len(groups):
         held = with_persistent_bits(A, held)
+    if not bool((held == FREE).any()):
+        return best_distinct(A, held[:, None], 1, {"source": "exhaustive"})  # the only state there is
     if isinstance(solver, Chooses):
         solver = solver.choose(n, held, groups)
     if isinstance(solver, HoldsBits):

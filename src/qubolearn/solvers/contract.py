@@ -27,6 +27,7 @@ __all__ = [
     "Solution",
     "Solver",
     "best_distinct",
+    "check_solver",
     "compiled",
     "no_temperature",
     "solve",
@@ -193,13 +194,22 @@ def solve(
     >>> solve(A, ExhaustiveSearch(), count=2, groups=Groups([[0, 1]])).energies.tolist()
     [[1.0, 1.0]]
     """
-    if isinstance(solver, str):
-        raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
+    check_solver(solver)
     if clamp is None and groups is None:
         return solver(A, count)
     from qubolearn.solvers.constrained import solve_constrained
 
     return solve_constrained(A, solver, count, clamp, groups)
+
+
+def check_solver(solver: object) -> None:
+    """Raise where a name or a class stands in place of a solver."""
+    if isinstance(solver, str):
+        raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
+    if isinstance(solver, type):
+        raise QubolearnError(f"solver={solver.__name__} is a class; pass a solver, e.g. {solver.__name__}()")
+    if not callable(solver):
+        raise QubolearnError(f"solver={solver!r} is no solver; pass one, e.g. SimulatedAnnealing()")
 
 
 def best_distinct(

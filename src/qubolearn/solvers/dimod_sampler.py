@@ -19,8 +19,9 @@ from dimod.vartypes import SPIN
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import SparseQubo, from_bqms
+from qubolearn.qubo.interchange import check_bqm
 from qubolearn.solvers.annealing import SimulatedAnnealing
-from qubolearn.solvers.contract import Solver
+from qubolearn.solvers.contract import Solver, check_solver
 from qubolearn.typed import check_counts
 
 __all__ = ["QubolearnSampler"]
@@ -42,6 +43,7 @@ class QubolearnSampler(Sampler, Initialized):
 
     def __init__(self, solver: Solver | None = None) -> None:
         self._solver = SimulatedAnnealing() if solver is None else solver
+        check_solver(self._solver)
         self._seeded = "seed" in getattr(self._solver, "__dataclass_fields__", {})
 
     @property
@@ -82,6 +84,7 @@ class QubolearnSampler(Sampler, Initialized):
         annealing = {"num_sweeps": num_sweeps, "beta_range": beta_range, "initial_states": initial_states}
         given = {name: value for name, value in annealing.items() if value is not None}
         self.remove_unknown_kwargs(**kwargs)
+        check_bqm(bqm)
         check_counts(num_reads=1 if num_reads is None else num_reads)
         solver: Any = self._solver
         if seed is not None:
@@ -126,7 +129,7 @@ class QubolearnSampler(Sampler, Initialized):
         initial: Bits | None,
     ) -> Bits:
         """The final states of all reads ``[reads, n]``."""
-        betas: Any = solver.beta_range if beta_range is None else tuple(map(float, beta_range))
+        betas = solver.beta_range if beta_range is None else beta_range
         solver = replace(solver, reads=reads, sweeps=solver.sweeps if sweeps is None else sweeps, beta_range=betas)
         if not bqm.num_variables:
             return np.empty((reads, 0), np.int8)

@@ -14,6 +14,7 @@ from qubolearn.kernels.exhaustive_groups import group_states
 from qubolearn.kernels.exhaustive_torch import States, code_bits
 from qubolearn.qubo import Groups, not_capturing
 from qubolearn.solvers.contract import Found, QuboSolver
+from qubolearn.typed import check_counts
 
 __all__ = ["ExhaustiveSearch", "allowed_states"]
 
@@ -55,6 +56,9 @@ class ExhaustiveSearch(QuboSolver):
     """
 
     max_bits: int | None = None
+
+    def __post_init__(self) -> None:
+        check_counts(max_bits=1 if self.max_bits is None else self.max_bits)
 
     def search(self, A: Tensor, count: int) -> Found:
         n = A.shape[2]

@@ -16,6 +16,7 @@ from qubolearn.qubo import (
     Groups,
     Qubo,
     Reduced,
+    SparseQubo,
     as_clamp,
     as_dense,
     as_groups,
@@ -24,6 +25,7 @@ from qubolearn.qubo import (
     not_capturing,
     reduced,
 )
+from qubolearn.qubo.checks import check_plain
 from qubolearn.solvers.eager import eager
 from qubolearn.solvers.exhaustive import GROUPS_BITS, allowed_states
 
@@ -63,8 +65,7 @@ def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gro
     >>> round(log_partition(A, clamp={0: 1}, groups=Groups([[1, 2]])).exp().item(), 3)
     2.0
     """
-    if clamp is None and groups is None:
-        _check_bits(A.shape[-1])  # before a sparse A becomes a dense one
+    _check_size(A, clamp, groups)
     result: Tensor = _LogPartition.apply(as_dense(A), beta, clamp, groups)[0]  # type: ignore[no-untyped-call]
     return result
 
@@ -85,8 +86,7 @@ def pair_marginals(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gr
     tensor([[[0.5000, 0.2500],
              [0.2500, 0.5000]]])
     """
-    if clamp is None and groups is None:
-        _check_bits(A.shape[-1])
+    _check_size(A, clamp, groups)
     return log_partition_and_marginals(as_dense(A).detach(), beta, clamp, groups)[1]
 
 
@@ -198,6 +198,14 @@ def _sums(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     """Sums over all states."""
     _check_bits(A.shape[2])
     return _on_device(A if A.dtype == torch.float64 else A.to(torch.float32), beta)
+
+
+def _check_size(A: Qubo, clamp: Clamp | None, groups: Groups | None) -> None:
+    """Raise unless A is a QUBO whose states can be summed, before a sparse one becomes dense."""
+    if not isinstance(A, SparseQubo):
+        check_plain("A", A)
+    if clamp is None and groups is None:
+        _check_bits(A.shape[-1])
 
 
 def _check_bits(n: int) -> None:

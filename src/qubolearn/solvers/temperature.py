@@ -7,6 +7,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import FREE, Clamp, Qubo, as_clamp, check_qubo, flip_costs
+from qubolearn.qubo.checks import check_plain
 
 __all__ = ["effective_beta"]
 
@@ -45,6 +46,7 @@ def effective_beta(A: Qubo, reads: Tensor, clamp: Clamp | None = None) -> Tensor
     """
     check_qubo(A)
     batch, n = A.shape[0], A.shape[2]
+    check_plain("reads", reads)
     if reads.ndim != 3 or reads.shape[0] != batch or reads.shape[2] != n or reads.shape[1] < 1:
         raise QubolearnError(f"reads have shape {list(reads.shape)}; want [{batch}, reads, {n}] with at least one read")
     if not bool(((reads == 0) | (reads == 1)).all()):

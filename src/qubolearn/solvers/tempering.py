@@ -14,12 +14,12 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels.parallel import progress, run_tasks, stop_flag
-from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, as_groups, check_qubo, forced
+from qubolearn.qubo import Clamp, Groups, Qubo, SparseQubo, as_clamp, as_groups, check_qubo, forced
 from qubolearn.qubo.checks import check_memory
 from qubolearn.solvers.contract import Found, QuboSolver
 from qubolearn.solvers.seeds import instance_seeds
 from qubolearn.solvers.units import Units, as_units, best_around, lower_bounds
-from qubolearn.typed import check_counts, check_numbers
+from qubolearn.typed import check_counts, check_numbers, check_rising
 
 __all__ = ["ParallelTempering"]
 
@@ -86,17 +86,15 @@ class ParallelTempering(QuboSolver):
     takes_sparse: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_counts(sweeps=self.sweeps, reads=self.reads, ladders=self.ladders)
-        if self.replicas < LANES or self.replicas % LANES:
+        check_counts(replicas=self.replicas, sweeps=self.sweeps, reads=self.reads, ladders=self.ladders)
+        if self.replicas % LANES:
             raise QubolearnError(f"replicas={self.replicas}; want a multiple of {LANES}, which run side by side")
         if self.target not in (None, "bound") and not (
             isinstance(self.target, int | float) and math.isfinite(self.target)
         ):
             raise QubolearnError(f"target={self.target}; want an energy, 'bound', or None to use all sweeps")
         if self.betas is not None:
-            rising = all(0 < a <= b < math.inf for a, b in zip(self.betas, self.betas[1:], strict=False))
-            if len(self.betas) != self.replicas or not rising:
-                raise QubolearnError(f"betas={self.betas}; want {self.replicas} numbers above 0, from hot to cold")
+            check_rising(self.replicas, betas=self.betas)
         instance_seeds(self.seed, 0)
 
     def search(self, A: Qubo, count: int) -> Found:
@@ -105,9 +103,9 @@ class ParallelTempering(QuboSolver):
 
     def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> Found:
         """The same among the states that clamp ``[batch, n]`` and groups allow; clamp as ``forced`` returns it."""
+        self._check_memory(A, 0)
         if self.ladders > 1:
             return self._search_ladders(A, count, clamp, groups)
-        self._check_memory(A, 0)
         units = as_units(A, groups)
         if self.target == "bound":
             targets = lower_bounds(units, clamp.numpy())
@@ -227,6 +225,9 @@ class ParallelTempering(QuboSolver):
 
     def _check_memory(self, A: Qubo, reads: int) -> None:
         batch, n, _ = A.shape
+        sparse = n if isinstance(A, SparseQubo) else n * n
+        what = f"{self.ladders} ladders of {batch} QUBOs of n={n} bits"
+        check_memory(8 * batch * (self.ladders - 1) * sparse, what, "take fewer ladders")
         check_memory(8 * self.replicas * n, f"{self.replicas} replicas of n={n} bits", "take fewer replicas")
         needed = batch * reads * n * (1 + A.dtype.itemsize)
         check_memory(needed, f"{reads} reads of {batch} QUBOs of n={n} bits", "ask for fewer, or for fewer QUBOs")
