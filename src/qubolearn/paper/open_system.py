@@ -62,7 +62,7 @@ class Levels(NamedTuple):
 def levels(J: Tensor, h: Tensor, points: int = POINTS, count: int = LEVELS) -> Levels:
     """The lowest ``count`` levels of one Ising problem, J ``[n, n]`` upper triangular and h ``[n]``, along the anneal.
 
-    Up to 10 qubits by a full diagonalisation, up to 16 by Lanczos' method: half a minute on a core for 15 qubits.
+    Up to 10 qubits by a full diagonalisation, up to 16 by Lanczos' method: some 15 seconds on a core for 15 qubits.
     """
     n = len(h)
     if n > MAX_QUBITS:

@@ -62,7 +62,7 @@ def thermal(
     """Success of one anneal of learned QUBOs, or of QGM's, on a closed chip and in equilibrium at its temperature.
 
     ``frozen`` and ``end`` are Boltzmann distributions at the published freeze-out and at the anneal's end; ``open`` is
-    the master equation, on the first ``open_instances`` alone, which takes half a minute each for 15 qubits. It is left
+    the master equation, on the first ``open_instances`` alone, 15 seconds each for 15 qubits. It is left
     out where its few levels cannot hold what is populated.
     """
     data = make_problem("randgraph", k=k).sample(instances, stream(seed, "test"), "test")

@@ -41,7 +41,7 @@ DEVIATION = {"": "", ", deviation": "_deviation"}
 def thermal() -> Iterator[Job]:
     """The same QUBOs on a closed chip, in equilibrium at the chip's temperature, and in between; QGM's with chains too.
 
-    Master equations of 15 qubits take half a minute each: five for each seed.
+    Master equations of 15 qubits take some 15 seconds each: five for each seed.
     """
     for k in (4, 5):
         make = partial(cell, "thermal", f"k={k}")
