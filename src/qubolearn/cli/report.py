@@ -15,12 +15,14 @@ from qubolearn.cli.options import count
 from qubolearn.cli.output import Output, damage_said
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.grid.entries import SEEDS
-from qubolearn.paper.report import write_report
+from qubolearn.paper.report import gather, write_report
+from qubolearn.paper.report.errata import findings
 
 EPILOG = """examples:
   qubolearn report                                     results/ -> report.html
   qubolearn report --quick                             runs/quick/ -> report.html
-  qubolearn report --results results --out page.html --json"""
+  qubolearn report --results results --out page.html --json
+  qubolearn report --errata                            what in the paper looks like an error, computed and printed"""
 
 
 def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
@@ -29,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument(
         "--seeds", type=count, metavar="N", help=f"seeds per cell that were asked for [{SEEDS}, quick: 1]"
     )
+    parser.add_argument("--errata", action="store_true", help="write no page, print findings on the paper itself")
     parser.add_argument("--out", default="report.html", metavar="FILE", help="the page [report.html]")
 
 
@@ -38,6 +41,9 @@ def run(args: argparse.Namespace, output: Output) -> None:
         again = "qubolearn reproduce all --quick" if args.quick else "qubolearn reproduce all"
         raise QubolearnError(f"no folder {results}; run: {again}")
     seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
+    if args.errata:
+        print_findings(results, args.quick, seeds, output)
+        return
     with damage_said(results):
         summary = write_report(results, Path(args.out), args.quick, seeds)
     counted, claims = sum(summary.cells["a"].values()), sum(summary.claims["a"].values())
@@ -48,3 +54,14 @@ def run(args: argparse.Namespace, output: Output) -> None:
         f"{summary.done} of {summary.jobs} jobs done"
     )
     output.result(out=args.out, **asdict(summary))
+
+
+def print_findings(results: Path, quick: bool, seeds: int, output: Output) -> None:
+    """What the paper says, what comes out, and the command that shows it, one after the other."""
+    with damage_said(results):
+        found = findings(gather(results, quick, seeds))
+    for each in found:
+        output.say(
+            f"{each.where}\n  the paper: {each.printed}\n  comes out: {each.found}\n  shown by: {each.command}\n"
+        )
+    output.result(findings=[each._asdict() for each in found])

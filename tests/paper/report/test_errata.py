@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from qubolearn.cli import main
 from qubolearn.paper.report.bars import bars_table, series
-from qubolearn.paper.report.errata import _printed_ising, findings
+from qubolearn.paper.report.errata import findings
+from qubolearn.paper.report.formulas import gradient_of_gap, ising_as_printed, unique_as_printed
 from qubolearn.paper.report.summary import gather
 
 TEX = Path(os.environ.get("QUBOLEARN_PAPER") or Path(__file__).parents[4] / "shared/paper/quant-paper.tex")
@@ -42,9 +44,18 @@ def test_the_papers_tables_are_held_against_each_other(tmp_path: Path) -> None:
     assert found["Tables 2 and 4b, the same method and networks"].startswith("3 of 4 differ")
 
 
-def test_the_printed_formula_fails_brute_force() -> None:
-    same, models = _printed_ising(200)
-    assert same < 0.8 * models
+def test_the_printed_formulas_fail_brute_force() -> None:
+    assert ising_as_printed(200) < 100
+    assert gradient_of_gap(50) == (50, 0)
+    lifted, above = unique_as_printed(100)
+    assert lifted == above > 50
+
+
+def test_the_command_prints_each_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = findings(gather(tmp_path, False, 3))
+    assert main(["report", "--errata", "--results", str(tmp_path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(" ".join(each.found.split()) in said for each in made)
 
 
 def test_findings_of_an_empty_folder_say_what_was_not_measured(tmp_path: Path) -> None:

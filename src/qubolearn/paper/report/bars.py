@@ -66,7 +66,8 @@ def _wrong_bits(report: Report) -> Iterator[Sequence[str]]:
             mine = found[place].get(ours) if len(found) == 3 else None
             if printed:
                 what = f"Figure 4b, epoch {epoch}, {name}"
-                yield what, "right, % of the training set", _first(printed), _first(mine)
+                every = sum(series()[f"Figure 4b, epoch {epoch}"]["unprojected"])  # projected bars are nine short of it
+                yield what, "right, % of the training set", f"{100 * printed[0] / every:.1f}", _first(mine)
                 yield what, "wrong bits, mean", _mean(printed), _mean(mine)
 
 

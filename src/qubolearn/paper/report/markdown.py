@@ -18,7 +18,7 @@ from qubolearn.paper.report.compare import by_row, counts_said, view_of
 from qubolearn.paper.report.errata import errata_table
 from qubolearn.paper.report.records import item_of, item_records
 from qubolearn.paper.report.summary import Report, gather
-from qubolearn.paper.report.wording import VERDICT_MARKS, duration, listed, times, trained_on
+from qubolearn.paper.report.wording import VERDICT_MARKS, duration, listed, many, times, trained_on
 
 __all__ = ["PAPER_TABLES", "records_link"]
 
@@ -137,8 +137,11 @@ def records_link(view: str) -> str:
 
 
 def records_table(results: Path) -> str:
-    """The records behind every number, item by item."""
-    return "\n".join(filter(None, map(item_records, _report(results).items)))
+    """The records behind every number, item by item; before them, how many do not say by which commit."""
+    report = _report(results)
+    unknown = sum("commit" not in record for record in report.records)
+    said = f"{many(len(report.records), 'record')}; {unknown or 'none'} without a commit.\n"
+    return "\n".join(filter(None, [said, *map(item_records, report.items)]))
 
 
 def data_table(results: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import read_json
-from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry
+from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry, search
 from qubolearn.paper.grid.jobs import Outcome, Store
 from qubolearn.paper.grid.views import View, markdown_table
 from qubolearn.paper.report.couplings_pay import chip_table, pay_table, short_table
@@ -41,6 +41,15 @@ def view_table(made: Entry, view: View) -> Callable[[Path], str]:
         return f"{view.markdown(outcomes)}\n{note}\n"
 
     return table
+
+
+def searches_table(results: Path) -> str:
+    """The searches behind our recipes, one table after the other; one without a record yet is named."""
+    store, made = Store(results), []
+    for name, entry in search.ENTRIES.items():
+        found = any(store.get(job) for job in entry.jobs(SEEDS, False))
+        made.append(view_table(entry, entry.views[0])(results) if found else f"*`{name}` has no record yet.*\n")
+    return "\n".join(made)
 
 
 def _note(records: Sequence[Mapping[str, Any]], view: str) -> str:
@@ -98,6 +107,7 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     "couplings-chip": chip_table,
     "losses": losses_table,
     "willow10-published": published_table,
+    "searches": searches_table,
     "soak": soak_table,
     "classic": classic_table,
     "protections": protections_table,
