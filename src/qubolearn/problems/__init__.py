@@ -6,6 +6,7 @@ The table below and the entry points of the group ``qubolearn.problems`` say wha
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
@@ -57,6 +58,12 @@ def problem_type(name: str) -> type[Problem]:
         module, _, attribute = PROBLEMS[name].partition(":")
         found: type[Problem] = getattr(import_module(module), attribute)
         return found
+    return _registered(name)
+
+
+@cache  # a look into all installed packages takes longer than most problems
+def _registered(name: str) -> type[Problem]:
+    """The class that an installed package registers; what is not found may be installed later."""
     for entry in entry_points(group="qubolearn.problems", name=name):
         loaded = entry.load()
         if not (isinstance(loaded, type) and issubclass(loaded, Problem)):
