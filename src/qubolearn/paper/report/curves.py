@@ -45,7 +45,8 @@ def curves_table(target: str) -> Callable[[Path], str]:
         peers = {record["solver"]: record["version"] for record in records if "version" in record}
         versions = ", ".join(f"{key} {value}" for key, value in {**result["versions"], **peers}.items())
         missing = "".join(f" {one['solver']}: {one['missing']}." for one in result["records"] if "missing" in one)
-        note = f"*{result['machine']}; {versions}.{missing} Made by `qubolearn benchmark curves`.*"
+        made = "Made by `qubolearn benchmark curves`: [its file](../results/benchmarks/curves.json)"
+        note = f"*{result['machine']}; {versions}.{missing} {made}.*"
         return f"{markdown_table(['QUBO', 'n#', *(f'{name}#' for name in solvers)], cells)}\n{note}\n"
 
     return table

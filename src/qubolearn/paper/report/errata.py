@@ -47,7 +47,7 @@ def _shown_by(command: str) -> str:
     """The command, with the way to the records that it made."""
     item = command.removeprefix("qubolearn reproduce ")
     if command == "qubolearn report":
-        return f"`{command}` ([each claim](results.md#the-paper-s-claims))"
+        return f"`{command}` ([each claim](results.md#the-papers-claims))"
     return f"`{command}`" + (f" ([records](records.md#{item}))" if item != command else "")
 
 

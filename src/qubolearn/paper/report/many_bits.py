@@ -40,7 +40,8 @@ def losses_table(results: Path) -> str:
     seeds = records[0]["seeds"]
     note = (
         f"*States right in % ± standard deviation over {seeds} plantings, and seconds of training on one core; "
-        f"{found['machine']}; qubolearn {found['versions']['qubolearn']}. Made by `qubolearn benchmark losses`.*"
+        f"{found['machine']}; qubolearn {found['versions']['qubolearn']}. Made by `qubolearn benchmark losses`: "
+        "[its file](../results/benchmarks/losses.json).*"
     )
     return f"{markdown_table(['', 'loss', *(f'n={n}#' for n in sizes)], lines)}\n{note}\n"
 

@@ -67,7 +67,8 @@ def facts_table(results: Path) -> str:
     seconds = sum(record["seconds"] for record in report.records)
     rows.append(("all jobs", f"{found.done} of {found.jobs} done; their times add up to {duration(seconds)}"))
     if found.grid:
-        rows.append(("the same, as one command", f"{duration(found.grid.seconds)} on {found.grid.where}"))
+        said = f"[{duration(found.grid.seconds)}](../results/grid.json) on {found.grid.where}"
+        rows.append(("the same, as one command", said))
     return markdown_table(["", ""], rows)
 
 

@@ -27,7 +27,9 @@ def soak_table(results: Path) -> str:
     ]
     rows += [(f"fuzzed: {name}", "inputs", f"{kind['inputs']:,}") for name, kind in kinds.items()]
     machine = f"{result['machine']}, torch {result['versions']['torch']}, qubolearn {result['versions']['qubolearn']}"
-    note = f"*{machine}. Made by `make soak` in {result['seconds'] / 60:.0f} minutes.*"
+    note = (
+        f"*{machine}. Made by `make soak` in {result['seconds'] / 60:.0f} minutes: [its file](../results/soak.json).*"
+    )
     return f"{markdown_table(['test', 'figure', 'count#'], rows)}\n{note}\n"
 
 
@@ -44,7 +46,8 @@ def classic_table(results: Path) -> str:
     ]
     head = ["family", "n", "right is", *(f"{name}#" for name in solvers)]
     named = "; ".join(f"n {size}: {', '.join(f'`{spec}`' for spec in specs.values())}" for size, specs in _specs(found))
-    note = f"*Solvers at {named}. {result['machine']}; made by `make soak`, {found['seconds']} s of it.*"
+    made = f"made by `make soak`, {found['seconds']} s of it: [its file](../results/soak.json)"
+    note = f"*Solvers at {named}. {result['machine']}; {made}.*"
     return f"{markdown_table(head, rows)}\n{note}\n"
 
 
@@ -67,7 +70,8 @@ def protections_table(results: Path) -> str:
         (each["promise"], each["removed"], f"`{each['test']}`", "fails" if each["fails"] else "**passes**")
         for each in result["protections"]
     )
-    note = f"*{result['machine']}. Made by `make protections` in {result['seconds']} s.*"
+    made = f"Made by `make protections` in {result['seconds']} s: [its file](../results/protections.json)"
+    note = f"*{result['machine']}. {made}.*"
     return f"{markdown_table(['promise', 'taken out', 'test', 'it then'], rows)}\n{note}\n"
 
 

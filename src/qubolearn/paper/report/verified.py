@@ -31,5 +31,6 @@ def verified_table(results: Path, name: str = "verify") -> str:
     left = "; ".join(f"{count} {reason}" for reason, count in made["left_out"].items()) or "none"
     chosen = f"{len(made['records'])} of {made['of']} records, chosen by `--seed {made['seed']}`; left out: {left}"
     code = f"commit `{made.get('commit', '–')[:12]}`, {made['date'][:10]}"
-    note = f"*{chosen}. Tolerance {100 * made['tolerance']:g} %. {made['machine']}; {code}.*"
+    each = f"[record by record](../results/{name}.json)"
+    note = f"*{chosen}. Tolerance {100 * made['tolerance']:g} %. {made['machine']}; {code}; {each}.*"
     return f"{markdown_table(['', 'records#', 'the largest difference'], rows)}\n{note}\n"
