@@ -6,13 +6,12 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from qubolearn.files import lock_folder, read_tensors, write_tensors
 from qubolearn.paper.grid.answers import Model
@@ -79,10 +78,15 @@ def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
             network, seconds = _trained_here(problem, recipe)
             write_tensors(place / FILE, network.state_dict(), finite=False, seconds=str(seconds))
             return network, seconds
+    tensors, notes = read_tensors(place / FILE, new_network(problem, recipe).state_dict(), finite=False)
+    return _network(problem, recipe, tensors).to(device()), float(notes["seconds"])
+
+
+def _network(problem: Problem, recipe: Recipe, tensors: Mapping[str, Tensor]) -> nn.Module:
+    """A network of its own with these weights, on the CPU."""
     network = new_network(problem, recipe)
-    tensors, notes = read_tensors(place / FILE, network.state_dict(), finite=False)
     network.load_state_dict(tensors)
-    return network.to(device()).eval(), float(notes["seconds"])
+    return network.eval()
 
 
 def _trained_here(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
@@ -112,5 +116,6 @@ def trained_model(
     """
     asked = trainings(seed, problem, protocol, overrides)
     made = made or networks_of(asked)
-    networks = tuple(deepcopy(network).cpu() for network in made.networks)  # other jobs may want the same ones
+    # copies, since other jobs may want the same ones, where they are
+    networks = tuple(_network(*each, network.state_dict()) for each, network in zip(asked, made.networks, strict=True))
     return Model(make_problem(**problem), tuple(part for part, _ in asked), networks), made.seconds
