@@ -47,6 +47,20 @@ def test_moments_are_those_of_naive_pairs(seed: int, m: int, n: int, k: int) -> 
         np.testing.assert_allclose(row, wanted, rtol=1e-4, atol=1e-5)
 
 
+@few
+@given(st.integers(0, 2**32), st.floats(-180, 180))
+def test_a_turn_of_both_clouds_leaves_aqms_matrix_as_it_is(seed: int, degrees: float) -> None:
+    """So that random pairs of turned shapes are the same instances as pairs whose template stands as it is."""
+    rng, angle = np.random.default_rng(seed), np.radians(degrees)
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    clouds = rng.normal(size=(2, 3, 9, 2))
+    as_they_are, turned = (
+        aqm_matrix(torch.stack(pair_moments(*map(torch.tensor, each), 3)[:4], 1)).numpy()
+        for each in (clouds, clouds @ turn.T)
+    )
+    np.testing.assert_allclose(turned, as_they_are, rtol=1e-4, atol=1e-4)
+
+
 def test_points_beyond_the_counts_do_not_matter() -> None:
     generator = torch.Generator().manual_seed(0)
     template, reference = torch.randn(2, 9, 2, generator=generator), torch.randn(2, 8, 2, generator=generator)
