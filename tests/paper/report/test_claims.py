@@ -15,9 +15,10 @@ from qubolearn.paper.grid.paper import Paper, PaperCell, PaperTable, paper
 from qubolearn.paper.grid.scores import packed
 from qubolearn.paper.grid.views import Cell
 from qubolearn.paper.report.claims import Pair, check_claims
-from qubolearn.paper.report.compare import compare, control, counts, different
+from qubolearn.paper.report.compare import OVERLAPS, compare, control, counts, different
 from qubolearn.paper.report.intervals import mean_variance, paired_variance
 from qubolearn.paper.report.speed import speeds, total
+from qubolearn.problems import make_problem
 
 SIZES = ("L3 H32", "L3 H78", "L5 H32", "L5 H78")
 
@@ -154,6 +155,27 @@ def test_a_spread_over_instances_is_not_one_over_runs() -> None:
     difference = made[0].difference("a")
     assert difference is not None
     assert low < difference.low < difference.high < high
+
+
+def test_splits_that_share_training_shapes_are_no_independent_trials() -> None:
+    """Five random splits of 50 test and 500 training shapes: 1/5 + 1/10 of the variance, not 1/5 (Nadeau, Bengio)."""
+    values, asked = [5.0, 6.0, 7.0, 8.0, 9.0], {"protocol": "paper", "problem": {"name": "pointset", "split_seed": 1}}
+
+    def half(options: dict[str, Any]) -> float:
+        records = tuple({"metrics": {}, "job": {"seed": seed, "options": options}} for seed in range(5))
+        cells = {("L3 H32", "(a) quant"): Cell((tuple(values), tuple(values)), "degrees", records)}
+        made = next(each for each in compare(paper(), {"pointset": cells}) if each.numbers["a"] is not None)
+        found = replace(made, paper_spread=None).difference("a")
+        assert found is not None
+        return found.high - found.mean - 0.05  # its last digit
+
+    low, high = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+    assert half({}) == pytest.approx((high - low) / 2)
+    assert half(asked) == pytest.approx((high - low) / 2 * math.sqrt(0.3 / 0.2))
+    assert half({"problem": asked["problem"]}) == half({})  # AQM is not trained
+    for name in ("pointset", "rotation"):
+        problem: Any = make_problem(name)
+        assert OVERLAPS[name] == problem.test_shapes / problem.train_shapes
 
 
 def test_numbers_that_are_none_are_not_better() -> None:

@@ -67,7 +67,11 @@ class Pair:
             return ratio_interval(_deviation(both[0]), runs[0], _deviation(both[1]), runs[1], level)
         if source == "printed" or all(each.exact for each in both):  # nothing to spread
             return Interval(gains[0], gains[0], gains[0])
-        return interval(gains, self.least_variance(source), level=level)
+        return interval(gains, self.least_variance(source), level=level, overlap=self.overlap(source))
+
+    def overlap(self, source: Source) -> float:
+        """Of the splits that seeds are, in either number."""
+        return max((each.overlap for each in self.numbers[source] or ()), default=0.0)
 
     def least_variance(self, source: Source) -> float:
         """Of one gain, by the instances: paired where both have scores of single ones, by seed."""
@@ -170,7 +174,7 @@ class Checked:
             return Interval(means[0], means[0], means[0])
         # as if pairs of one seed were off together, which they are at most
         least = statistics.fmean(math.sqrt(pair.least_variance(source)) for pair in self.pairs) ** 2
-        return interval(means, least)
+        return interval(means, least, overlap=max(pair.overlap(source) for pair in self.pairs))
 
     def pairs_table(self, paper: Paper) -> PaperTable:
         """The table that it is shown with."""
