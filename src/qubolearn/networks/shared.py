@@ -70,8 +70,7 @@ class SharedQubo(nn.Module):
 
     def soft(self) -> Tensor:
         """A as it was learned, ``[n, n]``."""
-        one = (self.quadratic + self.quadratic.T) / 2
-        return one - torch.diag_embed(one.diagonal() - self.linear)
+        return ((self.quadratic + self.quadratic.T) / 2).diagonal_scatter(self.linear)
 
     def hardened(self) -> Hardened | None:
         """The couplings in few levels and what was cut, where ``levels`` are asked for and some couplings differ."""
