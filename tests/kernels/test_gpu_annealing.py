@@ -49,6 +49,18 @@ for n, coupled in ((30, [0, 1, 2, 3, 7, 8, 19, 29]), (40, [0, 5, 17, 20, 31, 32,
     assert (reads[:, ~keep].float().mean(0) - 0.5).abs().max() < 0.05
 """
 
+# Integers are summed without rounding, so reads do not depend on how many share a program.
+SHARED = """
+from qubolearn.kernels import dense_annealing_triton as kernel
+
+S = torch.randint(-3, 4, (1, 70, 70), generator=torch.Generator().manual_seed(0)).float()
+S, few = S + S.mT, generators(np.array([5], np.uint32), 64)
+found = []
+for kernel.FEW_READS in (32, 64):
+    found.append(kernel.anneal(S, SCHEDULE, 3, few))
+assert torch.equal(*found)
+"""
+
 SPARSE = """
 from qubolearn.kernels import sparse_annealing_triton as kernel
 
@@ -173,8 +185,8 @@ assert torch.allclose(tempering.ParallelTempering(sweeps=30, seed=0)(A, 2).energ
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize(
     "kernel",
-    [DENSE, SPARSE, TEMPERING, SUDOKU, GIVEN, SAMPLING, SOLVER],
-    ids=["dense", "sparse", "tempering", "sudoku", "given", "sampling", "solver"],
+    [DENSE, SHARED, SPARSE, TEMPERING, SUDOKU, GIVEN, SAMPLING, SOLVER],
+    ids=["dense", "shared", "sparse", "tempering", "sudoku", "given", "sampling", "solver"],
 )
 def test_kernels_follow_the_boltzmann_distribution(kernel: str) -> None:
     # In a process of its own: Triton decides on import whether to interpret.

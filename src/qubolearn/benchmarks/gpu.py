@@ -21,15 +21,18 @@ from qubolearn.solvers.tempering import ParallelTempering
 
 __all__ = ["annealing", "sudoku"]
 
-BATCH, READS, SWEEPS = 100, 100, 1000
+BATCH, SWEEPS = 100, 1000
+#: Reads of each QUBO. 100 leave most of a large GPU idle; 1,000 fill it, and are timed up to this n.
+READS, MANY_READS, MANY_UP_TO = 100, 1000, 512
 
 
 def annealing(quick: bool, device: str = "cuda") -> Iterator[Record]:
     """One record for each family and size, with mean energies after the same reads of the same sweeps on both."""
     for n in (64,) if quick else (32, 62, 64, 128, 256, 512, 1024, 2048):
-        yield _record("dense", random_qubos(BATCH, n), device)
+        for reads in (READS, MANY_READS) if 64 <= n <= MANY_UP_TO else (READS,):
+            yield _record("dense", random_qubos(BATCH, n), reads, device)
     for m in (3,) if quick else (6, 16):
-        yield _record("Pegasus", _pegasus(m), device)
+        yield _record("Pegasus", _pegasus(m), READS, device)
 
 
 def _pegasus(m: int) -> SparseQubo:
@@ -39,18 +42,18 @@ def _pegasus(m: int) -> SparseQubo:
     return SparseQubo(linear, edges, torch.from_numpy(model.couplings).float().expand(BATCH, -1).contiguous())
 
 
-def _record(family: str, A: Qubo, device: str) -> Record:
+def _record(family: str, A: Qubo, reads: int, device: str) -> Record:
     """All QUBOs on the GPU, and so many on the cores beside it that all of them have equal work for some seconds."""
     n, threads = A.shape[2], torch.get_num_threads()
-    there, here = A.to(device), A[: threads * max(1, 2048 // n)]
-    solver = SimulatedAnnealing(READS, SWEEPS, seed=0)
-    solver(here[:threads])  # compiles, as the call on the GPU does
-    solver(there)
+    there, here = A.to(device), A[: threads * max(1, 2048 * READS // (n * reads))]
+    solver = SimulatedAnnealing(reads, SWEEPS, seed=0)
+    for some in (here[:threads], there):
+        replace(solver, sweeps=1)(some)  # compiles
     cpu_seconds, cpu_reads = _best(partial(solver.sample, here))
     gpu_seconds, gpu_reads = _best(partial(solver.sample, there))
     call_seconds, _ = _best(lambda: solver(there).states)
-    rates = [len(some) * READS * n * SWEEPS / taken for some, taken in ((there, gpu_seconds), (here, cpu_seconds))]
-    size = {"family": family, "n": n, "batch": len(A), "cpu_batch": len(here), "reads": READS, "sweeps": SWEEPS}
+    rates = [len(some) * reads * n * SWEEPS / taken for some, taken in ((there, gpu_seconds), (here, cpu_seconds))]
+    size = {"family": family, "n": n, "batch": len(A), "cpu_batch": len(here), "reads": reads, "sweeps": SWEEPS}
     speed = {"gpu_updates_per_second": rates[0], "cpu_updates_per_second": rates[1], "ratio": rates[0] / rates[1]}
     seconds = {"gpu_seconds": gpu_seconds, "cpu_seconds": cpu_seconds, "gpu_call_seconds": call_seconds}
     means = {"gpu_energy": _mean(A, gpu_reads.cpu()), "cpu_energy": _mean(A, cpu_reads)}

@@ -5,7 +5,8 @@ Reads are independent, and so are their random numbers: every read has its own 3
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +19,22 @@ __all__ = ["WORD_BITS", "available", "generators", "takes_lists"]
 WORD_BITS = 62
 #: QUBOs whose bits have at most this share of all others as neighbours are annealed by lists of neighbours.
 LISTED_SHARE = 1 / 8
+#: The first Triton with tuples of tensors, in which the kernels keep fields.
+TRITON = (3, 3)
 
 
 def available(device: torch.device) -> bool:
     """Whether there are kernels for this device; all others anneal on the CPU."""
-    return device.type == "cuda" and find_spec("triton") is not None
+    return device.type == "cuda" and _triton() >= TRITON
+
+
+@cache
+def _triton() -> tuple[int, ...]:
+    """The installed version of Triton, (0,) where there is none."""
+    try:
+        return tuple(int(part) for part in version("triton").split(".")[:2])
+    except PackageNotFoundError:
+        return (0,)
 
 
 def takes_lists(linear: Tensor, edges: Tensor) -> bool:

@@ -1,16 +1,12 @@
-"""Simulated annealing of dense QUBOs on an NVIDIA GPU: one thread a read, four bits at a time.
+"""Simulated annealing of dense QUBOs on an NVIDIA GPU: one thread a read, 32 bits at a time.
 
-The part of a field that comes from four bits has 16 values. A table holds these values for four fields side by side,
-and what the 32 bits of a word add to the fields of four of them is eight lookups for each, which do not wait for one
-another. Then these four bits are updated one after the other, and each flip corrects the fields of those that follow
-it. So a sweep visits the bits in turn, exactly.
-
-Where there are more than 32 bits, what the other words add to the fields of one is a matrix product of the reads with
-its columns of couplings, on the tensor cores. Couplings are then two float16, c = high + low / 2048, of 22 digits
-together; bits are exact in float16, sums are float32.
+What all bits add to the fields of 32 of them is a matrix product of the reads with 32 columns of couplings, on the
+tensor cores. Couplings are then two float16, c = high + low / 2048, of 22 digits together; bits are exact in float16,
+sums are float32. Then these 32 bits are updated one after the other, with their fields in registers, and each flip
+corrects the fields of those that follow it. So a sweep visits the bits in turn, exactly.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, assignment, misc"
 
 from __future__ import annotations
 
@@ -23,13 +19,14 @@ from qubolearn.kernels.gpu_rounds import rounds
 
 __all__ = ["anneal"]
 
-#: Bits of one word; the bits that a step of a matrix product sums over.
+#: Bits of one word; the bits that a step of a matrix product sums over, at most.
 BITS, DEPTH = 32, 64
 #: Reads of a program: few where all of it is waiting, many beyond this n, where they share the couplings.
 FEW_READS, MANY_READS, MANY_FROM = 32, 64, 512
-FOURS = tl.constexpr(8)  # of a word
 SHIFT = tl.constexpr(2048.0)
 LOG2_E = tl.constexpr(1.4426950408889634)
+ONE, HALF_ONE = tl.constexpr(0x3F800000), tl.constexpr(0x3C00)  # the digits of 1.0 in float32 and in float16
+SIGN = tl.constexpr(-(2**31))  # the digit of a float32's sign
 
 
 def anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor, initial: Tensor | None = None) -> Tensor:
@@ -41,99 +38,81 @@ def anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor, initial: Te
     """
     batch, n, _ = S.shape
     lanes = MANY_READS if n >= MANY_FROM else FEW_READS
-    reads, blocks, depth = state.shape[1], -(-n // BITS), -(-n // DEPTH) * DEPTH
-    groups = -(-reads // lanes)
-    high, low, own = _couplings(S, blocks, depth)
-    tables, near = _tables(own)
-    seeds = torch.nn.functional.pad(state, (0, groups * lanes - reads), value=1).reshape(batch * groups, lanes)
+    reads, blocks, step = state.shape[1], -(-n // BITS), DEPTH if n > BITS else BITS
+    groups, depth = -(-reads // lanes), -(-n // step) * step
+    high, low, pairs, linear = _couplings(S, blocks, depth)
+    states = torch.nn.functional.pad(state, (0, groups * lanes - reads), value=1).to(torch.uint32)
     X = torch.zeros(batch * groups, lanes, depth, dtype=torch.float16, device=S.device)
-    X[:, :, :n] = _random_bits(seeds, n)
+    words = torch.empty(batch * groups, blocks, lanes, dtype=torch.int32, device=S.device)
     if initial is not None:
         X.view(batch, groups * lanes, depth)[:, :reads, :n] = initial.to(X)
-    words = _words(X[:, :, : blocks * BITS])
+        words = _words(X[:, :, : blocks * BITS])
     fields = torch.empty(batch * groups, BITS, lanes, dtype=torch.float32, device=S.device)
-    states = seeds.to(torch.uint32)
+    start = initial is None
     for betas, some in rounds(schedules, sweeps, batch * groups * lanes * depth):
         _anneal[(batch * groups,)](
-            *(high, low, tables, near, betas, states, X, words, fields, blocks, groups, depth, some),
+            *(high, low, pairs, linear, betas, states, X, words, fields, blocks, groups, depth, some, start),
             LANES=lanes,
             WIDTH=BITS,
-            STEP=DEPTH,
-            ALONE=blocks == 1,
+            STEP=step,
             num_warps=lanes // 32,
-            num_stages=3,
+            num_stages=min(3, depth // step),
         )
+        start = False
     return _bits(words)[:, :, :n].reshape(batch, groups * lanes, n)[:, :reads].to(torch.int8)
 
 
-def _couplings(S: Tensor, blocks: int, depth: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Couplings of each word's bits to those outside, high and low ``[batch, blocks, depth, 32]``, and inside."""
-    batch, n, _ = S.shape
-    whole = torch.nn.functional.pad(S, (0, blocks * BITS - n, 0, depth - n)).reshape(batch, depth, blocks, BITS)
-    whole = whole.permute(0, 2, 1, 3).contiguous()
-    block = torch.arange(blocks, device=S.device)
-    rows = block[:, None] * BITS + torch.arange(BITS, device=S.device)  # [blocks, 32]
-    own = whole[:, block[:, None], rows]  # [batch, blocks, 32, 32]
-    whole[:, block[:, None], rows] = 0
-    high = whole.to(torch.float16)
-    return high, ((whole - high.to(whole.dtype)) * SHIFT.value).to(torch.float16), own
+def _couplings(S: Tensor, blocks: int, depth: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Couplings of each word's bits to all, high and low ``[batch, blocks, depth, BITS]``, those inside, and biases.
 
-
-def _tables(own: Tensor) -> tuple[Tensor, Tensor]:
-    """What four bits of value v add to four fields, ``[..., fours, fours, 4, 16]``, and couplings inside each four.
-
-    The first table of each four fields has their linear terms, which always count, on the diagonal of ``own``.
+    Those inside are pairs ``[batch, blocks, BITS, BITS / 2]``. Bit i's are two float32 in an int64: of bits i + 1 and
+    i + 2 of its word, of i + 3 and i + 4, and so on. One load brings both. Biases are ``[batch, blocks, BITS]``.
     """
-    fours = own.shape[-1] // 4
-    linear = own.diagonal(dim1=-2, dim2=-1)
-    values = torch.arange(16, device=own.device)
-    bits = ((values[:, None] >> torch.arange(4, device=own.device)) & 1).to(own.dtype)  # [16, 4]
-    parts = (own - torch.diag_embed(linear)).unflatten(-1, (fours, 4)).unflatten(-3, (fours, 4))  # [.., f, 4, f, 4]
-    tables = torch.einsum("...fach,vh->...fcav", parts, bits)
-    tables[..., 0, :, :] += linear.unflatten(-1, (fours, 4))[..., None]
-    index = torch.arange(fours, device=own.device)
-    return tables.contiguous(), parts[..., index, :, index, :].movedim(0, -3).contiguous()
-
-
-def _random_bits(seeds: Tensor, n: int) -> Tensor:
-    """Bits ``[slots, lanes, n]``, from the seeds ``[slots, lanes]`` alone."""
-    z = seeds[:, :, None] + torch.arange(1, n + 1, device=seeds.device) * 0x9E3779B9
-    for _ in range(2):
-        z = ((z ^ (z >> 16)) & 0xFFFFFFFF) * 0x45D9F3B & 0xFFFFFFFF
-    return (z >> 15) & 1
+    batch, n, _ = S.shape
+    whole = torch.nn.functional.pad(S, (0, blocks * BITS - n, 0, depth - n))
+    linear = whole.diagonal(dim1=1, dim2=2).reshape(batch, blocks, BITS).clone()
+    whole.diagonal(dim1=1, dim2=2).zero_()
+    whole = whole.reshape(batch, depth, blocks, BITS).transpose(1, 2).contiguous()
+    block, bit = torch.arange(blocks, device=S.device)[:, None, None], torch.arange(BITS, device=S.device)
+    other = bit[:, None] + 1 + bit
+    pairs = torch.where(other < BITS, whole[:, block, block * BITS + bit[:, None], other % BITS], 0.0)
+    high = whole.to(torch.float16)
+    low = ((whole - high) * SHIFT.value).to(torch.float16)
+    return high, low, pairs.view(torch.int64), linear
 
 
 def _words(X: Tensor) -> Tensor:
-    """Bits ``[slots, lanes, 32 blocks]`` -> words int32 ``[slots, blocks, lanes]``, the lowest bit first."""
+    """Bits ``[slots, lanes, BITS blocks]`` -> words int32 ``[slots, blocks, lanes]``, the lowest bit first."""
     powers = 2 ** torch.arange(BITS, device=X.device)
     return (X.to(torch.int64).unflatten(2, (-1, BITS)) * powers).sum(-1).transpose(1, 2).to(torch.int32).contiguous()  # type: ignore[no-any-return]
 
 
 def _bits(words: Tensor) -> Tensor:
-    """Words ``[slots, blocks, lanes]`` -> bits ``[slots, lanes, 32 blocks]``."""
+    """Words ``[slots, blocks, lanes]`` -> bits ``[slots, lanes, BITS blocks]``."""
     bits = (words[..., None] >> torch.arange(BITS, device=words.device)) & 1
     return bits.transpose(1, 2).flatten(2)
 
 
-@triton.jit
+# "fields" without its alignment: vectors of four reads would take a read's fields to several threads
+@triton.jit(do_not_specialize=["blocks", "groups", "sweeps", "start"], do_not_specialize_on_alignment=["fields"])
 def _anneal(
     high,  # [batch, blocks, depth, WIDTH]
     low,
-    tables,  # [batch, blocks, FOURS, FOURS, 4, 16]
-    near,  # [batch, blocks, FOURS, 4, 4]
+    pairs,  # [batch, blocks, WIDTH, WIDTH / 2]
+    linear,  # [batch, blocks, WIDTH]
     schedules,  # [batch, 3]: first β, growth, last β
     states,  # [slots, LANES]: generators
-    X,  # [slots, LANES, depth]: bits as float16, where there are several words
+    X,  # [slots, LANES, depth]: bits as float16
     words,  # [slots, blocks, LANES]: the same bits in words
-    fields,  # [slots, WIDTH, LANES]: room
+    fields,  # [slots, WIDTH, LANES]: room, where there are more than 32 LANES
     blocks,
     groups,
     depth,
     sweeps,
+    start,  # whether reads begin at random bits
     LANES: tl.constexpr,
     WIDTH: tl.constexpr,
     STEP: tl.constexpr,
-    ALONE: tl.constexpr,
 ):
     slot = tl.program_id(0).to(tl.int64)
     instance = slot // groups
@@ -144,81 +123,92 @@ def _anneal(
     fields += slot * WIDTH * LANES
     high += instance * blocks * depth * WIDTH
     low += instance * blocks * depth * WIDTH
-    tables += instance * blocks * (FOURS * FOURS * 64)
-    near += instance * blocks * (FOURS * 16)
+    pairs += instance * blocks * (WIDTH * WIDTH // 2)
+    linear += instance * blocks * WIDTH
     beta = tl.load(schedules + 3 * instance)
     growth = tl.load(schedules + 3 * instance + 1)
     last = tl.load(schedules + 3 * instance + 2)
     state = tl.load(states + lane)
-    if ALONE:
-        word = tl.load(words + lane)
-        for _ in range(sweeps):
-            word, state = _updated(word, state, beta, tables, near, fields, lane, LANES, True)
-            beta = tl.minimum(beta * growth, last)
-        tl.store(words + lane, word)
-    else:
-        for _ in range(sweeps):
-            for block in range(blocks):
-                upper = tl.zeros([LANES, WIDTH], dtype=tl.float32)
-                lower = tl.zeros([LANES, WIDTH], dtype=tl.float32)
-                for k in range(0, depth, STEP):
-                    x = tl.load(X + lane[:, None] * depth + (k + step)[None, :])
-                    place = (block * depth + k + step)[:, None] * WIDTH + column[None, :]
-                    upper = tl.dot(x, tl.load(high + place), upper)
-                    lower = tl.dot(x, tl.load(low + place), lower)
-                tl.store(fields + column[None, :] * LANES + lane[:, None], upper + lower / SHIFT)
-                tl.debug_barrier()
-                word = tl.load(words + block * LANES + lane)
-                table = tables + block * (FOURS * FOURS * 64)
-                pairs = near + block * (FOURS * 16)
-                word, state = _updated(word, state, beta, table, pairs, fields, lane, LANES, False)
-                tl.store(words + block * LANES + lane, word)
-                bits = ((word[:, None] >> column[None, :]) & 1).to(tl.float16)
-                tl.store(X + lane[:, None] * depth + (block * WIDTH + column)[None, :], bits)
-                tl.debug_barrier()  # the next product reads bits that other threads wrote
-            beta = tl.minimum(beta * growth, last)
+    if start:
+        for block in range(blocks):
+            state = _next(state)
+            word = state.to(tl.int32, bitcast=True)
+            tl.store(words + block * LANES + lane, word)
+            tl.store(X + lane[:, None] * depth + (block * WIDTH + column)[None, :], _float16(word, column))
+        tl.debug_barrier()
+    for _ in range(sweeps):
+        cold = (beta * LOG2_E).to(tl.float32)
+        for block in range(blocks):
+            upper = tl.zeros([LANES, WIDTH], dtype=tl.float32) + tl.load(linear + block * WIDTH + column)[None, :]
+            lower = tl.zeros([LANES, WIDTH], dtype=tl.float32)
+            for k in range(0, depth, STEP):
+                x = tl.load(X + lane[:, None] * depth + (k + step)[None, :])
+                place = (block * depth + k + step)[:, None] * WIDTH + column[None, :]
+                upper = tl.dot(x, tl.load(high + place), upper)
+                lower = tl.dot(x, tl.load(low + place), lower)
+            tile = _by_reads(upper + lower / SHIFT, fields, lane, column, LANES, WIDTH)
+            word = tl.load(words + block * LANES + lane)
+            inside = pairs + block * (WIDTH * WIDTH // 2)
+            word, state = _updated(word, state, cold, inside, tile, column, WIDTH)
+            tl.store(words + block * LANES + lane, word)
+            tl.store(X + lane[:, None] * depth + (block * WIDTH + column)[None, :], _float16(word, column))
+            tl.debug_barrier()  # the next product reads bits that other threads wrote
+        beta = tl.minimum(beta * growth, last)
     tl.store(states + lane, state)
 
 
 @triton.jit
-def _updated(word, state, beta, tables, near, fields, lane, LANES: tl.constexpr, ALONE: tl.constexpr):
+def _by_reads(product, fields, lane, column, LANES: tl.constexpr, WIDTH: tl.constexpr):
+    """The fields [LANES, WIDTH] as they are, but all fields of a read in one thread, which a product scatters.
+
+    Triton has no word for that. It lays reads along the threads of a warp where they are gathered, here each from
+    itself; the fields of more reads than a warp has threads go by the memory.
+    """
+    if LANES == 32:
+        return tl.gather(product, tl.broadcast_to(lane[:, None], [LANES, WIDTH]), 0)
+    place = fields + column[None, :] * LANES + lane[:, None]
+    tl.store(place, product)
+    tl.debug_barrier()
+    return tl.load(place)
+
+
+@triton.jit
+def _updated(word, state, cold, pairs, tile, column, WIDTH: tl.constexpr):
     """The word and the generators after one update of each bit of the word."""
-    cold = beta.to(tl.float32) * LOG2_E
-    for f in range(FOURS):
-        table, pair = tables + f * (FOURS * 64), near + f * 16
-        value = (word >> (4 * f)) & 15
-        if ALONE:
-            field0 = tl.zeros([LANES], dtype=tl.float32)
-            field1, field2, field3 = field0, field0, field0
-        else:
-            place = fields + f * 4 * LANES + lane
-            field0, field1 = tl.load(place), tl.load(place + LANES)
-            field2, field3 = tl.load(place + 2 * LANES), tl.load(place + 3 * LANES)
-        for c in tl.static_range(FOURS):
-            at = table + c * 64 + ((word >> (4 * c)) & 15)
-            field0 += tl.load(at)
-            field1 += tl.load(at + 16)
-            field2 += tl.load(at + 32)
-            field3 += tl.load(at + 48)
-        state, change0 = _change(state, value & 1, field0, cold)
-        field1 += change0 * tl.load(pair + 1)
-        state, change1 = _change(state, (value >> 1) & 1, field1, cold)
-        field2 += change0 * tl.load(pair + 2) + change1 * tl.load(pair + 6)
-        state, change2 = _change(state, (value >> 2) & 1, field2, cold)
-        field3 += change0 * tl.load(pair + 3) + change1 * tl.load(pair + 7) + change2 * tl.load(pair + 11)
-        state, change3 = _change(state, (value >> 3) & 1, field3, cold)
-        turned = (change0 != 0).to(tl.int32) | ((change1 != 0).to(tl.int32) << 1)
-        turned |= ((change2 != 0).to(tl.int32) << 2) | ((change3 != 0).to(tl.int32) << 3)
-        word ^= turned << (4 * f)
+    digits = tile.to(tl.int32, bitcast=True)
+    ahead = ()
+    for i in tl.static_range(WIDTH):  # one column; sums of integers and zeros within a thread are compiled away
+        ahead += (tl.sum(tl.where(column[None, :] == i, digits, 0), 1).to(tl.float32, bitcast=True),)
+    for i in tl.static_range(WIDTH):
+        state = _next(state)
+        uniform = ((state >> 9) | ONE).to(tl.float32, bitcast=True) - 0.99999994  # in 2**-24 ... 1
+        sign = (((word << (31 - i)) & SIGN) | ONE).to(tl.float32, bitcast=True)  # -1 where the bit is 1
+        flips = uniform < tl.exp2(-cold * sign * ahead[0])
+        word ^= flips.to(tl.int32) << i
+        ahead = _corrected(ahead, tl.where(flips, sign, 0.0), pairs + i * (WIDTH // 2), WIDTH - i)
     return word, state
 
 
 @triton.jit
-def _change(state, bit, field, cold):
-    """The generators' next states, and by how much the bits change: -1, 0 or 1."""
+def _corrected(ahead, change, pairs, COUNT: tl.constexpr):
+    """The fields of the bits that follow the first, after its change."""
+    behind = ()
+    for p in tl.static_range(COUNT // 2):
+        pair = tl.load(pairs + p)
+        behind += (ahead[2 * p + 1] + change * pair.to(tl.int32).to(tl.float32, bitcast=True),)
+        if 2 * p + 2 < COUNT:
+            behind += (ahead[2 * p + 2] + change * (pair >> 32).to(tl.int32).to(tl.float32, bitcast=True),)
+    return behind
+
+
+@triton.jit
+def _next(state):
     state ^= state << 13  # xorshift32
     state ^= state >> 17
-    state ^= state << 5
-    sign = (1 - 2 * bit).to(tl.float32)
-    threshold = -tl.log2((state.to(tl.float32) + 0.5) * (1.0 / 4294967296.0))
-    return state, tl.where(cold * sign * field < threshold, sign, 0.0)
+    return state ^ (state << 5)
+
+
+@triton.jit
+def _float16(word, column):
+    """The bits of words, 0.0 and 1.0."""
+    return (((word[:, None] >> column[None, :]) & 1) * HALF_ONE).to(tl.int16).to(tl.float16, bitcast=True)

@@ -198,6 +198,7 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
             "n": "n",
             "batch": "QUBOs",
             "cpu_batch": "on the cores",
+            "reads": "reads",
             "gpu_updates_per_second": "GPU, updates/s",
             "cpu_updates_per_second": "all cores, updates/s",
             "ratio": "GPU / cores",
