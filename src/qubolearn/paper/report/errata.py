@@ -190,7 +190,8 @@ def _numbers(report: Report) -> list[Finding]:
             "Table 7, Procrustes at 20 % wrong matches",
             f"{printed('Table 7', '20 % wrong matches', 'Procrustes')} degrees",
             f"{ours('rotation-noise-small', '20 % wrong matches', 'procrustes')} degrees where a share of the points "
-            "is permuted among itself, as the text says",
+            "is permuted among itself, as the text says; two rotations by chance within the ranges differ by "
+            f"{turned[3]}",
             "qubolearn reproduce rotation",
         ),
         Finding(
