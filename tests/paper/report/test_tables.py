@@ -53,3 +53,9 @@ def test_links_to_records_lead_from_any_folder() -> None:
     text = "<!-- table: randgraph -->\n<!-- end -->"
     for docs in ("", "docs/"):
         assert f"]({docs}records.md#randgraph)" in fill(text, ROOT / "results", docs)
+
+
+def test_links_to_files_of_results_lead_from_any_folder() -> None:
+    text = "<!-- table: verify -->\n<!-- end -->"
+    assert "](../results/verify.json)" in fill(text, ROOT / "results")
+    assert "](results/verify.json)" in fill(text, ROOT / "results", "docs/")

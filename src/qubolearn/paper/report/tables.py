@@ -270,7 +270,9 @@ def fill(text: str, results: Path, docs: str = "") -> str:
             raise QubolearnError(
                 f"{_source(name, results)} is damaged ({type(error).__name__}: {error}); delete it and make it again"
             ) from error
-        return f"{match[1]}{table.replace('](records.md', f']({docs}records.md')}{match[3]}"
+        table = table.replace("](records.md", f"]({docs}records.md")
+        table = table.replace("](../results/", "](results/") if docs else table  # a page beside the folder of results
+        return f"{match[1]}{table}{match[3]}"
 
     return MARKER.sub(replace, text)
 
