@@ -125,6 +125,16 @@ def test_forbidden_answers_are_repaired() -> None:
     assert solve(A, AllOnes(), 1, clamp={6: 0}).states[:, 0, 6].sum() == 0
 
 
+def test_annealing_finds_the_second_lowest_allowed_state_though_it_lies_two_moves_away() -> None:
+    A = torch.stack([torch.randn(12, 12, generator=torch.Generator().manual_seed(seed)) for seed in range(100)])
+    groups = Groups.consecutive(4, 3)
+    right = solve(A, ExhaustiveSearch(), 2, groups=groups)
+    found = solve(A, SimulatedAnnealing(reads=20, sweeps=100, seed=0), 2, groups=groups)
+    torch.testing.assert_close(found.energies, right.energies)
+    moved = (right.states[:, 0] != right.states[:, 1]).sum(1)
+    assert (moved > 2).sum() > 10  # more than one group differs
+
+
 def test_nothing_and_everything_clamped() -> None:
     A = qubos("normal", 3, 5, 0)
     free = solve(A, ExhaustiveSearch(), 2)

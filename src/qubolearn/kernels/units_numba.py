@@ -22,6 +22,9 @@ import numpy as np
 from qubolearn.kernels.annealing_numba import compiled, mixed
 from qubolearn.kernels.pool_numba import DESCENT, ROUNDS, new_pool, next_to_expand, offer, offer_changed
 
+#: Options up to which the second-lowest state is also sought by descents with one unit held: a few milliseconds.
+HELD_OPTIONS = 512
+
 __all__ = ["empty_pool", "export", "harvest_units", "offer_around", "offer_neighbours", "rule_out", "units_of"]
 
 
@@ -178,15 +181,18 @@ def empty_pool(count, units):
 
 
 @compiled
-def descend(units, x, fields, energy):
-    """Take the best move until none lowers the energy; changes x and fields in place and returns the energy."""
+def descend(units, x, fields, energy, held):
+    """Take the best move until none lowers the energy, none of the unit ``held``; changes x and fields in place.
+
+    Returns the energy.
+    """
     first, _, _, edge_first, edge_to, edge_value = units
     for _ in range(DESCENT * x.size + ROUNDS):
         lowest, best, place = -1e-13 * abs(energy), -1, 0
         for unit in range(x.size):
             own = fields[x[unit]]
             for option in range(first[unit], first[unit + 1]):
-                if fields[option] - own < lowest:
+                if fields[option] - own < lowest and unit != held:
                     lowest, best, place = fields[option] - own, option, unit
         if best < 0:
             break
@@ -206,8 +212,28 @@ def offer_around(pool, units, x):
     energy = fields_of(units, x, fields)
     offer(pool, x, energy, key_of(x))
     low = x.copy()
-    energy = descend(units, low, fields, energy)
+    energy = descend(units, low, fields, energy, np.int64(-1))
     offer(pool, low, energy, key_of(low))
+
+
+@compiled
+def offer_held_descents(pool, units):
+    """From the lowest state choose every other option in turn and descend with its unit held, until that finds no more.
+
+    The second-lowest state differs from the lowest one in some unit.
+    """
+    first, fields, key = units[0], np.empty(units[2].size), ~pool[2][0]
+    for _ in range(ROUNDS):
+        if key == pool[2][0]:
+            return
+        start, key = pool[0][0].copy(), pool[2][0]
+        for unit in range(start.size):
+            for option in range(first[unit], first[unit + 1]):
+                if option != start[unit]:
+                    x = start.copy()
+                    x[unit] = option
+                    energy = descend(units, x, fields, fields_of(units, x, fields), unit)
+                    offer(pool, x, energy, key_of(x))
 
 
 @compiled
@@ -271,5 +297,7 @@ def harvest_units(linear, quadratic, graph, clamps, members, reads, states):
         for read in range(reads.shape[1]):
             chosen_options(units, reads[b, read], x)
             offer_around(pool, units, x)
+        if states.shape[1] > 1 and units[2].size <= HELD_OPTIONS:
+            offer_held_descents(pool, units)
         offer_neighbours(pool, units)
         export(pool, units, clamps[b], states[b])
