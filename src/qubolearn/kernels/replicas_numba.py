@@ -31,7 +31,7 @@ from qubolearn.kernels.float_lanes import (
     save_states,
 )
 from qubolearn.kernels.pool_numba import holds, offer
-from qubolearn.kernels.stopping import stopped
+from qubolearn.kernels.stopping import loaded, stopped
 from qubolearn.kernels.units_numba import fields_of, key_of
 
 __all__ = [
@@ -73,15 +73,18 @@ def new_replicas(units, count, seed):
 
 
 @compiled
-def run(units, replicas, sweeps, pool, target, exchanges, stop):
-    """So many sweeps with exchanges, or fewer where the target is met; how many. Fills the shares of swaps."""
+def run(units, replicas, sweeps, pool, target, exchanges, stop, before, end):
+    """So many sweeps with exchanges, or fewer where the target is met; how many. Fills the shares of swaps.
+
+    With the sweeps ``before`` it also ends beyond ``end [1]`` sweeps, which other threads may lower.
+    """
     couplings, room = singles(units), room_for(units)
     _, generators, betas, energies, order, change = replicas
     raised, tried = np.zeros(betas.size, f32), np.zeros(exchanges.size)
     exchanges[:] = 0
     state = mixed(generators[0])
     done = 0
-    while done < sweeps and pool[1][0] > target and not stopped(stop):
+    while done < sweeps and pool[1][0] > target and not stopped(stop) and before + done <= loaded(end):
         sweep(couplings, replicas, raised, room)
         done += 1
         if done % SWEEPS_PER_SUM == 0:

@@ -1,4 +1,4 @@
-"""How a kernel notices that its caller was interrupted."""
+"""How a kernel notices what other threads say: that its caller was interrupted, or when another search ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
 
-__all__ = ["stopped"]
+__all__ = ["loaded", "stopped"]
 
 
 def _stopped(typing: Any, flag: Any) -> Any:
@@ -25,4 +25,15 @@ def _stopped(typing: Any, flag: Any) -> Any:
     return types.boolean(flag), generate
 
 
+def _loaded(typing: Any, number: Any) -> Any:
+    """The number in an array ``[1]`` (int64) that other threads may have changed by now, as :func:`_stopped` reads."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.load_atomic(data, "monotonic", 8)
+
+    return types.int64(number), generate
+
+
 stopped: Any = intrinsic(_stopped)
+loaded: Any = intrinsic(_loaded)

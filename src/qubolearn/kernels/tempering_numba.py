@@ -22,7 +22,7 @@ from qubolearn.kernels.replicas_numba import (
     sweep,
     write_bits,
 )
-from qubolearn.kernels.stopping import stopped
+from qubolearn.kernels.stopping import loaded, stopped
 from qubolearn.kernels.units_numba import (
     chosen_options,
     empty_pool,
@@ -33,18 +33,22 @@ from qubolearn.kernels.units_numba import (
     units_of,
 )
 
-__all__ = ["move", "rule_out_all", "sample", "temper"]
+__all__ = ["NEVER", "move", "rule_out_all", "sample", "temper"]
+
+#: More sweeps than any search takes.
+NEVER = 2**62
 
 
 @compiled
-def temper(problem, clamps, seeds, ladders, sweeps, targets, stop, found):
+def temper(problem, clamps, seeds, ladders, sweeps, targets, stop, ends, homes, found):
     """Fill ``found`` (states, betas, exchanges, swept, last) with the lowest states met, lowest first, and the rest.
 
     ``problem`` is (linear, quadratic, graph, members) as :func:`units_of` takes them, with a batch. ``ladders``
     ``[batch, replicas]`` holds β from hot to cold, or 0 where it is to be chosen. An instance ends when a state at or
-    below its target is found. ``found`` is states ``[batch, count, n]``, betas ``[batch, replicas]``, the shares of
-    swaps accepted ``[batch, replicas - 1]``, the sweeps done ``[batch]`` and the replicas' last states
-    ``[batch, replicas, n]``.
+    below its target is found, or beyond the ``ends [qubos, 1]`` sweeps in which another one of the same QUBO found one;
+    ``homes [batch]`` says which QUBO an instance is of. ``found`` is states ``[batch, count, n]``, betas
+    ``[batch, replicas]``, the shares of swaps accepted ``[batch, replicas - 1]``, the sweeps done ``[batch]`` and the
+    replicas' last states ``[batch, replicas, n]``.
     """
     states, _, _, swept, _ = found
     linear, quadratic, graph, members = problem
@@ -53,12 +57,13 @@ def temper(problem, clamps, seeds, ladders, sweeps, targets, stop, found):
         clamp = clamps[b]
         if states.shape[1] == 1 and targets[b] > -np.inf:
             clamp = rule_out(linear[b], quadratic[b], graph, clamps[b], members, targets[b])
-        lowest = search(one, clamp, seeds[b], ladders[b], sweeps, targets[b], stop, found, b)
-        if lowest > targets[b] and (clamp != clamps[b]).any():
-            first, before = states[b].copy(), swept[b]
-            if search(one, clamps[b], seeds[b], ladders[b], sweeps, targets[b], stop, found, b) >= lowest:
+        how, end = (seeds[b], ladders[b], sweeps, targets[b], stop), ends[homes[b]]
+        swept[b] = 0
+        lowest = search(one, clamp, how, end, found, b)
+        if lowest > targets[b] and (clamp != clamps[b]).any() and swept[b] <= loaded(end):
+            first = states[b].copy()
+            if search(one, clamps[b], how, end, found, b) >= lowest:
                 states[b] = first
-            swept[b] += before
 
 
 @compiled
@@ -72,16 +77,18 @@ def rule_out_all(problem, clamps, targets, stop, ruled):
 
 
 @compiled
-def search(problem, clamp, seed, ladder, sweeps, target, stop, found, b):
-    """One run for instance b; the lowest energy."""
+def search(problem, clamp, how, end, found, b):
+    """One run for instance b; the lowest energy. Its sweeps are added to those that the instance took before."""
+    seed, ladder, sweeps, target, stop = how
     states, betas, exchanges, swept, last = found
     linear, quadratic, graph, members = problem
     units, constant = units_of(linear, quadratic, graph, clamp, members)
     pool = empty_pool(states.shape[1], units[0].size - 1)
     replicas = new_replicas(units, ladder.size, seed)
     aim = target - constant + 1e-9 * (1 + abs(constant) + np.abs(units[2]).sum() + np.abs(units[5]).sum())
-    swept[b] = set_betas(units, replicas, ladder, np.inf, pool, aim, stop)
-    swept[b] += run(units, replicas, sweeps - swept[b], pool, aim, exchanges[b], stop)
+    chosen = set_betas(units, replicas, ladder, np.inf, pool, aim, stop)
+    swept[b] += chosen
+    swept[b] += run(units, replicas, sweeps - chosen, pool, aim, exchanges[b], stop, swept[b], end)
     for k in range(ladder.size):
         betas[b, k] = replicas[2][replicas[4][k]]
         write_bits(units, replicas, replicas[4][k], clamp, last[b, k])
@@ -91,6 +98,8 @@ def search(problem, clamp, seed, ladder, sweeps, target, stop, found, b):
             options_of(units, replicas, lane, x)
             offer_around(pool, units, x)
         offer_neighbours(pool, units)
+    if pool[1][0] <= aim and swept[b] < loaded(end):
+        end[0] = swept[b]  # two threads may write at once: the later one stays, and others run on for a while
     export(pool, units, clamp, states[b])
     return pool[1][0] + constant
 
@@ -108,10 +117,10 @@ def sample(problem, clamps, seeds, ladders, colds, burn, thin, stop, reads, beta
         replicas = new_replicas(units, ladders.shape[1], seeds[b])
         set_betas(units, replicas, ladders[b], colds[b], pool, -np.inf, stop)
         betas[b] = replicas[2]
-        exchanged = np.zeros(ladders.shape[1] - 1)
-        run(units, replicas, burn, pool, -np.inf, exchanged, stop)
+        exchanged, end = np.zeros(ladders.shape[1] - 1), np.full(1, NEVER)
+        run(units, replicas, burn, pool, -np.inf, exchanged, stop, 0, end)
         for read in range(reads.shape[1]):
-            run(units, replicas, thin, pool, -np.inf, exchanged, stop)
+            run(units, replicas, thin, pool, -np.inf, exchanged, stop, 0, end)
             write_bits(units, replicas, replicas[4][-1], clamps[b], reads[b, read])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
 
@@ -33,13 +33,13 @@ GPU_BATCH, GPU_OPTIONS = 64, 128
 LADDER_SWEEPS = 360
 
 
-def on_gpu(A: Qubo, groups: Groups, replicas: int) -> bool:
+def on_gpu(A: Qubo, groups: Groups, replicas: int, ladders: int = 1) -> bool:
     """Whether A is tempered where it lies, on an NVIDIA GPU."""
     if replicas not in (16, 32, 64):  # powers of two that fit beside each other
         return False
     if A.device.type != "cuda" or find_spec("triton") is None:
         return False
-    return len(A) >= GPU_BATCH and max(map(len, groups.members), default=1) <= GPU_OPTIONS
+    return len(A) * ladders >= GPU_BATCH and max(map(len, groups.members), default=1) <= GPU_OPTIONS
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,14 @@ class ParallelTempering(QuboSolver):
         reads: how many states :meth:`sample` draws of each QUBO.
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
         ladders: independent sets of replicas that search each QUBO; the lowest states of all are kept. They share
-            threads as instances do, so that several cores search one QUBO.
+            threads as instances do, so that several cores search one QUBO. On a CPU the first to meet a target, by
+            sweeps, ends the others, and its states are the answer.
 
     ``info["betas"]`` are the temperatures taken, ``[batch, replicas]``, or ``[batch, ladders, replicas]`` with several
-    ladders; ``info["exchange_rates"]`` are the shares of swaps accepted, and ``info["sweeps"]`` how many sweeps each
-    QUBO took, over all ladders. The result does not depend on the number of threads, over which instances are shared.
-    Batches of 64 and more that lie on an NVIDIA GPU are tempered there, with other random numbers; all others on the
-    CPU.
+    ladders; ``info["exchange_rates"]`` are the shares of swaps accepted, NaN where another ladder ended the search, and
+    ``info["sweeps"]`` how many sweeps each QUBO took, over all ladders. The result does not depend on the number of
+    threads, over which instances are shared. Batches of 64 and more that lie on an NVIDIA GPU are tempered there, with
+    other random numbers; all others on the CPU.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ParallelTempering(sweeps=100, seed=0)(A).states.tolist()
@@ -104,46 +105,60 @@ class ParallelTempering(QuboSolver):
     def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> Found:
         """The same among the states that clamp ``[batch, n]`` and groups allow; clamp as ``forced`` returns it."""
         self._check_memory(A, 0)
-        if self.ladders > 1:
-            return self._search_ladders(A, count, clamp, groups)
-        units = as_units(A, groups)
+        rows = np.arange(len(A)).repeat(self.ladders)  # each ladder is an instance of its own
+        units, held = as_units(A, groups).of(rows), clamp.numpy()[rows]
         if self.target == "bound":
-            targets = lower_bounds(units, clamp.numpy())
+            targets = lower_bounds(units, held)
         else:
-            targets = np.full(len(clamp), -np.inf if self.target is None else self.target) / units.scale
-        if on_gpu(A, groups, self.replicas):
-            return self._search_on_gpu(units, count, clamp.numpy(), targets, A.device)
-        return self._search_on_cpu(units, count, clamp.numpy(), targets, self.sweeps)
-
-    def _search_ladders(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> Found:
-        """Every QUBO so many times as an instance of its own."""
-        rows = torch.arange(len(A)).repeat_interleave(self.ladders)
-        found = replace(self, ladders=1).search_held(A[rows.to(A.device)], count, clamp[rows], groups)
-        shape = (len(A), self.ladders)
-        apart = {k: v.reshape(*shape, *v.shape[1:]) for k, v in found.info.items() if isinstance(v, Tensor)}
+            targets = np.full(len(rows), -np.inf if self.target is None else self.target) / units.scale
+        if on_gpu(A, groups, self.replicas, self.ladders):
+            found = self._search_on_gpu(units, count, held, targets, A.device)
+        else:
+            found = self._search_on_cpu(units, count, held, targets, self.sweeps)
+        if self.ladders == 1:
+            return found
+        apart = {
+            k: v.reshape(len(A), self.ladders, *v.shape[1:]) for k, v in found.info.items() if isinstance(v, Tensor)
+        }
         info = {**found.info, **apart, "sweeps": apart["sweeps"].sum(1)}
         return Found(found.states.reshape(len(A), -1, A.shape[2]), info)
 
     def _search_on_cpu(self, units: Units, count: int, held: Any, targets: Any, sweeps: int) -> Found:
         from qubolearn.kernels.exchanges_numba import MOST_BITS, exchange
-        from qubolearn.kernels.tempering_numba import temper
+        from qubolearn.kernels.tempering_numba import NEVER, temper
 
         seeds, ladders, (batch, n) = instance_seeds(self.seed, len(held)), self._ladders(units), held.shape
         states, betas = np.zeros((batch, count, n), np.int8), np.zeros((batch, self.replicas))
         exchanges, swept = np.zeros((batch, self.replicas - 1)), np.zeros(batch, np.int64)
         last = np.zeros((batch, self.replicas, n), np.int8)
+        ends, homes = np.full((batch // self.ladders, 1), NEVER), np.arange(batch) // self.ladders
 
         def work(some: slice, stop: npt.NDArray[np.uint8]) -> None:
             found = (states[some], betas[some], exchanges[some], swept[some], last[some])
-            temper(units.problem(some), held[some], seeds[some], ladders[some], sweeps, targets[some], stop, found)
+            how = (seeds[some], ladders[some], sweeps, targets[some], stop, ends, homes[some])
+            temper(units.problem(some), held[some], *how, found)
             if n <= MOST_BITS and not units.members[2].any() and (held[some] < 0).all():
                 for b in range(some.start, some.stop):
                     exchange(units.dense(b), last[b : b + 1], states[b : b + 1], stop)
 
         self._share(work, units, max(sweeps, LADDER_SWEEPS))
+        for qubo in np.flatnonzero(ends[:, 0] < NEVER) if self.ladders > 1 else ():
+            self._keep_first(units, slice(qubo * self.ladders, (qubo + 1) * self.ladders), states, swept, exchanges)
         info = {"source": "simulated", "betas": torch.from_numpy(betas / units.scale[:, None])}
         info |= {"exchange_rates": torch.from_numpy(exchanges), "sweeps": torch.from_numpy(swept)}
         return Found(torch.from_numpy(states), info)
+
+    @staticmethod
+    def _keep_first(units: Units, some: slice, states: Any, swept: Any, exchanges: Any) -> None:
+        """Let the ladders of a QUBO say what the first one says that met its target, by sweeps.
+
+        How far the others came depends on the threads.
+        """
+        lowest = units.of(np.arange(some.start, some.stop)).energies(states[some]).min(1)
+        first = some.start + np.lexsort((lowest, swept[some]))[0]
+        rates = exchanges[first].copy()
+        states[some], swept[some], exchanges[some] = states[first], swept[first], np.nan
+        exchanges[first] = rates
 
     def _search_on_gpu(self, units: Units, count: int, held: Any, targets: Any, device: torch.device) -> Found:
         """The same: the CPU chooses temperatures and rules bits out, the GPU tempers, the CPU looks around the best."""
