@@ -105,12 +105,14 @@ class ParallelTempering(QuboSolver):
     def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> Found:
         """The same among the states that clamp ``[batch, n]`` and groups allow; clamp as ``forced`` returns it."""
         self._check_memory(A, 0)
-        rows = np.arange(len(A)).repeat(self.ladders)  # each ladder is an instance of its own
-        units, held = as_units(A, groups).of(rows), clamp.numpy()[rows]
+        units, held = as_units(A, groups), clamp.numpy()
+        if self.ladders > 1:  # each is an instance of its own
+            rows = np.arange(len(A)).repeat(self.ladders)
+            units, held = units.of(rows), held[rows]
         if self.target == "bound":
             targets = lower_bounds(units, held)
         else:
-            targets = np.full(len(rows), -np.inf if self.target is None else self.target) / units.scale
+            targets = np.full(len(held), -np.inf if self.target is None else self.target) / units.scale
         if on_gpu(A, groups, self.replicas, self.ladders):
             found = self._search_on_gpu(units, count, held, targets, A.device)
         else:
