@@ -13,9 +13,8 @@ from hypothesis.extra.numpy import arrays
 
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.baselines.direct import assignment_energies, direct
-from qubolearn.paper.baselines.qgm import QGM_VARIANTS, Variant, qgm, success_probability
+from qubolearn.paper.baselines.qgm import QGM_VARIANTS, Variant, qgm
 from qubolearn.problems.encodings import all_permutations
-from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import all_states, energies
 
 VARIANTS = get_args(Variant)
@@ -100,22 +99,9 @@ def test_decode_marks_what_is_no_match() -> None:
     assert qgm(torch.zeros(1, 9, 9), "inserted").decode(corner).tolist() == [[-1, 2, 2], [2, 2, -1]]
 
 
-def test_success_probability_counts_reads() -> None:
-    problem = RandGraph(3)
-    instances = problem.sample(2, torch.Generator().manual_seed(0))
-    matching = qgm(instances.p.reshape(-1, 9, 9))
-    right = torch.tensor([bits_of(tuple(P), "baseline") for P in instances.answer.tolist()])
-    samples = torch.stack([right, right, right, 1 - right], 1)
-    samples[1, 0] = 0
-    assert success_probability(samples, matching.decode, instances.answer).tolist() == [0.75, 0.5]
-    assert success_probability(instances.x_true[:, None], problem.decode, instances.answer).tolist() == [1, 1]
-
-
 def test_bad_input() -> None:
     with pytest.raises(QubolearnError, match="did you mean inserted"):
         qgm(torch.zeros(1, 9, 9), "insertd")  # type: ignore[arg-type]
     with pytest.raises(QubolearnError, match="square"):
         qgm(torch.zeros(1, 9, 8))
-    with pytest.raises(QubolearnError, match=r"want \[2, reads >= 1, n\]"):
-        success_probability(torch.zeros(1, 5, 9), lambda x: x, torch.zeros(2, 3))
     assert tuple(QGM_VARIANTS) == VARIANTS

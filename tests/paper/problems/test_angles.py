@@ -15,7 +15,6 @@ from qubolearn.errors import QubolearnError
 from qubolearn.paper.problems.angles import (
     AngleBins,
     bits_to_index,
-    expected_error,
     geodesic_so2,
     geodesic_so3,
     index_to_bits,
@@ -72,16 +71,6 @@ def test_soft_targets_are_a_cut_gaussian(encoding: str, sigma: float) -> None:
             [math.exp(-(((i - centre) / sigma) ** 2) / 2) * (abs(i - centre) <= reach) for i in range(16)]
         )
         np.testing.assert_allclose(row.numpy(), wanted / wanted.sum(), atol=1e-6)
-
-
-def test_expected_error_is_the_mean_over_the_boltzmann_distribution() -> None:
-    energies = torch.tensor([[0.0, 1.0, 2.0]], dtype=torch.float64, requires_grad=True)
-    errors = torch.tensor([[3.0, 0.0, 5.0]], dtype=torch.float64)
-    p = np.exp([0.0, -2.0, -4.0])
-    value = expected_error(energies, errors, beta=2.0)
-    assert value.item() == pytest.approx((p / p.sum()) @ [3, 0, 5])
-    value.sum().backward()
-    assert energies.grad[0, 1] > 0 > energies.grad[0, 2]  # the right state is pulled down, the worst one pushed up
 
 
 @few

@@ -15,10 +15,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.errors import unknown_name
 from qubolearn.paper.baselines.direct import assignment_size
 
-__all__ = ["QGM_VARIANTS", "MatchingQubo", "Variant", "qgm", "success_probability"]
+__all__ = ["QGM_VARIANTS", "MatchingQubo", "Variant", "qgm"]
 
 Variant = Literal["baseline", "row-wise", "inserted"]
 
@@ -55,19 +55,6 @@ def qgm(W: Tensor, variant: Variant = "baseline") -> MatchingQubo:
     k = assignment_size(W)
     A, offset = QGM_VARIANTS[variant](W.to(torch.float64), k)
     return MatchingQubo(((A + A.mT) / 2).to(W.dtype), offset.to(W.dtype), k, variant)
-
-
-def success_probability(samples: Tensor, decode: Callable[[Tensor], Tensor], P: Tensor) -> Tensor:
-    """The share of reads that say the permutation P ``[batch, k]``: samples ``[batch, reads, n]`` -> ``[batch]``.
-
-    ``decode`` turns bits ``[batch·reads, n]`` into entries ``[batch·reads, k]``, so it serves learnt QUBOs as well.
-    """
-    if samples.ndim != 3 or len(samples) != len(P) or samples.shape[1] < 1:
-        raise QubolearnError(
-            f"samples {list(samples.shape)} do not fit permutations {list(P.shape)}; want [{len(P)}, reads >= 1, n]"
-        )
-    found = decode(samples.flatten(0, 1)).reshape(*samples.shape[:2], -1)
-    return (found == P[:, None]).all(-1).double().mean(1)
 
 
 def _baseline(W: Tensor, k: int) -> tuple[Tensor, Tensor]:

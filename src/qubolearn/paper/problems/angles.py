@@ -25,7 +25,6 @@ __all__ = [
     "Encoding",
     "best_clouds",
     "bits_to_index",
-    "expected_error",
     "geodesic_so2",
     "geodesic_so3",
     "index_to_bits",
@@ -117,16 +116,6 @@ class AngleBins:
         weight = torch.exp(-0.5 * (offset / sigma) ** 2) * inside
         states = index_to_bits(index.clamp(0, 2**self.bits - 1), self.bits, self.encoding)
         return SoftTargets(states, weight / weight.sum(1, keepdim=True))
-
-
-def expected_error(energies: Tensor, errors: Tensor, beta: float = 1.0) -> Tensor:
-    """Σ_x p(x) error(x) with p(x) ∝ exp(-βE(x)): energies and errors of all states ``[batch, states]`` -> ``[batch]``.
-
-    A loss that knows numbers: near misses cost little. Unlike the likelihood, whose best answer is the most likely
-    bin, its best answer is the median of what the network deems possible, so it lowers the mean error. It is flat
-    where p is far off; start from the likelihood. Cost: all states.
-    """
-    return (torch.softmax(-beta * energies, -1) * errors).sum(-1)
 
 
 def geodesic_so2(angle: Tensor, other: Tensor) -> Tensor:
