@@ -12,6 +12,7 @@ import pytest
 from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
 from qubolearn.paper.couplings.chip import chip_view
+from qubolearn.paper.couplings.sudoku import SEARCHED
 from qubolearn.paper.grid.entries import ENTRIES
 from qubolearn.paper.grid.jobs import Job, Outcome, Store
 from qubolearn.paper.report.couplings_pay import LINES, SOURCES, chip_table, pay_table, short_table
@@ -49,6 +50,7 @@ def test_every_line_is_a_row_of_its_items_table() -> None:
         view = next(view for view in entry.views if view.name == line.item)
         places = [place for job in entry.jobs(3, False) for place in view.places(job)]
         assert {(line.row, "quant"), (line.row, line.rival)} <= {place[:2] for place in places}
+        assert (f"{SEARCHED} puzzles" in line.rival_said) == (line.item == "sudoku")  # by search only some are solved
     assert len(set(SOURCES)) == len(SOURCES)
 
 
