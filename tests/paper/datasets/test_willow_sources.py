@@ -42,6 +42,16 @@ def test_planted_copies_are_found(tmp_path: Path) -> None:
     assert sources == [0, 1, 2, 3, 4, 4, 0, 1, 8]
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("quarters", range(4))
+def test_a_picture_turned_by_quarters_has_the_same_source(quarters: int, mirrored: bool) -> None:
+    features, pictures = torch.eye(3)[:, None].expand(3, 10, 3), torch.zeros(3, 32, 32)
+    pictures[0, 3, 5], pictures[1, 9, 9] = 1, 1
+    copy = pictures[0].flip(1) if mirrored else pictures[0]
+    pictures[2] = torch.rot90(copy, quarters)
+    assert sources_of(["car"] * 3, features, pictures) == [0, 1, 0]
+
+
 def test_a_copy_of_a_copy_has_the_same_source() -> None:
     features = torch.eye(3)[:, None].expand(3, 10, 3)
     a, b = torch.zeros(32, 32), torch.zeros(32, 32)

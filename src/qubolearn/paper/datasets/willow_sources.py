@@ -25,7 +25,7 @@ from qubolearn.randomness import stream
 __all__ = ["draw_split", "persons", "read_sources", "sources_of", "thumbnails"]
 
 THUMBNAIL = 32  # pixels a side
-#: The same picture, or its mirror image, where thumbnails correlate by more; different wine bottles reach 0.95.
+#: The same picture, mirrored or turned by quarters, where thumbnails correlate by more; different bottles reach 0.95.
 SAME_PICTURE = 0.98
 #: One picture cropped or scaled, or one face in one room, where features at the keypoints do; others reach 0.74.
 SAME_FEATURES = 0.8
@@ -71,7 +71,7 @@ def sources_of(
 ) -> list[int]:
     """The number of each image's source; images with the same number must not be on two sides of a split.
 
-    Two images of a class have one source where they are the same picture or mirror images of each other, where their
+    Two images of a class have one source where they are the same picture, mirrored or turned by quarters, where their
     features agree at all keypoints, where they show one person, or where both share a source with a third.
 
     Args:
@@ -82,8 +82,10 @@ def sources_of(
     """
     flat = normalize(features, dim=-1).flatten(1)
     alike = flat @ flat.T / features.shape[1] > SAME_FEATURES
-    for other in (pictures, pictures.flip(2)):
-        alike |= pictures.flatten(1) @ other.flatten(1).T > SAME_PICTURE
+    for upright in (pictures, pictures.flip(2)):
+        for quarters in range(4):
+            other = torch.rot90(upright, quarters, (1, 2))
+            alike |= pictures.flatten(1) @ other.flatten(1).T > SAME_PICTURE
     if shown is not None:
         person = torch.tensor(shown)
         alike |= (person == person[:, None]) & (person > 0)
