@@ -61,7 +61,6 @@ def print_findings(results: Path, quick: bool, seeds: int, output: Output) -> No
     with damage_said(results):
         found = findings(gather(results, quick, seeds))
     for each in found:
-        output.say(
-            f"{each.where}\n  the paper: {each.printed}\n  comes out: {each.found}\n  shown by: {each.command}\n"
-        )
+        shown = "; ".join(filter(None, (each.quick, each.command)))
+        output.say(f"{each.where}\n  the paper: {each.printed}\n  comes out: {each.found}\n  shown by: {shown}\n")
     output.result(findings=[each._asdict() for each in found])
