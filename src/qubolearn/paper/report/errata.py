@@ -102,7 +102,7 @@ def _figures(report: Report) -> list[Finding]:
         Finding(
             "Figure 4a",
             "errors of QA and of SA as two series, SA 'very similar to QA'",
-            f"{equal['Figure 4a']} of {len(errors['QA'])} bars are equal in all digits: both series are one. "
+            f"{equal['Figure 4a']} of {len(errors['QA'])} bars are equal in all digits: both series are the same. "
             f"They are multiples of 1/{_parts(errors['QA'])}, those of exhaustive search of 1/{_parts(errors['ES'])}: "
             "they are not of the same instances",
             SHOWN,
@@ -110,7 +110,7 @@ def _figures(report: Report) -> list[Finding]:
         Finding(
             "Figure 8",
             "energies of dimod and of QA as two panels",
-            f"{equal['Figure 8']} of {len(energies['QA'])} bars are equal: both panels have one series",
+            f"{equal['Figure 8']} of {len(energies['QA'])} bars are equal: both panels are the same",
             SHOWN,
         ),
         Finding(
@@ -213,7 +213,8 @@ def _numbers(report: Report) -> list[Finding]:
         Finding(
             "Table 8, AQM without noise",
             f"{printed('Table 8', '0 % noise', 'AQM')} degrees",
-            f"{aqm(three, 1)} degrees with one QUBO of three nearest neighbours, as the text says: it undoes "
+            f"{aqm(three, 1)} degrees by the QUBO of three nearest neighbours that the network is given, which by the "
+            "text is the one that AQM solves, and once ('non-iterative'): it undoes "
             f"{ours('aqm-found', three, 'rounds: 1')} % of the turn, since the points of an outline that are nearest "
             "to a point lie beside it, and not where it was turned to. After 100 rounds, each a QUBO of its own: "
             f"{aqm(three, 100)}. One QUBO from each of two starts: {aqm('3, the better of two starts', 1)}. So the "
@@ -233,7 +234,7 @@ def _claims(report: Report) -> list[Finding]:
             "Claims against the paper's own tables",
             "printed",
             "does not hold",
-            "are not borne out by the numbers printed",
+            "are not borne out by every printed number that they speak of",
         ),
         (
             "Claims under the paper's protocol",
