@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from typing import Any
 
@@ -41,7 +42,11 @@ def test_a_cell_knows_its_instances_by_the_deviation_or_the_scores_of_the_metric
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"accuracy": None}, {"accuracy": "x"}, {"accuracy": 1, "instances": "many"}, {"accuracy": 1, "sd": []}]
+    "wrong",
+    [
+        *({"accuracy": None}, {"accuracy": "x"}, {"accuracy": math.nan}),
+        *({"accuracy": 1, "instances": "many"}, {"accuracy": 1, "sd": []}),
+    ],
 )
 def test_a_damaged_record_is_named(wrong: dict[str, Any]) -> None:
     view = View("v", "", ("accuracy",), deviation="sd")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -169,6 +170,8 @@ class View:
             if not all(name in test for name in names):
                 return None
             values = tuple(float(test[name]) for name in names)
+            if not all(map(math.isfinite, values)):
+                raise ValueError(f"{' or '.join(names)} is not finite")
             instances = 0 if names[0] == self.deviation else int(test.get("instances", 0))
             scores = str(test.get("scores", "")) if names[0] in SCORED else ""
             known = self.deviation in test and not place.suffix
