@@ -14,7 +14,16 @@ from qubolearn.qubo.algebra import (
 )
 from qubolearn.qubo.checks import not_capturing
 from qubolearn.qubo.clamps import FREE, Clamp, Reduced, allowed_bits, as_clamp, decoupled, forced, reduced
-from qubolearn.qubo.groups import Groups, as_groups, penalised_bqm, penalty_weights, to_cqm, to_dqm, with_penalties
+from qubolearn.qubo.groups import (
+    Groups,
+    as_groups,
+    penalised_bqm,
+    penalty_weights,
+    to_cqm,
+    to_dqm,
+    with_penalties,
+    without_pairs,
+)
 from qubolearn.qubo.interchange import (
     check_offset,
     from_bqm,
@@ -65,4 +74,5 @@ __all__ = [
     "to_ising",
     "upper_triangular",
     "with_penalties",
+    "without_pairs",
 ]

@@ -19,7 +19,16 @@ from qubolearn.typed import check_counts
 if TYPE_CHECKING:
     import dimod
 
-__all__ = ["Groups", "as_groups", "penalised_bqm", "penalty_weights", "to_cqm", "to_dqm", "with_penalties"]
+__all__ = [
+    "Groups",
+    "as_groups",
+    "penalised_bqm",
+    "penalty_weights",
+    "to_cqm",
+    "to_dqm",
+    "with_penalties",
+    "without_pairs",
+]
 
 #: By how much a penalty weight exceeds the least upper bound, as a share of it, and at least of the largest |A_ij|.
 MARGIN, LEAST_MARGIN = 0.01, 1e-3
@@ -124,6 +133,16 @@ def with_penalties(A: Qubo, groups: Groups) -> tuple[Qubo, Tensor]:
         penalised = A - torch.diag_embed(linear)
         penalised[:, edges[0], edges[1]] = penalised[:, edges[1], edges[0]] = weights[:, group]
     return penalised, weights.sum(1)
+
+
+def without_pairs(A: Qubo, groups: Groups) -> Qubo:
+    """A, ``[batch, n, n]`` or sparse, without couplings within a group: no allowed state feels them."""
+    if isinstance(A, SparseQubo):
+        between = _between(A, groups.of_bits(A.n).to(A.device))
+        return A.with_values(A.linear, A.quadratic * between)
+    (i, j), A = groups.pairs()[0].to(A.device), A.clone()
+    A[:, i, j] = A[:, j, i] = 0
+    return A
 
 
 def penalty_weights(A: Qubo, groups: Groups) -> Tensor:
