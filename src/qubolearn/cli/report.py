@@ -37,13 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> None:
     results = Path(args.results or ("runs/quick" if args.quick else "results"))
+    seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
+    if args.errata:  # formulas and the paper's own numbers need no results
+        print_findings(results, args.quick, seeds, output)
+        return
     if not results.is_dir():
         again = "qubolearn reproduce all --quick" if args.quick else "qubolearn reproduce all"
         raise QubolearnError(f"no folder {results}; run: {again}")
-    seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
-    if args.errata:
-        print_findings(results, args.quick, seeds, output)
-        return
     with damage_said(results):
         summary = write_report(results, Path(args.out), args.quick, seeds)
     counted, claims = sum(summary.cells["a"].values()), sum(summary.claims["a"].values())

@@ -53,7 +53,7 @@ def test_the_printed_formulas_fail_brute_force() -> None:
 
 def test_the_command_prints_each_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = findings(gather(tmp_path, False, 3))
-    assert main(["report", "--errata", "--results", str(tmp_path)]) == 0
+    assert main(["report", "--errata", "--results", str(tmp_path / "nowhere")]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert all(" ".join(each.found.split()) in said for each in made)
 
