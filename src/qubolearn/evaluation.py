@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import QubolearnError, inside
 from qubolearn.notebook import table
 from qubolearn.problems.arrays import Arrays, whole_of
 from qubolearn.problems.contract import Instances, Problem, Split, score_bits
@@ -137,7 +137,9 @@ def _pieces(
             raise QubolearnError(f"instances={instances}; want at least 1")
         split = split or "test"
         instances = min(instances, data.available(split) or instances)
-        yield data.sample(instances, stream(seed, split, device=device), split)
+        with inside("sample of", data):
+            found = data.sample(instances, stream(seed, split, device=device), split)
+        yield found
     else:
         yield from (piece.to(device) for piece in whole_of(data))
 
@@ -177,9 +179,12 @@ def solve_instances(
     pieces: Iterable[Any] = p if isinstance(p, list) else [p]
     for piece in pieces:
         for chunk in torch.split(piece, CHUNK) if isinstance(piece, Tensor) else [piece]:
-            A = network(chunk)
-            clamp = problem.clamp(chunk) if problem else None
-            solution = solve(A, solver or AutoSolver(), 1, clamp=clamp, groups=groups)
+            with inside("the network", type(network).__name__, p=chunk):
+                A = network(chunk)
+            with inside("clamp of", problem, p=chunk):
+                clamp = problem.clamp(chunk) if problem else None
+            with inside("the solver", solver, A=A):
+                solution = solve(A, solver or AutoSolver(), 1, clamp=clamp, groups=groups)
             states.append(solution.states[:, 0])
             measured.append(solution.info)
     if not states:
@@ -225,13 +230,15 @@ def _evaluation(
     parts = list(zip(torch.split(x, [len(piece.x_true) for piece in pieces]), pieces, strict=True))
 
     def scores(bits: Tensor, data: Instances) -> dict[str, Tensor]:
-        return score_bits(bits, data) if problem is None else problem.score(problem.decode(bits), data)
+        with inside("decode and score of", problem, x=bits):
+            return score_bits(bits, data) if problem is None else problem.score(problem.decode(bits), data)
 
     each = _each([scores(bits, data) for bits, data in parts])
     metrics = _summary(each)
     hamming_projected = None
     if problem is not None and kind.project is not Problem.project:
-        projected = [(problem.project(bits, data.p), data) for bits, data in parts]
+        with inside("project of", problem, x=x):
+            projected = [(problem.project(bits, data.p), data) for bits, data in parts]
         summary = _summary(_each([scores(bits, data) for bits, data in projected]))
         metrics |= {f"{name}_projected": value for name, value in summary.items()}
         hamming_projected = _histogram(projected)

@@ -83,3 +83,26 @@ def test_commands_open_such_a_run_by_the_class_that_they_are_told(own: str, caps
         assert said.count("\n") == 1
         assert main([*words, "--problem", own]) == 0, words
     assert np.load("three.solved.npz")["states"].shape == (3, load_problem(own)().bits)
+
+
+FAILING = """
+from own import Mine as Right
+
+class Mine(Right):
+    def score(self, answer, instances):
+        raise LookupError("no scale at hand")
+"""
+
+
+def test_an_error_in_a_problem_is_one_line_that_says_where(
+    own: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("failing.py").write_text(FAILING.replace("from own", "import sys; sys.path.append('.')\nfrom own"))
+    words = ["train", "failing.py:Mine", *WORDS, "--epochs", "1", "--out", "run"]
+    assert main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("qubolearn: error: LookupError: no scale at hand (")
+    assert "failing.py, line 7; raised in decode and score of Mine(k=3), given x [10, 6]; in the scoring" in line
+    monkeypatch.setenv("QUBOLEARN_TRACEBACK", "1")
+    with pytest.raises(LookupError, match="no scale"):
+        main(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
-from user_parts import COUNT, PATTERN, Endless, M, P, StopAt, X, adamw, loader, own_network, three_bits
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from user_parts import COUNT, PATTERN, Endless, M, P, StopAt, X, adamw, loader, own_loss, own_network, three_bits
 
 from qubolearn import (
     Adam,
@@ -25,6 +26,7 @@ from qubolearn import (
     fit,
 )
 from qubolearn.errors import NonFiniteError, QubolearnError
+from qubolearn.problems import Instances, Problem
 
 
 class _Scalar(nn.Module):
@@ -41,6 +43,11 @@ class Forgetful:
     def __call__(self, A: Tensor, count: int = 2) -> Solution:
         states = torch.stack([torch.randint(0, 2, A.shape[:2]).to(A) for _ in range(count)], 1)
         return Solution(states, energies(A, states).double())
+
+
+class WithoutArgument(ExhaustiveSearch):
+    def with_seed(self) -> WithoutArgument:  # type: ignore[override]
+        return self
 
 
 class Unseeded(ExhaustiveSearch):
@@ -64,6 +71,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no solver": ({"solver": 3}, "cannot be called"),
     "a solver's class": ({"solver": ExhaustiveSearch}, r"solver=ExhaustiveSearch is a class; .*ExhaustiveSearch\(\)"),
     "a solver that cannot be seeded": ({"solver": Unseeded()}, "returned None"),
+    "a solver whose with_seed takes none": (
+        {"solver": WithoutArgument()},
+        r"with_seed\(0\) of .* fails: .*; want with",
+    ),
     "a solver that ignores its seed": ({"solver": Forgetful(), "loss": Gap()}, "ignores its seed: with_seed"),
     "callbacks that are none": ({"callbacks": [3]}, "callback 3 has no on_start"),
     "a callback's class": ({"callbacks": [StopAt]}, "callback StopAt is a class"),
@@ -121,6 +132,99 @@ def test_a_solver_that_returns_something_else_is_named() -> None:
             optimizer()
     with pytest.raises(QubolearnError, match="QUBOs have 3 bits, but the instances to score have 4"):
         evaluate(three_bits(), (P, X))
+
+
+def fails_at(call: int) -> Any:
+    """A function that raises when it is called for this time, counted from 0."""
+    calls = iter(range(1000))
+
+    def count() -> None:
+        if next(calls) == call:
+            raise LookupError("of my own")
+
+    return count
+
+
+class OwnParts(Problem):
+    """A problem with a network, a loss and a solver, one of which fails."""
+
+    name = "own"
+    input_size, bits = M, 4
+
+    def __init__(self, **fail: Any) -> None:
+        self.fail = fail
+
+    def called(self, part: str) -> None:
+        self.fail.get(part, lambda: None)()
+
+    def __repr__(self) -> str:
+        return "OwnParts"
+
+    def sample(self, count: int, generator: torch.Generator, split: str = "train") -> Instances:
+        self.called("sample")
+        p = torch.randn(count, M, generator=generator)
+        return Instances(p, (p[:, :4] > 0).float(), (p[:, :4] > 0).float())
+
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        self.called("score")
+        return super().score(answer, instances)
+
+    def network(self) -> nn.Module:
+        network = own_network()
+        network.body.register_forward_hook(lambda *_: self.called("network"))
+        return network
+
+    def loss(self, A: Tensor, batch: Any) -> Tensor:
+        self.called("loss")
+        return own_loss(A, batch)
+
+    def solver(self, A: Tensor, count: int = 2) -> Solution:
+        self.called("solver")
+        return ExhaustiveSearch()(A, count)
+
+
+class Items(Dataset[Any]):
+    """A Dataset that may fail, too."""
+
+    def __init__(self, own: OwnParts) -> None:
+        self.own = own
+
+    def __repr__(self) -> str:
+        return repr(self.own)
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        self.own.called("item")
+        return torch.zeros(M), torch.ones(4)
+
+
+FAILING = {
+    "loss": (3, r"raised in the loss .*, given A \[20, 4, 4\], x_true \[20, 4\]; in step 3"),
+    "network": (3, r"raised in the network QuboNetwork, given p \[20, 6\]; in step 1"),  # it was called for shapes, too
+    "sample": (2, r"raised in sample of OwnParts; in step 2"),
+    "score": (1, r"raised in decode and score of OwnParts, given x \[10, 4\]; in the scoring after step 4"),
+    "item": (100, r"raised in the Dataset OwnParts; in step 4"),
+    "solver": (2, r"raised in the solver .*, given A \[20, 4, 4\]; in the loss .*Gap.*; in step 2"),
+}
+
+
+@pytest.mark.parametrize("linear", [False, True], ids=["autograd", "compiled"])
+@pytest.mark.parametrize("part", FAILING)
+def test_an_error_of_a_users_part_is_itself_and_says_where(part: str, linear: bool) -> None:
+    call, says = FAILING[part]
+    own = OwnParts(**{part: fails_at(call)})
+    network = QuboNetwork(nn.Linear(M, PATTERN.size), PATTERN) if linear and part != "network" else own.network()
+    data = Items(own) if part == "item" else own
+    loss = Gap() if part == "solver" else own.loss
+    options = {"epochs": 4, "batch_size": 20, "instances": 40, "validation": 10, "fresh": True}
+    with pytest.raises(LookupError) as caught:
+        fit(network, data, loss, solver=own.solver, **options)  # type: ignore[arg-type]
+    (note,) = caught.value.__notes__
+    assert re.fullmatch(says, note), note
+    assert str(caught.value) == "of my own"
+    assert caught.traceback[-1].name == "count"  # the traceback ends where it was raised
 
 
 def test_a_loader_that_ends_early_says_so() -> None:

@@ -14,6 +14,7 @@ from io import TextIOWrapper
 from typing import Any, NoReturn
 
 from qubolearn.cli.output import Output
+from qubolearn.cli.own_code import in_one_line
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.version import VERSION
 
@@ -54,6 +55,7 @@ EPILOG = """examples:
   qubolearn export runs/k4 four.npz --format bqm          ... or hand their QUBOs to D-Wave's tools
 
 --json anywhere prints the result as one JSON object on stdout, and nothing else there.
+QUBOLEARN_TRACEBACK=1 shows the traceback of an error in a problem of your own, and not one line.
 Exit codes: 0 done, 1 internal error (of reproduce: some jobs failed), 2 bad input, 130 interrupted (SIGINT), 143
 terminated (SIGTERM)."""
 
@@ -87,7 +89,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = [argument for argument in arguments if argument != "--json"]
     try:
         try:
-            return _dispatch(arguments, output)
+            with in_one_line():
+                return _dispatch(arguments, output)
         finally:
             sys.stdout.flush()  # so that a full disk is reported here and not by Python at its end
     except QubolearnError as error:

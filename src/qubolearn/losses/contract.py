@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import QubolearnError, inside
 from qubolearn.problems.contract import Instances, RightAnswers, SoftTargets
 from qubolearn.qubo import Qubo, SparseQubo, energies
 from qubolearn.solvers.contract import Solver
@@ -75,10 +75,12 @@ class Batch:
 
     def _ask(self, A: Qubo, count: int) -> Tensor:
         """The solver's states, whoever wrote it."""
-        states, want = getattr(self.solver(A, count), "states", None), (A.shape[0], count, A.shape[2])
+        with inside("the solver", self.solver, A=A):
+            found = self.solver(A, count)
+        states, want = getattr(found, "states", None), (A.shape[0], count, A.shape[2])
         if not isinstance(states, Tensor) or states.shape != want:
-            found = list(states.shape) if isinstance(states, Tensor) else "none"
-            raise QubolearnError(f"the solver {self.solver!r} returned states {found}; want a Solution of {list(want)}")
+            shape = list(states.shape) if isinstance(states, Tensor) else "none"
+            raise QubolearnError(f"the solver {self.solver!r} returned states {shape}; want a Solution of {list(want)}")
         return states
 
     def solution(self, A: Qubo) -> Tensor:

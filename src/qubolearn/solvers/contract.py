@@ -160,6 +160,21 @@ class QuboSolver(ABC):
         """Candidates for the ``count`` lowest states of A ``[batch, n, n]``: finite, detached, batch >= 1."""
 
 
+def seeded(solver: Solver, seed: int) -> Solver:
+    """A solver with a seed where it has ``with_seed``, which may be anybody's; otherwise the solver itself."""
+    with_seed = getattr(solver, "with_seed", None)
+    if with_seed is None:
+        return solver
+    want = "want with_seed(seed) that returns a seeded solver"
+    try:
+        found: Any = with_seed(seed)
+    except TypeError as error:
+        raise QubolearnError(f"with_seed({seed}) of the solver {solver!r} fails: {error}; {want}") from error
+    if not callable(found):
+        raise QubolearnError(f"with_seed({seed}) of the solver {solver!r} returned {found!r}; {want}")
+    return found  # type: ignore[no-any-return]
+
+
 def no_temperature(solver: str, beta: float) -> QubolearnError:
     """The error of a solver's ``sample`` that cannot draw at a chosen temperature."""
     return QubolearnError(f"beta={beta} asked for, but {solver} draws at no chosen temperature; use annealing")

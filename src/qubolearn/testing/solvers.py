@@ -12,7 +12,7 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies
 from qubolearn.solvers import pair_marginals
-from qubolearn.solvers.contract import Solution, Solver
+from qubolearn.solvers.contract import Solution, Solver, seeded
 from qubolearn.testing.classic import FAMILIES
 
 __all__ = ["check_solution", "check_solver", "require"]
@@ -48,8 +48,10 @@ def check_solver(solver: Solver, *, exact: bool = False, max_bits: int = 8, devi
 
 def _with_seed(solver: Any) -> Solver:
     """The solver with a seed; a plain function, which has no ``with_seed``, as it is."""
-    seeded: Solver = solver.with_seed(7) if hasattr(solver, "with_seed") else solver
-    return seeded
+    try:
+        return seeded(solver, 7)
+    except QubolearnError as error:
+        raise AssertionError(str(error)) from error
 
 
 def _qubos(batch: int, n: int, device: torch.device | str, seed: int = 0) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import QubolearnError, inside
 from qubolearn.problems.arrays import Arrays, pair_of
 from qubolearn.problems.contract import Instances, Problem, check_bits
 from qubolearn.randomness import derive_seed, stream
@@ -52,7 +52,8 @@ class Drawn:
         draw = number if self.fresh else 0
         if self._kept is None or self._kept[0] != draw:
             generator = stream(self.seed, "train", draw, device=self.device)
-            found = self.problem.sample(self.instances, generator, "train")
+            with inside("sample of", self.problem):
+                found = self.problem.sample(self.instances, generator, "train")
             if (count := len(found.x_true)) != self.instances:
                 raise QubolearnError(f"{self.problem} gave {count} instances where {self.instances} were asked for")
             check_bits(found.x_true, f"x_true of {self.problem}")
@@ -101,7 +102,9 @@ class Indexed:
         return self._take(self._order[1][index * self._batch_size : (index + 1) * self._batch_size].tolist())
 
     def _take(self, rows: Any) -> Instances:
-        return pair_of(default_collate([self._dataset[row] for row in rows])).to(self._device)
+        with inside("the Dataset", self._dataset):
+            items = [self._dataset[row] for row in rows]
+        return pair_of(default_collate(items)).to(self._device)
 
     def seed_of(self, step: int) -> int | None:
         return derive_seed(self._seed, "order", step // self.steps_per_epoch)
@@ -143,7 +146,8 @@ class Loaded:
         item: Any = None
         for number in range(self._place[1], index + 1):
             try:
-                item = next(self._iterator)
+                with inside("the DataLoader of", self._loader.dataset):
+                    item = next(self._iterator)
             except StopIteration:
                 raise QubolearnError(
                     f"the DataLoader ended after {number} of {self.steps_per_epoch} batches of epoch {epoch}; "

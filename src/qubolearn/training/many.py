@@ -112,7 +112,7 @@ def _stack(tasks: Sequence[Task]) -> StackedSteps | None:
     """The steps of all, or None where they cannot be taken as one after all."""
     try:
         return StackedSteps(tasks)
-    except (RuntimeError, ValueError, TypeError):  # of vmap, or of a graph
+    except Exception:  # of vmap, of a graph, or of a user's part, as the steps of that run by itself will say
         return None
 
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import QubolearnError, inside
 from qubolearn.evaluation import require_solver, score_network
 from qubolearn.files import lock_folder
 from qubolearn.losses import Likelihood, Loss, as_loss
@@ -170,7 +170,7 @@ class Session:
             call(each, "on_start", training)
             self._started.append(each)
         if self._writer and training.step == 0 and self._held_out:
-            with keep_fault(task, 0, task.batches.first):
+            with inside("the scoring before step", 0), keep_fault(task, 0, task.batches.first):
                 self._writer.log(step=0, **score_network(task.network, task.problem, self._held_out))
         self._began = self._saved = time.perf_counter()
 
@@ -202,7 +202,7 @@ class Session:
         training.loss, training.scores = loss, None
         training.step, training.seconds = end, time.perf_counter() - self._began
         if end in self.watched and task.peers.rank == 0:
-            with keep_fault(task, end - 1, lambda: task.batches.batch(end - 1)):
+            with inside("the scoring after step", end), keep_fault(task, end - 1, lambda: task.batches.batch(end - 1)):
                 training.scores = score_network(task.network, task.problem, self._held_out) if self._held_out else {}
             record = {"step": end, "loss": loss, "seconds": training.seconds, **training.scores}
             training.history.append(record)
@@ -297,5 +297,6 @@ def _held_out(validation: Any, problem: Problem | None, seed: int, device: torch
         return [problem.whole("validation").to(device)] if problem.size("validation") else []
     if isinstance(validation, int):
         assert problem is not None
-        return [problem.sample(validation, stream(seed, "validation", device=device), "validation")]
+        with inside("sample of", problem):
+            return [problem.sample(validation, stream(seed, "validation", device=device), "validation")]
     return [piece.to(device) for piece in whole_of(validation)]

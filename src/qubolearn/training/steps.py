@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from qubolearn.errors import NonFiniteError, QubolearnError
+from qubolearn.errors import NonFiniteError, QubolearnError, inside
 from qubolearn.losses.contract import Batch, Loss
 from qubolearn.problems.contract import Instances, Problem
 from qubolearn.problems.structures import tensors_of
 from qubolearn.qubo import Qubo
 from qubolearn.randomness import derive_seed
 from qubolearn.solvers.constrained import Constrained
-from qubolearn.solvers.contract import Solver
+from qubolearn.solvers.contract import Solver, seeded
 from qubolearn.training.batches import Batches
 from qubolearn.training.distributed import ALONE, Peers, add_up
 from qubolearn.training.faults import keep_fault
@@ -69,11 +69,8 @@ class Task:
         return derive_seed(self.seed, "solver", draw)
 
     def __post_init__(self) -> None:
-        with_seed = getattr(self.solver, "with_seed", None)
-        seeded = self.solver if with_seed is None else with_seed(0)
-        if not callable(seeded):
-            raise QubolearnError(f"with_seed of the solver {self.solver!r} returned {seeded!r}; want a seeded solver")
-        self._draws = None if seeded is self.solver else with_seed  # one that is itself with any seed draws nothing
+        same = seeded(self.solver, 0) is self.solver  # then it draws nothing
+        self._draws = None if same else self.solver.with_seed  # type: ignore[attr-defined]
 
 
 class Steps:
@@ -95,14 +92,16 @@ class Steps:
 
     def _take(self, step: int) -> float:
         task, peers, optimizer = self.task, self.task.peers, self.task.optimizer
-        instances = task.batches.batch(step)
-        with keep_fault(task, step, lambda: instances):
-            mine = peers.share(instances)
-            loss = self.gradient(mine, task.draw(step), len(mine.x_true) / len(instances.x_true))
-            value = _finite(*add_up(optimizer.gradient, loss, peers))
-            for change in task.on_gradient:
-                change()
-            optimizer.step(step + 1)
+        with inside("step", step):
+            instances = task.batches.batch(step)
+            with keep_fault(task, step, lambda: instances):
+                mine = peers.share(instances)
+                loss = self.gradient(mine, task.draw(step), len(mine.x_true) / len(instances.x_true))
+                value = _finite(*add_up(optimizer.gradient, loss, peers))
+                for change in task.on_gradient:
+                    change()
+                with inside("the optimizer"):
+                    optimizer.step(step + 1)
         return value
 
     def gradient(self, instances: Instances, draw: int, share: float) -> Tensor | float:
@@ -113,7 +112,8 @@ class Steps:
         loss = share * mean_loss(task, instances, draw)
         task.optimizer.gradient.zero_()
         if loss.requires_grad:
-            loss.backward()  # type: ignore[no-untyped-call]
+            with inside("the gradient of the loss", task.loss):
+                loss.backward()  # type: ignore[no-untyped-call]
         else:
             raise QubolearnError(f"the loss {task.loss!r} does not depend on the network; is A detached in it?")
         return loss.detach()
@@ -122,12 +122,14 @@ class Steps:
 def mean_loss(task: Task, instances: Instances, draw: int) -> Tensor:
     """p -> network -> A -> solver -> loss: the mean over the instances, with the randomness of a draw."""
     A, features = couplings_of(task.network, instances)
-    return task.loss(A, task.batch(instances, draw, features=features)).mean()
+    with inside("the loss", task.loss, A=A, x_true=instances.x_true):
+        return task.loss(A, task.batch(instances, draw, features=features)).mean()
 
 
 def couplings_of(network: nn.Module, instances: Instances) -> tuple[Qubo, Sequence[Tensor]]:
     """A and the hidden features that a network says of instances, checked."""
-    A, features = said_of(network, instances.p)
+    with inside("the network", type(network).__name__, p=instances.p):
+        A, features = said_of(network, instances.p)
     batch, n = instances.x_true.shape
     if list(A.shape) != [batch, n, n]:
         raise QubolearnError(

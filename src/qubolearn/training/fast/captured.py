@@ -97,7 +97,7 @@ class CapturedSteps(Steps):
                 self._replay = None
         except NonFiniteError:  # the steps themselves say where
             self._replay = None
-        except RuntimeError:  # something needs the host after all
+        except Exception:  # something needs the host after all, or a user's part fails, as the steps will say
             if not (self._random or _is_foreign(task)):
                 raise
         self._restore(before)

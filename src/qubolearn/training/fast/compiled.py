@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from qubolearn.errors import inside
 from qubolearn.losses.contract import Batch, EnergyLoss, Loss, Terms
 from qubolearn.losses.local import SparseFeatures
 from qubolearn.networks import MLP, QuboNetwork
@@ -74,8 +75,8 @@ class CompiledSteps(Steps):
         entries = -outputs if self._pure else np.sin(outputs)
         A = torch.from_numpy(kernels.assemble(entries, self._column, self._n))
 
-        batch = self.task.batch(instances, draw, energies=_energies)
-        total, G, sparse = self._loss(A, batch)
+        with inside("the loss", self.task.loss, A=A, x_true=instances.x_true):
+            total, G, sparse = self._loss(A, self.task.batch(instances, draw, energies=_energies))
 
         factor = share / len(outputs)
         slope = kernels.gather(G, self._place, self._times)
