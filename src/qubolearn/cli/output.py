@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -21,6 +22,9 @@ __all__ = ["Output", "damage_said", "metric_rows", "percent"]
 
 #: Text is shown literally, because paths and names may look like rich's markup.
 PLAIN: Mapping[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
+
+#: More characters than any table has in a line.
+WIDEST = 10_000
 
 
 class Output:
@@ -37,13 +41,15 @@ class Output:
         self.console.print(text)
 
     def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """A table for people; numbers are aligned right."""
+        """A table for people; numbers are aligned right. One of many columns is wider than the terminal, and whole."""
         table = Table(title=title, title_justify="left")
         for index, header in enumerate(headers):
             table.add_column(header, justify="left" if index == 0 else "right")
         for row in rows:
             table.add_row(*(str(cell) for cell in row))
-        self.console.print(table)
+        needed = Measurement.get(self.console, self.console.options.update(width=WIDEST), table).minimum
+        wide = needed > self.console.width  # rich would cut words off
+        (Console(stderr=self.json, width=needed, **PLAIN) if wide else self.console).print(table)
 
     def result(self, **values: Any) -> None:
         """The command's result, printed by :meth:`close` where JSON was asked for."""

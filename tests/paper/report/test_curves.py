@@ -9,7 +9,7 @@ import pytest
 
 from qubolearn.cli import main
 from qubolearn.errors import QubolearnError
-from qubolearn.paper.report.curves import choices_table, curves_table
+from qubolearn.paper.report.curves import choices_table, curves_table, sweeps_table
 from qubolearn.solvers.auto import CHOICES
 
 
@@ -19,7 +19,7 @@ def written(folder: Path) -> Path:
 
     records = [
         {"solver": "OpenJij", "missing": "not installed; pip install openjij"},
-        record(16, "annealing", 0.002, 0.001),
+        {**record(16, "annealing", 0.002, 0.001), "best_effort": 256, "near_effort": 64},
         {**record(16, "neal", 0.0034, 0.0005), "version": "1.2"},
         record(64, "annealing", 0.5, 0.25),
         {**record(64, "neal", None, 123.4), "version": "1.2"},
@@ -36,6 +36,11 @@ def test_the_best_of_each_row_is_bold_and_what_failed_is_a_dash(tmp_path: Path) 
     assert lines[2:4] == ["| dense | 16 | **0.002** | 0.0034 |", "| dense | 64 | **0.5** | – |"]
     assert "neal 1.2. OpenJij: not installed; pip install openjij." in lines[-1]
     assert "| dense | 64 | **0.25** | 123 |" in curves_table("near")(tmp_path)
+
+
+def test_sweeps_are_those_of_annealing(tmp_path: Path) -> None:
+    lines = sweeps_table(written(tmp_path)).splitlines()
+    assert lines[2:] == ["| dense | 16 | 256 | 64 |", "| dense | 64 | – | – |"]
 
 
 def test_the_choices_of_auto_are_those_of_the_code(tmp_path: Path) -> None:

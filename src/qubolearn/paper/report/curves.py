@@ -15,7 +15,7 @@ from qubolearn.paper.grid.views import markdown_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["choices_table", "curves_figure", "curves_table"]
+__all__ = ["choices_table", "curves_figure", "curves_table", "sweeps_table"]
 
 TARGETS = {"best": "the lowest energy known", "near": "1 % above it"}
 
@@ -58,6 +58,17 @@ def _seconds(seconds: float | None, row: dict[str, float | None]) -> str:
         return "–"
     text = f"{seconds:.2g}" if seconds < 100 else f"{seconds:.0f}"
     return f"**{text}**" if seconds == min(found for found in row.values() if found is not None) else text
+
+
+def sweeps_table(results: Path) -> str:
+    """The sweeps at which annealing took the least time to each target: a row for each family without groups and n."""
+    records, _ = read_curves(results / "benchmarks")
+    rows = [
+        [one["family"], str(one["n"]), *(str(one.get(f"{target}_effort", "–")) for target in TARGETS)]
+        for one in records
+        if one["solver"] == "annealing" and "one-hot" not in one["family"]
+    ]
+    return f"{markdown_table(['QUBO', 'n#', *(f'sweeps to {target}#' for target in TARGETS.values())], rows)}\n"
 
 
 def choices_table(results: Path) -> str:

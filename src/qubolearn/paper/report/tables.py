@@ -14,7 +14,7 @@ from qubolearn.paper.grid.entries import ENTRIES, SEEDS, Entry, search
 from qubolearn.paper.grid.jobs import Outcome, Store
 from qubolearn.paper.grid.views import View, markdown_table
 from qubolearn.paper.report.couplings_pay import chip_table, pay_table, short_table
-from qubolearn.paper.report.curves import choices_table, curves_table
+from qubolearn.paper.report.curves import choices_table, curves_table, sweeps_table
 from qubolearn.paper.report.many_bits import losses_table
 from qubolearn.paper.report.markdown import PAPER_TABLES, records_link
 from qubolearn.paper.report.soak import classic_table, protections_table, soak_table
@@ -190,6 +190,7 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     ),
     "curves-best": curves_table("best"),
     "curves-near": curves_table("near"),
+    "curves-sweeps": sweeps_table,
     "auto-choices": choices_table,
     "benchmark-anneal-gpu": benchmark_table(
         "anneal-gpu",
