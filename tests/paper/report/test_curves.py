@@ -40,7 +40,7 @@ def test_the_best_of_each_row_is_bold_and_what_failed_is_a_dash(tmp_path: Path) 
 
 def test_sweeps_are_those_of_annealing(tmp_path: Path) -> None:
     lines = sweeps_table(written(tmp_path)).splitlines()
-    assert lines[2:] == ["| dense | 16 | 256 | 64 |", "| dense | 64 | – | – |"]
+    assert lines[2:4] == ["| dense | 16 | 256 | 64 |", "| dense | 64 | – | – |"]
 
 
 def test_the_choices_of_auto_are_those_of_the_code(tmp_path: Path) -> None:
