@@ -135,6 +135,17 @@ def test_annealing_finds_the_second_lowest_allowed_state_though_it_lies_two_move
     assert (moved > 2).sum() > 10  # more than one group differs
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_annealing_with_groups_finds_the_lowest_allowed_state_from_its_reads(sparse: bool) -> None:
+    """Penalties leave reads in local minima of single flips; moves within groups lead on from each of them."""
+    A, groups = qubos("sparse" if sparse else "normal", 32, 24, 0), Groups.consecutive(6, 4)
+    given = SparseQubo.from_dense(A) if sparse else A
+    right = solve(A, ExhaustiveSearch(), 1, groups=groups)
+    found = solve(given, SimulatedAnnealing(reads=20, sweeps=200, seed=0), 1, groups=groups)
+    torch.testing.assert_close(found.energies, right.energies)
+    assert ((found.info["success_probability"] > 0) & (found.info["success_probability"] <= 1)).all()
+
+
 def test_nothing_and_everything_clamped() -> None:
     A = qubos("normal", 3, 5, 0)
     free = solve(A, ExhaustiveSearch(), 2)

@@ -101,14 +101,17 @@ class Dense:
 
         _share(reads, seconds, LANES if mixed else annealing_numba.BLOCK, some, None if mixed else whole, stop)
 
-    def harvest(self, reads: Bits, states: Bits, success: Floats) -> None:
-        """Fill states ``[batch, count, n]`` with the lowest in and around the reads, and success ``[batch]``."""
+    def harvest(self, reads: Bits, states: Bits, success: Floats, exchanges: bool = True) -> None:
+        """Fill states ``[batch, count, n]`` with the lowest in and around the reads, and success ``[batch]``.
+
+        Without ``exchanges`` no two or three bits are flipped at once.
+        """
         stop = stop_flag()
 
         def work(start: int, end: int) -> None:
             part = slice(start, end)
             harvest_numba.harvest(self.S[part], reads[part], states[part], success[part], stop)
-            if n <= exchanges_numba.MOST_BITS:
+            if exchanges and n <= exchanges_numba.MOST_BITS:
                 exchanges_numba.exchange(self.S[part], reads[part], states[part], stop)
 
         n = reads.shape[2]
@@ -168,8 +171,8 @@ class Sparse:
         unit = 4 * LANES if count >= 16 * LANES else LANES
         _share(reads, reads.size * how.sweeps * per_update, unit, some, None, stop)
 
-    def harvest(self, reads: Bits, states: Bits, success: Floats) -> None:
-        """Fill states ``[batch, count, n]`` with the lowest in and around the reads, and success ``[batch]``."""
+    def harvest(self, reads: Bits, states: Bits, success: Floats, exchanges: bool = True) -> None:
+        """:meth:`Dense.harvest`."""
         lists, stop = (self.starts, self.neighbours, self.places), stop_flag()
 
         def work(start: int, end: int) -> None:
@@ -178,7 +181,7 @@ class Sparse:
             sparse_harvest_numba.harvest_sparse(
                 linear, quadratic, *lists, reads[part], states[part], success[part], stop
             )
-            for k in range(start, end) if reads.shape[2] <= exchanges_numba.MOST_BITS else ():
+            for k in range(start, end) if exchanges and reads.shape[2] <= exchanges_numba.MOST_BITS else ():
                 one = slice(k, k + 1)
                 exchanges_numba.exchange(self._dense(k), reads[one], states[one], stop)
 

@@ -22,7 +22,7 @@ import numpy as np
 from qubolearn.kernels.annealing_numba import compiled, mixed
 from qubolearn.kernels.pool_numba import DESCENT, ROUNDS, new_pool, next_to_expand, offer, offer_changed
 
-#: Options up to which the second-lowest state is also sought by descents with one unit held: a few milliseconds.
+#: Options up to which states are also sought by descents with one unit held: a few milliseconds.
 HELD_OPTIONS = 512
 
 __all__ = ["empty_pool", "export", "harvest_units", "offer_around", "offer_neighbours", "rule_out", "units_of"]
@@ -297,7 +297,7 @@ def harvest_units(linear, quadratic, graph, clamps, members, reads, states):
         for read in range(reads.shape[1]):
             chosen_options(units, reads[b, read], x)
             offer_around(pool, units, x)
-        if states.shape[1] > 1 and units[2].size <= HELD_OPTIONS:
+        if units[2].size <= HELD_OPTIONS:
             offer_held_descents(pool, units)
         offer_neighbours(pool, units)
         export(pool, units, clamps[b], states[b])

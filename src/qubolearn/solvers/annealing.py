@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -92,14 +92,23 @@ class SimulatedAnnealing(QuboSolver):
 
     def search(self, A: Qubo, count: int) -> Found:
         """The ``count`` lowest states of the reads, their descents and their neighbours."""
+        _, states, info = self._harvested(A, count, exchanges=True)
+        return Found(states, info, distinct=True)
+
+    def search_reads(self, A: Qubo) -> Found:
+        """All reads and the lowest state around them, for those who look around each of them in a way of their own."""
+        reads, states, info = self._harvested(A, 1, exchanges=False)
+        return Found(torch.cat([states, reads], 1), info)
+
+    def _harvested(self, A: Qubo, count: int, exchanges: bool) -> tuple[Tensor, Tensor, dict[str, Any]]:
+        """Reads ``[batch, reads, n]``, the lowest states ``[batch, count, n]`` around them, and what was measured."""
         self._check_memory(A, 1, SEEN_BYTES * thread_count())
         qubos = _on_cpu(A.to("cpu"))
         reads = self._read_on_gpu(A).cpu() if available(A.device) else self._read(qubos, A.shape[2])
         states, success = np.zeros((len(A), count, A.shape[2]), np.int8), np.zeros(len(A))
-        qubos.harvest(reads.numpy(), states, success)
+        qubos.harvest(reads.numpy(), states, success, exchanges)
         info = {"source": "simulated", "reads": self.reads, "sweeps": self.sweeps}
-        info["success_probability"] = torch.from_numpy(success)
-        return Found(torch.from_numpy(states), info, distinct=True)
+        return reads, torch.from_numpy(states), {**info, "success_probability": torch.from_numpy(success)}
 
     def _check_memory(self, A: Qubo, bytes_a_bit: int, bytes_a_read: int = 0) -> None:
         what = f"{self.reads} reads of {len(A)} QUBOs of n={A.shape[2]} bits"

@@ -6,7 +6,8 @@ A solver that knows groups, or that holds clamped bits itself, says so by a meth
 - ``search_groups(A, count, groups)`` takes QUBOs without clamped bits, whose groups are consecutive bits from bit 0 on
   (exhaustive search does).
 
-For any other solver groups become penalties, and what it returns is repaired where they are broken.
+For any other solver groups become penalties, and what it returns is repaired where they are broken. Where it has
+``search_reads(A)``, all of its reads are, which finds lower states than its own search does (annealing does).
 """
 
 from __future__ import annotations
@@ -68,6 +69,13 @@ class KnowsGroups(Protocol):
     """A solver that moves within consecutive groups."""
 
     def search_groups(self, A: Tensor, count: int, groups: Groups) -> Found: ...
+
+
+@runtime_checkable
+class GivesReads(Protocol):
+    """A solver that hands out all of its reads."""
+
+    def search_reads(self, A: Qubo) -> Found: ...
 
 
 def solve_constrained(
@@ -158,6 +166,9 @@ def _solve_part(part: Reduced, solver: Solver, count: int) -> tuple[Tensor, Mapp
         best = best_distinct(dense, found.states, count, distinct=found.distinct).states
         return best[:, :, order.argsort()], found.info
     penalised, _ = with_penalties(part.A, part.groups)
+    if isinstance(solver, GivesReads):
+        found = solver.search_reads(penalised)
+        return _repaired(part, found.states, count), found.info
     solution = solver(penalised, count)
     return _repaired(part, solution.states, count), solution.info
 
