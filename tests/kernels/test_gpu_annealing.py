@@ -155,7 +155,7 @@ assert hot.dtype == torch.float64 and abs(hot.mean() - 0.5) < 0.1
 SAMPLING = """
 import qubolearn.solvers.tempering as tempering
 
-tempering.on_gpu = lambda A, groups, replicas: True
+tempering.on_gpu = lambda *given: True
 A = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(1))
 reads = tempering.ParallelTempering(sweeps=8, reads=2, seed=0).sample(A, 60.0, clamp=torch.tensor([-1, -1, -1, 1]))
 x = all_states(4)
@@ -169,7 +169,7 @@ import qubolearn.solvers.tempering as tempering
 from qubolearn.problems.sudoku import grids_of, hint_clamp, rule_groups, rule_qubo
 from qubolearn.solvers import solve
 
-tempering.on_gpu = lambda A, groups, replicas: True
+tempering.on_gpu = lambda *given: True
 puzzles = torch.zeros(2, 16, dtype=torch.int64)
 puzzles[0, [0, 5, 10]], puzzles[1, [1, 7]] = torch.tensor([1, 2, 3]), torch.tensor([4, 1])
 solver = tempering.ParallelTempering(sweeps=400, target=0.0, seed=0)
@@ -178,7 +178,8 @@ assert (found.energies == 0).all()
 assert ((grids_of(found.states[:, 0]) == puzzles) | (puzzles == 0)).all()
 A = torch.randn(2, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 best = torch.einsum("si,bij,sj->bs", all_states(8).double(), A, all_states(8).double()).sort(1).values[:, :2]
-assert torch.allclose(tempering.ParallelTempering(sweeps=30, seed=0)(A, 2).energies, best)
+for ladders in (1, 2):
+    assert torch.allclose(tempering.ParallelTempering(sweeps=30, seed=0, ladders=ladders)(A, 2).energies, best)
 """
 
 
