@@ -58,6 +58,49 @@ def test_a_kernel_is_kept_for_the_next_process(source: Path) -> None:
     assert first.stderr == second.stderr == ""
 
 
+CALLING = """
+import numpy as np
+from qubolearn.kernels.compiling import compiled
+
+@compiled
+def root(x):
+    if x < 0:
+        raise ValueError("below zero")
+    return x**0.5
+
+@compiled
+def add_roots(x):
+    total = 0.0
+    for value in x:
+        total += root(value)
+    return total
+
+@compiled
+def double(x):
+    return np.array([add_roots(x), add_roots(x[::-1]), root(16.0)])
+"""
+REFUSED = """
+for number in (4.0, -4.0):
+    try:
+        print(module.root(number))
+        module.double(np.array([1.0, number]))
+    except ValueError as error:
+        print(error)
+"""
+
+
+def test_kernels_that_call_kernels_are_kept_and_raise(source: Path) -> None:
+    """A part of a kernel can be called by Python, too, and raise in both."""
+    source.write_text(CALLING)
+    first, second = run(source, PROGRAM + REFUSED), run(source, PROGRAM + REFUSED)
+    numbers = [1 + 2**0.5] * 2 + [4.0]
+    assert first.stdout.splitlines() == [f"{numbers} 0", "2.0", "below zero"]
+    assert second.stdout.splitlines() == [f"{numbers} 1", "2.0", "below zero"]
+    assert first.stderr == second.stderr == ""
+    kept = {path.name.split("-")[0] for path in (source.parent / "__pycache__").glob("*.nbi")}
+    assert kept == {"kernel.double", "kernel.root"}  # nobody called add_roots
+
+
 DAMAGED = """
 import importlib.util, os, sys
 from pathlib import Path

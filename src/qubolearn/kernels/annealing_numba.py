@@ -125,7 +125,9 @@ def anneal_block(
     width = (reads.shape[0] + LANES - 1) // LANES * LANES
     bits = aligned(chunks * width).view(np.int32)
     state = randomise(bits, state)
-    groups = np.arange(0, width, LANES)
+    groups = np.empty(width // LANES, np.int64)
+    for k in range(groups.size):
+        groups[k] = k * LANES
     active = groups.size
     beta, growth, last = schedule
     for sweep in range(sweeps):

@@ -21,19 +21,19 @@ from typing import Any
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
+from qubolearn.kernels.parts import Kernel
+
 __all__ = ["compiled"]
 
 
 def compiled(function: Any = None, **options: Any) -> Any:
     """Compile a kernel on first use, for any types; as a decorator with or without numba's options.
 
-    The kernel releases the GIL, so that threads can share a batch.
+    The kernel releases the GIL, so that threads can share a batch. Kernels may call one another (:mod:`.parts`).
     """
     if function is None:
         return lambda function: compiled(function, **options)
-    kernel = njit(nogil=True, **options)(function)
-    kernel._cache = _cache_of(function)
-    return kernel
+    return Kernel(function, _cache_of(function), nogil=True, **options)
 
 
 def _cache_of(function: Callable[..., Any]) -> Any:

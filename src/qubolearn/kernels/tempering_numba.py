@@ -12,6 +12,7 @@ import numpy as np
 from qubolearn.kernels.annealing_numba import compiled
 from qubolearn.kernels.float_lanes import LANES
 from qubolearn.kernels.ladder_numba import set_betas
+from qubolearn.kernels.pool_numba import copy
 from qubolearn.kernels.replicas_numba import (
     new_replicas,
     options_of,
@@ -60,10 +61,20 @@ def temper(problem, clamps, seeds, ladders, sweeps, targets, stop, ends, homes, 
         how, end = (seeds[b], ladders[b], sweeps, targets[b], stop), ends[homes[b]]
         swept[b] = 0
         lowest = search(one, clamp, how, end, found, b)
-        if lowest > targets[b] and (clamp != clamps[b]).any() and swept[b] <= loaded(end):
+        if lowest > targets[b] and differing(clamp, clamps[b]) > 0 and swept[b] <= loaded(end):
             first = states[b].copy()
             if search(one, clamps[b], how, end, found, b) >= lowest:
-                states[b] = first
+                for k in range(len(first)):
+                    copy(first[k], states[b, k])
+
+
+@compiled
+def differing(clamp, other):
+    """In how many bits two clamps ``[n]`` differ."""
+    count = 0
+    for i in range(clamp.size):
+        count += clamp[i] != other[i]
+    return count
 
 
 @compiled

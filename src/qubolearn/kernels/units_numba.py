@@ -103,7 +103,9 @@ def rule_out(linear, quadratic, graph, clamp, members, target):
         bounds = option_bounds(units)
         lowest = np.empty(first.size - 1)
         for unit in range(lowest.size):
-            lowest[unit] = bounds[first[unit] : first[unit + 1]].min()
+            lowest[unit] = np.inf
+            for option in range(first[unit], first[unit + 1]):
+                lowest[unit] = min(lowest[unit], bounds[option])
         slack = target - constant - lowest.sum()
         tolerance = 1e-9 * (1 + abs(constant) + np.abs(bounds).sum())
         if slack < -tolerance:
