@@ -201,25 +201,26 @@ def test_pieces_of_a_run_add_up_and_what_others_made_is_not_counted(
 ) -> None:
     for name in ("far", "unlucky"):
         monkeypatch.delitem(reproduce.ENTRIES, name)
-    first = call(capsys, "all", "--seeds", "3", "--out", str(tmp_path))[1]["whole"]
-    store, jobs = Store(tmp_path), reproduce.ENTRIES["well"].jobs(3, False)
+    out = tmp_path / "new"
+    first = call(capsys, "all", "--seeds", "3", "--out", str(out))[1]["whole"]
+    store, jobs = Store(out), reproduce.ENTRIES["well"].jobs(3, False)
     assert all_pieces(store, jobs) is not None
-    kept = json.loads((tmp_path / "grid.json").read_text())
+    kept = json.loads((out / "grid.json").read_text())
     for job in jobs[1:]:
         store.path(job).unlink()
     # as if it had been killed after one job
     kept["pieces"][0]["jobs"] = 1
-    (tmp_path / "grid.json").write_text(json.dumps(kept))
+    (out / "grid.json").write_text(json.dumps(kept))
     assert all_pieces(store, jobs) is None
-    _, result, _ = call(capsys, "all", "--seeds", "3", "--out", str(tmp_path))
-    made = json.loads((tmp_path / "grid.json").read_text())
+    _, result, _ = call(capsys, "all", "--seeds", "3", "--out", str(out))
+    made = json.loads((out / "grid.json").read_text())
     assert [piece["jobs"] for piece in made["pieces"]] == [1, 2]
     assert result["whole"] == {"seconds": pytest.approx(first["seconds"] + made["pieces"][1]["seconds"]), "pieces": 2}
     store.path(jobs[0]).unlink()
     made["pieces"].pop()
-    (tmp_path / "grid.json").write_text(json.dumps(made))  # which made one of the two that are there
-    assert "whole" not in call(capsys, "all", "--seeds", "3", "--out", str(tmp_path))[1]
-    assert json.loads((tmp_path / "grid.json").read_text()) == made
+    (out / "grid.json").write_text(json.dumps(made))  # which made one of the two that are there
+    assert "whole" not in call(capsys, "all", "--seeds", "3", "--out", str(out))[1]
+    assert json.loads((out / "grid.json").read_text()) == made
 
 
 @pytest.mark.usefixtures("items")

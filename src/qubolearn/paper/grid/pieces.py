@@ -49,6 +49,7 @@ class Pieces:
         piece = {**self._piece, "jobs": self._jobs, "seconds": round(time.monotonic() - self._began, 1)}
         pieces = [*self._before, piece]
         seconds = round(sum(piece["seconds"] for piece in pieces), 1)
+        self._path.parent.mkdir(parents=True, exist_ok=True)  # nothing else may be there yet
         write_json(self._path, {**self._whole, "seconds": seconds, "pieces": pieces, **self._made})
 
 
