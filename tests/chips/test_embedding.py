@@ -10,6 +10,7 @@ from dataclasses import asdict
 import networkx
 import pytest
 
+from qubolearn.chips import embedding
 from qubolearn.chips.embedding import Chip, Tile, embed_report, find_tiles
 from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
@@ -174,3 +175,9 @@ def test_tiles_are_at_least_as_many_as_those_of_minorminer(
     source, target = networkx.Graph(wanted.couplers), make(*ideal.shape, node_list=sorted(chip.graph))
     theirs = parallel.find_sublattice_embeddings(source, target, tile=make(cell), max_num_emb=None, seed=0)
     assert len(ours) >= len(theirs) > 0
+
+
+def test_more_couplers_than_the_chip_has_are_refused_before_anything_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding, "_minorminer", None)  # which would look for minutes
+    with pytest.raises(QubolearnError, match="n=729 bits with 265356 couplers do not fit on the chip pegasus P16"):
+        embed_report(topology("dense", 729), "pegasus")

@@ -11,6 +11,8 @@ import torch
 
 from qubolearn.cli import main
 from qubolearn.cli.compare import paired
+from qubolearn.training.recipes import preset
+from qubolearn.training.runs import Run
 
 QUICK = ("--k", "3", "--hidden", "16", "--epochs", "2", "--instances", "300", "--validation", "20", "--test", "50")
 
@@ -92,3 +94,17 @@ def test_the_interval_is_that_of_a_mean_of_differences() -> None:
     variance = sum((value - mean) ** 2 for value in values) / 999
     assert change["mean"] == pytest.approx(mean)
     assert change["interval"] == pytest.approx(1.96 * math.sqrt(variance / 1000))
+
+
+def test_embed_takes_a_problems_own_pattern_and_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Snakes couples neighbouring cells alone, as a run of it says, and the size of a Sudoku is not that of a chip."""
+    problem, recipe = preset("best", "snakes", rows=1, columns=2)
+    Run.create(tmp_path / "run", problem, recipe)
+    chip = ("--chip", "pegasus", "--chip-size", "4", "--json")
+    for words in (["snakes", "--rows", "1", "--columns", "2"], [str(tmp_path / "run")]):
+        assert main(["embed", *words, *chip]) == 0
+        (report,) = json.loads(capsys.readouterr().out)["reports"]
+        assert (report["logical_qubits"], report["couplers"]) == (22, 121)
+    assert main(["embed", "sudoku", "--size", "4", "--topology", "diagonal", *chip]) == 0
+    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    assert (report["logical_qubits"], report["size"]) == (64, 4)

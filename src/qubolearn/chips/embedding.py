@@ -88,7 +88,7 @@ class Tiling:
 def find_tiles(n: int, couplers: Iterable[Coupler], chip: Chip) -> Tiling:
     """As many disjoint embeddings of the graph as we find; at least one, or an error. Cached by graph and chip."""
     wanted = frozenset((min(pair), max(pair)) for pair in couplers)
-    if n > len(chip.graph):
+    if n > len(chip.graph) or len(wanted) > chip.graph.number_of_edges():  # each needs a coupler of the chip
         raise _too_small(n, wanted, chip)
     if not wanted:
         return _single_qubits(n, chip)
