@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -59,3 +62,18 @@ def test_links_to_files_of_results_lead_from_any_folder() -> None:
     text = "<!-- table: verify -->\n<!-- end -->"
     assert "](../results/verify.json)" in fill(text, ROOT / "results")
     assert "](results/verify.json)" in fill(text, ROOT / "results", "docs/")
+
+
+def test_every_record_says_a_commit_of_this_history_that_nothing_was_changed_in() -> None:
+    """So that a stranger can check out the code behind any number."""
+    if shutil.which("git") is None or _git("rev-parse", "--is-shallow-repository") != "false":
+        pytest.skip("needs the whole history of the repository")
+    commits = set(_git("rev-list", "HEAD").split())
+    records = [json.loads(path.read_text()) for item in ENTRIES for path in (ROOT / "results" / item).glob("*.json")]
+    assert len(records) > 1000
+    assert {record.get("commit") for record in records} <= commits
+    assert not any(record.get("dirty") for record in records)
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
