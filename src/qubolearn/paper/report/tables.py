@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +111,6 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     "classic": classic_table,
     "protections": protections_table,
     "verify": verified_table,
-    "verify-gpu": partial(verified_table, name="verify-gpu"),
     **PAPER_TABLES,
     **{view.name: view_table(made, view) for made in ENTRIES.values() for view in made.views},
     "benchmark-exact": benchmark_table(

@@ -13,9 +13,9 @@ from qubolearn.paper.grid.views import markdown_table
 __all__ = ["verified_table"]
 
 
-def verified_table(results: Path, name: str = "verify") -> str:
-    """How many records came out how, and the largest difference of each kind; ``name`` is that of the file."""
-    path = results / f"{name}.json"
+def verified_table(results: Path) -> str:
+    """How many records came out how, and the largest difference of each kind."""
+    path = results / "verify.json"
     if not path.is_file():
         raise QubolearnError(f"no {path}; run: qubolearn reproduce --verify 20 --json > {path}")
     made = read_json(path)
@@ -31,6 +31,6 @@ def verified_table(results: Path, name: str = "verify") -> str:
     left = "; ".join(f"{count} {reason}" for reason, count in made["left_out"].items()) or "none"
     chosen = f"{len(made['records'])} of {made['of']} records, chosen by `--seed {made['seed']}`; left out: {left}"
     code = f"commit `{made.get('commit', '–')[:12]}`, {made['date'][:10]}"
-    each = f"[record by record](../results/{name}.json)"
+    each = "[record by record](../results/verify.json)"
     note = f"*{chosen}. Tolerance {100 * made['tolerance']:g} %. {made['machine']}; {code}; {each}.*"
     return f"{markdown_table(['', 'records#', 'the largest difference'], rows)}\n{note}\n"
