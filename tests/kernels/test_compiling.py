@@ -30,6 +30,11 @@ from qubolearn.kernels.compiling import compiled
 def double(x):
     return 2 * x
 """
+CALLER = """
+@compiled
+def double(x):
+    return twice(x)
+"""
 
 
 def run(source: Path, program: str = PROGRAM, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -193,3 +198,11 @@ def test_the_seconds_of_solving_do_not_count_those_of_compiling() -> None:
             with event.trigger_event("numba:compile", {"depth": depth}), event.trigger_event("numba:compile"):
                 time.sleep(0.1)
     assert time.perf_counter() - began - taken[0] >= 0.2
+
+
+def test_a_numba_of_another_version_compiles_in_its_own_way(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(KERNEL.replace("def double", "def twice") + CALLER)
+    said = run(
+        tmp_path / "kernel.py", "from qubolearn.kernels import compiling; compiling.PARTS = (9, 0), (9, 9)" + PROGRAM
+    )
+    assert (said.stdout, said.stderr) == ("[0.0, 2.0, 4.0] 0\n", "")

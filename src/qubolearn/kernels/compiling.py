@@ -18,12 +18,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numba
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
-from qubolearn.kernels.parts import Kernel
-
 __all__ = ["compiled"]
+
+#: The first and the last numba whose inner workings :mod:`.parts` was run with; others compile in their own way.
+PARTS = (0, 62), (0, 68)
 
 
 def compiled(function: Any = None, **options: Any) -> Any:
@@ -33,7 +35,13 @@ def compiled(function: Any = None, **options: Any) -> Any:
     """
     if function is None:
         return lambda function: compiled(function, **options)
-    return Kernel(function, _cache_of(function), nogil=True, **options)
+    if PARTS[0] <= numba.version_info[:2] <= PARTS[1]:
+        from qubolearn.kernels.parts import Kernel
+
+        return Kernel(function, _cache_of(function), nogil=True, **options)
+    kernel = njit(nogil=True, **options)(function)
+    kernel._cache = _cache_of(function)
+    return kernel
 
 
 def _cache_of(function: Callable[..., Any]) -> Any:
