@@ -1,5 +1,88 @@
-"""Kernels for GPUs can only be imported, and so searched for doctests, where Triton is installed."""
+"""One torch thread, Ctrl-C as in a terminal, no network, long tests only on request, and a real browser."""
 
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
-collect_ignore_glob = [] if find_spec("triton") else ["src/qubolearn/kernels/*_triton*.py"]
+import pytest
+import torch
+
+collect_ignore_glob = [] if find_spec("triton") else ["**/*_triton*.py"]
+
+if not entry_points(group="qubolearn.networks").names:  # a checkout on the path that is not installed
+    command = [sys.executable, "-c", "import setuptools; setuptools.setup()", "-q", "egg_info"]
+    subprocess.run(command, cwd=Path(__file__).parent / "reproduction", check=True)
+
+torch.set_num_threads(1)  # the matrices are small, and CI shares its cores
+# A shell starts background processes with Ctrl-C ignored; tests that press it would wait forever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+LOCAL = {None, "", "localhost", "127.0.0.1", "::1", "0.0.0.0"}
+
+
+def refuse_network(event: str, arguments: tuple[object, ...]) -> None:
+    """Raise if a test connects to another machine or looks up its name."""
+    if event in ("socket.connect", "socket.sendto") and isinstance(arguments[1], tuple):
+        host = arguments[1][0]
+    elif event == "socket.getaddrinfo":
+        host = arguments[0]
+    else:
+        return
+    host = host.decode() if isinstance(host, bytes) else host
+    if host not in LOCAL and not str(host).startswith("127."):
+        raise RuntimeError(f"a test tried to reach {host} over the network")
+
+
+sys.addaudithook(refuse_network)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests marked soak, unless ``-m`` names them."""
+    if "soak" in config.option.markexpr:
+        return
+    long = [item for item in items if item.get_closest_marker("soak")]
+    items[:] = [item for item in items if item not in long]
+    config.hook.pytest_deselected(items=long)
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+class Browser:
+    """A page of Chromium that collects its errors and requests; ``page`` is playwright's."""
+
+    def __init__(self, page: Any) -> None:
+        self.page, self.errors, self.requests = page, list[str](), list[str]()
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda message: self.errors.append(message.text))
+        page.on("requestfailed", lambda request: self.errors.append(request.url))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, path: Path, width: int = 1280, height: int = 900) -> None:
+        """Load a file in a window of this size."""
+        self.errors.clear()
+        self.requests.clear()
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.goto(path.as_uri())
+
+    def evaluate(self, expression: str) -> Any:
+        """Return the value of a JavaScript expression."""
+        return self.page.evaluate(expression)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Start one browser for all tests; playwright cannot download its own here, so it takes the system's."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here; install it, on Debian: apt-get install -y chromium")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield Browser(started.new_page())
+        started.close()

@@ -1,4 +1,4 @@
-"""The same arrays through a torch DataLoader, which fit shuffles by (seed, epoch), with a sum of two losses."""
+"""Train from a torch DataLoader, which fit shuffles by (seed, epoch), with a sum of two losses."""
 
 import numpy as np
 import torch

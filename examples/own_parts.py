@@ -1,4 +1,4 @@
-"""Your own everything: arrays in, an own network, an own loss, AdamW, early stopping, and two solvers to compare."""
+"""Train with your own arrays, network and loss, AdamW and early stopping, and compare two solvers."""
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ pattern = ql.topology("dense", data.bits)
 network = ql.QuboNetwork(Body(pattern.size), pattern)
 
 
-def loss(A, batch):  # one value per instance: the solution should lie below the best other state by 0.1
+def loss(A, batch):  # one value per instance: the solution should be 0.1 below the best other state
     x_star, x_plus = batch.solver(A.detach(), 2).states.unbind(1)
     other = torch.where((x_star == batch.x_true).all(1, keepdim=True), x_plus, x_star)
     return torch.relu(0.1 + ql.energies(A, batch.x_true) - ql.energies(A, other))

@@ -1,12 +1,13 @@
-"""Your own problem in forty lines: learn QUBOs whose minimiser says how to sort three numbers."""
+"""Define a problem in forty lines: learn QUBOs whose minimizer encodes how to sort three numbers."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 
-from qubolearn import ExhaustiveSearch, Instances, Problem, evaluate, preset, train
-from qubolearn.problems.encodings import decode_permutation, encode_permutation, nearest_permutation
+from qubolearn import ExhaustiveSearch, Instances, Problem, evaluate
+from qubolearn.data.encodings import decode_permutation, encode_permutation, nearest_permutation
+from qubolearn.recipes import preset, train
 
 
 @dataclass(frozen=True)

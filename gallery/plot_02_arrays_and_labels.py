@@ -2,60 +2,62 @@
 Several labels at once: arrays and a grid search
 ================================================
 
-Most labels of a picture exclude each other, and some go together. A classifier that says each label by itself cannot
-know that. A QUBO can: each label is a bit, and couplings are prices for having two labels at once. ``QuboClassifier``
-learns such QUBOs from two arrays and works wherever a scikit-learn classifier does.
+Labels often exclude each other or occur together. A classifier that predicts each label separately cannot represent
+that. A QUBO can: each label is a bit, and a coupling is the cost of two labels together. ``QuboClassifier`` learns such
+QUBOs from two arrays and works wherever a scikit-learn classifier does.
 """
 
 # %%
-# The data are features of pictures and six labels (Boutell's *scene*, where it lies in ``$QUBOLEARN_DATA``, and a small
-# generated set of the same kind otherwise). Any two arrays of your own will do: numbers ``[samples, features]``, and
-# labels of 0 and 1 ``[samples, labels]``.
+# The data are synthetic: six labels compete in two groups of three, and inputs only contain noisy evidence for each
+# label. Use any two arrays of your own: numbers ``[samples, features]`` and labels of 0 and 1 ``[samples, labels]``.
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.model_selection import GridSearchCV
+import torch
+from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from qubolearn import QubolearnError
+from qubolearn import ExhaustiveSearch, solve
 from qubolearn.estimator import QuboClassifier
-from qubolearn.problems.scene import LABELS, Scene
 
-scene = Scene()
-try:
-    train, test = scene.whole("train"), scene.whole("test")
-except QubolearnError:  # no data folder
-    scene = Scene(source="generated")
-    train, test = scene.whole("train"), scene.whole("test")
-X, y = train.p.numpy(), train.x_true.numpy().astype(int)
-X_test, y_test = test.p.numpy(), test.x_true.numpy().astype(int)
-print(f"source={scene.source}: {len(X)} pictures of {X.shape[1]} features to learn from, {len(X_test)} to be tested on")
+LABELS = ["beach", "mountain", "city", "sunny", "rain", "snow"]
+rng = np.random.default_rng(0)
+evidence = rng.normal(size=(1500, 6))
+cost = np.zeros((6, 6))
+for group in ((0, 1, 2), (3, 4, 5)):  # two labels of one group exclude each other
+    for i in group:
+        for j in group:
+            cost[i, j] = 1.5 * (i < j)
+cost[0, 5], cost[1, 5] = 1.5, -0.5  # no snow on the beach, often on mountains
+true = torch.tensor(cost) + torch.diag_embed(torch.tensor(-evidence - 0.3))
+y = solve(true, ExhaustiveSearch(), count=1).states[:, 0].numpy().astype(int)
+X = np.hstack([evidence @ rng.normal(size=(6, 20)), rng.normal(size=(1500, 4))]) + 0.5 * rng.normal(size=(1500, 24))
+X, X_test, y, y_test = train_test_split(X, y, test_size=500, random_state=0)
 
 # %%
-# The search compares labels one by one with labels that are coupled, on three folds. The score of scikit-learn for
-# several labels is strict: a picture counts when all six labels are right.
+# The search compares uncoupled with coupled labels on three folds. The score of scikit-learn for several labels is
+# strict: a sample counts if all six labels are correct.
 model = make_pipeline(StandardScaler(), QuboClassifier(epochs=15, hidden=64, layers=2, random_state=0))
 search = GridSearchCV(model, {"quboclassifier__couplings": [False, True]}, cv=3)
 search.fit(X, y)
 scores = search.cv_results_["mean_test_score"]
-print(f"one by one {scores[0]:.3f}, coupled {scores[1]:.3f}")
-print(f"the better one, on unseen pictures: {search.score(X_test, y_test):.3f}")
+print(f"uncoupled {scores[0]:.3f}, coupled {scores[1]:.3f}")
+print(f"the better one, on unseen samples: {search.score(X_test, y_test):.3f}")
 
 # %%
-# What was learned is there to be looked at: each picture has a QUBO of its own. The mean over unseen pictures shows the
-# price of each pair of labels; those that go together cost less.
+# Each sample has its own QUBO. The mean over unseen samples shows the cost of each pair of labels.
 coupled = model.set_params(quboclassifier__couplings=True).fit(X, y)
 A = coupled[-1].qubos(coupled[:-1].transform(X_test)).mean(0)
 couplings = A + A.T
 np.fill_diagonal(couplings, np.nan)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained", width_ratios=[1, 1.5])
-bars = left.bar(["one by one", "coupled"], 100 * scores, color=["tab:grey", "tab:blue"])
+bars = left.bar(["uncoupled", "coupled"], 100 * scores, color=["tab:gray", "tab:blue"])
 left.bar_label(bars, fmt="%.1f")
-left.set(title="grid search", ylabel="all six labels right, % of pictures", ylim=(0, 115 * scores.max()))
-image = right.imshow(couplings, cmap="Reds")
+left.set(title="grid search", ylabel="all six labels correct, % of samples", ylim=(0, 115 * scores.max()))
+image = right.imshow(couplings, cmap="RdBu_r", vmin=-np.nanmax(couplings), vmax=np.nanmax(couplings))
 right.set_xticks(range(6), LABELS, rotation=30, ha="right")
 right.set_yticks(range(6), LABELS)
-right.set_title("learned couplings, mean over unseen pictures")
-figure.colorbar(image, ax=right, label="price of both labels")
+right.set_title("learned couplings, mean over unseen samples")
+figure.colorbar(image, ax=right, label="cost of both labels")
 plt.show()

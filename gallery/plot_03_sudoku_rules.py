@@ -2,41 +2,41 @@
 The rules of Sudoku, learned from solved grids
 ==============================================
 
-Nobody tells the QUBO what a row, a column or a box is. It sees solved grids of size four, and its couplings become the
-rules. Puzzles are then solved by clamping the bits of their hints.
+The QUBO is not given rows, columns or boxes. It sees solved grids of size four, and its couplings become the rules.
+Puzzles are then solved by clamping the bits of their hints.
 """
 
 # %%
-# One bit for each of 16 cells and 4 digits makes 64 bits. That a cell holds exactly one digit is given. Everything else
-# is learned as one A for all puzzles, by the pseudo-likelihood of cells that see only some of the others.
+# One bit for each of 16 cells and 4 digits makes 64 bits. It is given that a cell has exactly one digit. Everything
+# else is learned as one A for all puzzles, by the pseudo-likelihood of cells that see a random part of the others.
 import matplotlib.pyplot as plt
 import torch
 
-from qubolearn import preset, train
 from qubolearn.problems.sudoku import rule_qubo, solve_puzzles
+from qubolearn.recipes import preset, train
 
 problem, recipe = preset("best", "sudoku", size=4)
 network = train(problem, recipe)
 
 # %%
-# The learned values are split at their widest gap: what is above becomes a rule, everything else 0. A look at the true
-# rules, which training never saw, says whether they are the same.
+# The learned values are split at their widest gap: those above become rules, all others 0. A comparison with the true
+# rules, which training never saw, shows whether they agree.
 soft, hard = network.soft().detach(), network.hardened()
 found = {tuple(edge) for edge in hard.A.edges.T.tolist()}
 true = {tuple(edge) for edge in rule_qubo(4).edges.T.tolist()}
 low, high = hard.gaps[0]
-print(f"{len(found & true)} of {len(true)} rules found, {len(found - true)} that are none; gap {low:.2f} to {high:.2f}")
+print(f"{len(found & true)} of {len(true)} rules found, {len(found - true)} others; gap {low:.2f} to {high:.2f}")
 
 # %%
-# Six hints of a test puzzle, none of whose grids was in the training set. The solver stops when no rule is broken.
+# A test puzzle with six hints, whose grid was not in the training set. The solver stops when no rule is broken.
 puzzle = problem.sample(1, torch.Generator().manual_seed(1), "test").p.long()
 answers = solve_puzzles(hard.A, puzzle)
 print(answers.said[0])
 
 # %%
-# Left: how strongly the marked cell repels its own digit elsewhere. Its row, its column and its box stand out. Middle:
-# all 2016 couplings, rules in red. (The hump on the left says the same in other words: different digits in one row
-# attract each other.) Right: the puzzle, with what was found in blue.
+# Left: how strongly the marked cell repels its own digit elsewhere; its row, column and box are visible. Middle: all
+# 2016 couplings, rules in red. The hump on the left is the counterpart: different digits in one row attract each other.
+# Right: the puzzle, with the found digits in blue.
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 cell = 5
 same_digit = (soft + soft.T).reshape(16, 4, 16, 4).diagonal(dim1=1, dim2=3).mean(-1)
@@ -47,7 +47,7 @@ figure.colorbar(image, ax=axes[0], shrink=0.8)
 
 i, j = torch.triu_indices(64, 64, 1)
 values = (soft + soft.T)[i, j]
-axes[1].hist([values[values <= low], values[values >= high]], bins=40, stacked=True, color=["tab:grey", "tab:red"])
+axes[1].hist([values[values <= low], values[values >= high]], bins=40, stacked=True, color=["tab:gray", "tab:red"])
 axes[1].axvspan(low, high, color="0.93")
 axes[1].set(title="rules and other couplings", xlabel="learned coupling", ylabel="pairs of bits", yscale="log")
 

@@ -1,20 +1,21 @@
 """
-Several right answers: max-cut and knapsack
-===========================================
+Several correct answers: max-cut and knapsack
+=============================================
 
-Split the nodes of a graph in two so that the most edges run between the parts. Whichever cut is best, its complement is
-as good, and each node is as often on one side as on the other. Bits that are predicted one by one can only say 1/2.
-Couplings do not say where a node is, but which nodes are apart, and that is all there is to know.
+Split the nodes of a graph in two so that as many edges as possible run between the parts. The complement of an optimal
+cut is optimal too, so each node is on either side equally often, and separately predicted bits are all 1/2. Couplings
+do not encode where a node is, but which nodes are apart, and this is all that matters.
 """
 
 # %%
-# The same network is trained with couplings (quant) and without (diag), for max-cut of eight nodes and for a knapsack
-# of six items. Training sees one of the best answers of each instance; in the test, any of them counts as right. Few
-# knapsacks have two best packings, so bits alone do better there, and couplings have less to add.
+# The same network is trained coupled and uncoupled, for max-cut of eight nodes and for a knapsack of six items.
+# Training sees one of the best answers of each instance; in the test, any of them counts as correct. Few knapsacks have
+# two best packings, so couplings add less there.
 import matplotlib.pyplot as plt
 import torch
 
-from qubolearn import ExhaustiveSearch, evaluate, preset, solve, train
+from qubolearn import ExhaustiveSearch, evaluate, solve
+from qubolearn.recipes import preset, train
 
 networks, right = {}, {}
 for name, metric, options in (
@@ -28,8 +29,7 @@ for name, metric, options in (
 print({" ".join(key): round(value, 3) for key, value in right.items()})
 
 # %%
-# One unseen graph and the eight lowest states of its learned QUBO: all best cuts should lie at the bottom, and
-# everything else above.
+# One unseen graph and the eight lowest states of its learned QUBO: all best cuts should be at the bottom.
 problem, _ = preset("best", "maxcut", nodes=8)
 instance = problem.sample(1, torch.Generator().manual_seed(4), "test")
 with torch.no_grad():
@@ -40,14 +40,14 @@ print(f"{int(instance.right.valid.sum())} best cuts; among the eight lowest stat
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.5), layout="constrained")
 problem.picture(axes[0], instance, lowest.states[:, 0])
 axes[0].set(title="the lowest state as a cut", xticks=[], yticks=[])
-colours = ["tab:red" if cut else "0.7" for cut in best]
-axes[1].bar(range(1, 9), lowest.energies[0] - lowest.energies[0, 0], color=colours, width=0.7)
+colors = ["tab:red" if cut else "0.7" for cut in best]
+axes[1].bar(range(1, 9), lowest.energies[0] - lowest.energies[0, 0], color=colors, width=0.7)
 axes[1].plot(range(1, 9), lowest.energies[0] - lowest.energies[0, 0], "k_", ms=14)
 axes[1].set(title="lowest states, best cuts in red", xlabel="state", ylabel="energy above the lowest")
 for place, name in enumerate(("maxcut", "knapsack")):
-    for shift, method, colour in ((-0.2, "quant", "tab:blue"), (0.2, "diag", "tab:grey")):
-        label = {"quant": "with couplings", "diag": "bits alone"}[method] if place == 0 else None
-        bar = axes[2].bar(place + shift, 100 * right[name, method], 0.38, color=colour, label=label)
+    for shift, method, color in ((-0.2, "quant", "tab:blue"), (0.2, "diag", "tab:gray")):
+        label = {"quant": "coupled", "diag": "uncoupled"}[method] if place == 0 else None
+        bar = axes[2].bar(place + shift, 100 * right[name, method], 0.38, color=color, label=label)
         axes[2].bar_label(bar, fmt="%.0f")
 axes[2].set(title="unseen instances", ylabel="best answer found, %", ylim=(0, 125), yticks=range(0, 101, 20))
 axes[2].set_xticks([0, 1], ["max-cut", "knapsack"])

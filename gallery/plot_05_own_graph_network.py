@@ -1,19 +1,21 @@
 """
-A graph network of your own
-===========================
+Your own graph network
+======================
 
-``fit`` trains any module. What comes in, p, may be a mapping of tensors, and is handed to the network as it is. Here a
-small network compares the edges at each node of two graphs, and learns to say which node of one is which of the other.
+``fit`` trains any module. The input p may be a mapping of tensors, which the network receives unchanged. Here a small
+network compares the edges at each node of two graphs and learns to match the nodes.
 """
 
 # %%
-# Edge (i, j) of one graph and edge (a, b) of the other differ by ``W[i, a, j, b]``. The network is given the edges that
-# leave a node, those that arrive there, and the nodes' own entries, by name.
+# Edge (i, j) of one graph and edge (a, b) of the other differ by ``W[i, a, j, b]``. The network receives the outgoing
+# and incoming edges of each node, and the nodes' own entries, by name.
 import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
-from qubolearn import Adam, Arrays, Cosine, Likelihood, QuboNetwork, evaluate, fit, make_problem, topology
+from qubolearn import Adam, Arrays, Likelihood, QuboNetwork, evaluate, fit, topology
+from qubolearn.problems import make_problem
+from qubolearn.training.optimizers import Cosine
 
 torch.manual_seed(0)
 problem = make_problem("randgraph", k=4)
@@ -27,9 +29,9 @@ data = Arrays(p, drawn.x_true, validation=1000, test=1000)
 
 
 # %%
-# The network ends in as many numbers as the QUBO has entries. ``QuboNetwork`` puts them where the chip has couplers.
+# The network outputs as many numbers as the QUBO has entries. ``QuboNetwork`` puts them where the chip has couplers.
 class Matcher(nn.Module):
-    """Nodes i and a are alike where each edge of i has a partner at a."""
+    """Compare nodes i and a: they are similar if each edge of i has a partner at a."""
 
     def __init__(self, entries):
         super().__init__()
@@ -46,11 +48,11 @@ pattern = topology("chimera", problem.bits)
 network = QuboNetwork(Matcher(pattern.size), pattern)
 training = fit(network, data, Likelihood(beta=6.0), optimizer=Adam(3e-3, Cosine()), epochs=6)
 accuracy = evaluate(network, data).metrics["accuracy"]
-print(f"permutations right: {100 * accuracy:.1f} % of 1000 unseen pairs of graphs")
-assert accuracy > 0.85  # a network that no longer learns should stop the build of this page
+print(f"correct permutations: {100 * accuracy:.1f} % of 1000 unseen pairs of graphs")
+assert accuracy > 0.85  # fail the build of this page if the network does not learn
 
 # %%
-# ``fit`` keeps a record of each scoring of the validation graphs.
+# ``fit`` records each scoring of the validation graphs.
 steps = [record["step"] for record in training.history]
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
 axis.plot(steps, [100 * record["accuracy"] for record in training.history], "o-")

@@ -2,15 +2,15 @@
 On a D-Wave chip, without one: tiles and chains
 ===============================================
 
-A chip has thousands of qubits, and a learned QUBO needs eight. So one anneal can solve many QUBOs side by side. Those
-whose couplings are couplers of the chip take one qubit per bit; all others need chains of several qubits for one bit.
-``DWaveSolver.mock`` runs the whole of that code without a token: only the physics is replaced, by simulated annealing.
+A chip has thousands of qubits, and a learned QUBO needs eight, so one anneal can solve many QUBOs. Those whose
+couplings are couplers of the chip take one qubit per bit; all others need chains of several qubits per bit.
+``DWaveSolver.mock`` runs the same code without a token: simulated annealing replaces the physics.
 """
 
 # %%
 # A small Chimera chip with three broken qubits, and fifty learned QUBOs of eight bits, twice: those that match graphs
 # of four nodes use the couplers of one Chimera cell, those of max-cut with eight nodes couple all pairs of bits. Both
-# networks come with qubolearn (``pretrained``), so that nothing is trained here.
+# networks come with qubolearn (``pretrained``).
 import dwave.graphs
 import matplotlib.pyplot as plt
 import torch
@@ -37,13 +37,13 @@ for model, name in (("matching", "one Chimera cell"), ("maxcut", "all pairs")):
     )
 
 # %%
-# Where the bits sit. Each tile has a colour; where bits are chains, the couplers inside of them are drawn thick. A tile
-# that would need a broken qubit (cross) is left out.
+# The positions of the bits. Each tile has a color; couplers inside chains are drawn thick. A tile that would need a
+# broken qubit (cross) is left out.
 ideal = Chip.ideal("chimera", 6)
 working = [qubit for qubit in ideal.graph if qubit not in BROKEN]
 chip = Chip.of("chimera", ideal.shape, working, ideal.graph.subgraph(working).edges)
 places = dwave.graphs.chimera_layout(dwave.graphs.chimera_graph(6))
-colours = plt.get_cmap("tab20").colors
+colors = plt.get_cmap("tab20").colors
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 5.2), layout="constrained")
 for axis, (name, pattern) in zip(axes, patterns.items(), strict=True):
@@ -53,9 +53,9 @@ for axis, (name, pattern) in zip(axes, patterns.items(), strict=True):
     for number, tile in enumerate(tiles):
         for chain in tile:
             for u, v in chip.graph.subgraph(chain).edges:
-                axis.plot(*zip(places[u], places[v], strict=True), color=colours[number % 20], lw=2.5, zorder=2)
+                axis.plot(*zip(places[u], places[v], strict=True), color=colors[number % 20], lw=2.5, zorder=2)
             at = [places[qubit] for qubit in chain]
-            axis.scatter(*zip(*at, strict=True), s=22, color=[colours[number % 20]], zorder=3)
+            axis.scatter(*zip(*at, strict=True), s=22, color=[colors[number % 20]], zorder=3)
     used = {qubit for tile in tiles for chain in tile for qubit in chain}
     unused = [places[qubit] for qubit in working if qubit not in used]
     if unused:

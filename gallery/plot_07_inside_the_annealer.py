@@ -1,23 +1,23 @@
 """
-The annealer seen from inside
-=============================
+Inside a quantum annealer
+=========================
 
-A quantum annealer starts in a state in which every bit is 0 and 1 at once, and turns the QUBO on slowly. If it is slow
-enough, it ends in the lowest state. How slow is enough depends on the *gap*: the smallest distance between the two
-lowest energies on the way. For six bits all of this can be computed.
+A quantum annealer starts in a superposition of all states and slowly turns the QUBO on. If it is slow enough, it ends
+in the lowest state. How slow depends on the *gap*, the smallest distance between the two lowest energies during the
+anneal. For six bits all of this can be computed.
 """
 
 # %%
-# A random QUBO of six bits, chosen for its small gap, and the energies of the annealer along the way, from s=0 to s=1:
+# A random QUBO of six bits, chosen for its small gap, and the energies of the annealer from s=0 to s=1:
 # H(s) = A(s) · (quantum part) + B(s) · (QUBO), with curves A and B close to those of D-Wave's Advantage. The QUBO is
 # scaled as it would be on the chip.
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-from qubolearn import QuantumAnnealing, energies, to_ising
-from qubolearn.qubo import all_states
-from qubolearn.solvers.schedules import dwave
+from qubolearn import QuantumAnnealing, energies
+from qubolearn.qubo import all_states, to_ising
+from qubolearn.solvers.state_vector import dwave
 
 n = 6
 Q = torch.randn(1, n, n, generator=torch.Generator().manual_seed(55), dtype=torch.float64).triu()
@@ -37,13 +37,13 @@ print(f"the smallest gap is {gap.min():.2f} GHz at s={s[gap.argmin()]:.2f}")
 
 # %%
 # The anneal itself is the Schrödinger equation with that H. ``QuantumAnnealing`` integrates it; its probabilities are
-# exact, not counted. First without errors, then with those that a chip makes in programming h and J (mean of 20 tries).
+# exact. First without errors, then with the control errors of a chip in h and J (mean of 20 programmings).
 times = np.geomspace(0.3, 100, 11)
 exact = [QuantumAnnealing(t, h_error=0.0, J_error=0.0, seed=0)(Q, 1).info["success_probability"].item() for t in times]
 noisy = [QuantumAnnealing(t, programmings=20, seed=0)(Q, 1).info["success_probability"].item() for t in times]
 
 # %%
-# Left: the lowest ten energies above the lowest one. Where the second comes close, a fast anneal loses its way. Middle:
+# Left: the lowest ten energies relative to the lowest one; at the gap, a fast anneal leaves the ground state. Middle:
 # the probabilities of all 64 states after a short and a long anneal. Right: success against time.
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.5), layout="constrained")
 axes[0].plot(s, levels[:, 2:10] - levels[:, :1], color="0.75", lw=0.9)
@@ -53,14 +53,14 @@ axes[0].set(title="energies along the anneal", xlabel="s, share of the anneal", 
 axes[0].set_ylim(0, 14)
 
 order = problem.argsort()
-for time, colour, size in ((1, "tab:orange", 22), (100, "tab:blue", 10)):
+for time, color, size in ((1, "tab:orange", 22), (100, "tab:blue", 10)):
     p = QuantumAnnealing(time, h_error=0.0, J_error=0.0).probabilities(Q)[0].numpy()
-    axes[1].scatter(problem[order], p[order], s=size, color=colour, label=f"{time:g} ns")
-axes[1].set(title="where it ends", xlabel="energy of the state", ylabel="probability", ylim=(-0.03, 1.03))
+    axes[1].scatter(problem[order], p[order], s=size, color=color, label=f"{time:g} ns")
+axes[1].set(title="final states", xlabel="energy of the state", ylabel="probability", ylim=(-0.03, 1.03))
 axes[1].legend()
 
 axes[2].semilogx(times, exact, "o-", label="closed annealer")
-axes[2].semilogx(times, noisy, "s--", color="tab:grey", label="with control errors")
+axes[2].semilogx(times, noisy, "s--", color="tab:gray", label="with control errors")
 axes[2].set(title="success against time", xlabel="anneal time, ns", ylabel="probability of the lowest state")
 axes[2].set_ylim(0, 1.03)
 axes[2].legend()

@@ -2,21 +2,21 @@
 Solvers compared on one QUBO
 ============================
 
-All solvers are values with one contract, ``solve(A, solver)``, so a comparison is a loop. Each is given more and more
-work on the same QUBO of 400 bits, and we look at the energy that it reaches against the time that it takes.
+All solvers are values with one contract, ``solve(A, solver)``, so a comparison is a loop. Each gets increasing effort
+on the same QUBO of 400 bits, and the plot shows the energy that it reaches against its time.
 """
 
 # %%
-# Ours, and two of Ocean's samplers through the adapter. The first call of a solver may compile its kernels, so each is
-# called once before the clock starts. Times are those of the whole call on this machine, with all that comes before the
-# first sweep, such as choosing temperatures or making a model of dimod's: for few sweeps that is most of it. The page
-# *Which solver when* measures sweeps alone, and batches.
+# Our solvers, and two Ocean samplers through the adapter. Times are those of the whole call on this machine, including
+# the choice of temperatures and the conversion to dimod models, which dominate for few sweeps. The page *Solvers*
+# measures sweeps alone, and batches.
 import time
 
 import matplotlib.pyplot as plt
 import torch
 
-from qubolearn import make_solver, solve
+from qubolearn import solve
+from qubolearn.solvers import make_solver
 
 n = 400
 A = torch.randn(1, n, n, generator=torch.Generator().manual_seed(3))
@@ -36,7 +36,7 @@ for name, spec in contestants.items():
         results[name].append((time.perf_counter() - began, found.energies.item()))
 
 # %%
-# The lowest energy that anyone found is the zero of the plot; nobody knows whether there is a lower one.
+# The zero of the plot is the lowest energy that any solver found; the true minimum is not known.
 best = min(energy for points in results.values() for _, energy in points)
 figure, axis = plt.subplots(figsize=(8, 3.8), layout="constrained")
 for (name, points), marker in zip(results.items(), "os^D", strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import stat
 import subprocess
 import sys
@@ -20,7 +21,9 @@ from qubolearn.errors import QubolearnError
 from qubolearn.files import (
     is_temporary,
     lock_folder,
+    read_bytes,
     read_json,
+    read_metadata,
     read_records,
     read_tensors,
     write_atomic,
@@ -164,6 +167,39 @@ def test_a_folder_is_no_file(write: object, tmp_path: Path) -> None:
         with pytest.raises(QubolearnError, match="it is a folder"):
             write(path, b"x")  # type: ignore[operator]
     assert not any(map(is_temporary, tmp_path.parent.iterdir()))
+
+
+READERS = {
+    "bytes": lambda path: read_bytes(path, 100),
+    "JSON": read_json,
+    "records": lambda path: read_records(path, 100),
+    "tensors": lambda path: read_tensors(path, TENSORS),
+    "metadata": read_metadata,
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_pipe_raises_and_does_not_block(kind: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+
+    def stop(*_: object) -> None:
+        raise TimeoutError("the reader waits for a writer")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(5)
+    try:
+        for name in ("pipe", "link"):
+            with pytest.raises(QubolearnError, match=f"{name} is a pipe or device"):
+                READERS[kind](tmp_path / name)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_device_is_not_read(device: Path) -> None:
+    with pytest.raises(QubolearnError, match="device"):
+        read_bytes(device, 100)
 
 
 # --- the lock

@@ -10,8 +10,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from qubolearn import Evaluation, QubolearnError, QuboNetwork, Run, SharedQubo, Solution, plots, preset, topology, train
-from qubolearn.notebook import MOST_CELLS, heat_map
+from qubolearn import QubolearnError, QuboNetwork, Run, Solution, plots, topology
+from qubolearn.evaluation import Evaluation
+from qubolearn.notebook import MAX_CELLS, heat_map
+from qubolearn.recipes import preset, train
 
 
 def parsed(shown: str) -> ElementTree.Element:
@@ -42,27 +44,19 @@ def test_the_heat_map_has_a_cell_for_every_entry_that_is_not_zero() -> None:
     paths = parsed(heat_map(A.tolist(), "<A>")).iter("{http://www.w3.org/2000/svg}path")
     drawn = {place for path in paths for place in path.attrib["d"].split("h1v1h-1z") if place}
     assert drawn == {"M0 0", "M1 0", "M2 1", "M2 2"}  # 0.01 is lighter than the lightest shade
-    assert heat_map(torch.zeros(MOST_CELLS + 1, MOST_CELLS + 1).tolist()) == heat_map([]) == ""
+    assert heat_map(torch.zeros(MAX_CELLS + 1, MAX_CELLS + 1).tolist()) == heat_map([]) == ""
 
 
 @pytest.mark.parametrize("inputs", [None, 4])
-@pytest.mark.parametrize("n", [3, MOST_CELLS + 1])
+@pytest.mark.parametrize("n", [3, MAX_CELLS + 1])
 def test_networks_show_their_size_and_stay_as_they_were(n: int, inputs: int | None) -> None:
     pattern = topology("dense", n)
     network = QuboNetwork(nn.Sequential(nn.Dropout(0.5), nn.Linear(4, pattern.size)), pattern, inputs).train()
     shown = network._repr_html_()
     assert cells(shown)[:4] == ["bits", str(n), "couplers", str(n * (n - 1) // 2)]
-    assert ("<svg" in shown) == (n <= MOST_CELLS)
+    assert ("<svg" in shown) == (n <= MAX_CELLS)
     assert parsed(shown) is not None
     assert network.training
-
-
-def test_one_a_for_all_shows_its_levels() -> None:
-    network = SharedQubo(3, levels=2)
-    assert cells(network._repr_html_()) == ["bits", "3", "couplers", "3"]
-    network.load_state_dict({"linear": torch.zeros(3), "quadratic": torch.tensor([[0.0, 2, 2], [2, 0, 0], [2, 0, 0]])})
-    assert cells(network._repr_html_())[4:] == ["couplings of 0", "1", "couplings of 4", "2"]
-    assert cells(SharedQubo(3, edges=torch.tensor([[0], [2]]))._repr_html_()) == ["bits", "3", "couplers", "1"]
 
 
 def test_a_run_shows_itself_and_its_plots_go_where_they_should(tmp_path: Path) -> None:

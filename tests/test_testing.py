@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from qubolearn.data.contract import Instances, Problem, SoftTargets
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances, Problem, SoftTargets
 from qubolearn.qubo import all_states
 from qubolearn.solvers.annealing import SimulatedAnnealing
-from qubolearn.solvers.contract import Found, QuboSolver, Solution
+from qubolearn.solvers.contract import QuboSolver, SearchResult, Solution
 from qubolearn.solvers.dimod_adapter import neal
 from qubolearn.testing import check_problem, check_solver
 
@@ -23,7 +23,7 @@ class AllStates(QuboSolver):
     """The shortest solver that is right."""
 
     def search(self, A, count):
-        return Found(all_states(A.shape[2]).expand(len(A), -1, -1), {})
+        return SearchResult(all_states(A.shape[2]).expand(len(A), -1, -1), {})
 
 
 good = AllStates()
@@ -362,7 +362,7 @@ FRESH = counted()
 class FreshReads(SimulatedAnnealing):
     """Says that it takes a seed, and draws other numbers at each call all the same: easy QUBOs do not show it."""
 
-    def search(self, A: Tensor, count: int) -> Found:
+    def search(self, A: Tensor, count: int) -> SearchResult:
         return SimulatedAnnealing(self.reads, self.sweeps, seed=next(FRESH)).search(A, count)
 
 

@@ -1,123 +1,166 @@
-"""Count the lines of src by room at one or two commits: code, docstrings, comments and blank lines.
+"""Print the line budget of the repository at one or two commits: ``python tools/lines.py [BEFORE [AFTER]]``.
 
-    python tools/lines.py                        the working tree
-    python tools/lines.py 2aef459                that commit, the working tree, and the difference
-    python tools/lines.py 2aef459 main --files   two commits, file by file
-
-A room is a folder of src/qubolearn; files that lie beside the rooms count as "(top)". Needs nothing but Python and git.
+Without arguments the working tree is counted. Every line counts, blank ones and comments included. Other files of the
+packages (templates, JSON, CSS) are listed as well, because code may not hide there, and so is the mean line length.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import io
+import re
 import subprocess
 import sys
-import tokenize
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-KINDS = ("code", "docstrings", "comments", "blank")
-Count = Counter[str]
+PYTHON, CPP = (".py", ".pyi"), (".cpp", ".hpp", ".h", ".cc")
+OLD_PAPER = re.compile(
+    r"src/qubolearn/(paper/|cli/(reproduce|report|tables|figure|grid_progress|verify|baseline)\.py|networks/(matching_pairs"
+    r"|grid|ensemble)\.py|problems/(sudoku_sets|visual_sudoku|digit_reader|structured|scene|snakes|snake_grids|pools|"
+    r"matchings)\.py)"
+)
+OLD_KERNELS = re.compile(r"src/qubolearn/kernels/(\w*_numba|lanes|float_lanes|parts|compiling)\.py")
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("commits", nargs="*", help="at most two; the second is the working tree where it is left out")
-    parser.add_argument("--files", action="store_true", help="a row for every file instead of every room")
-    parser.add_argument("--under", default="src/qubolearn", help="the folder to count (default: %(default)s)")
-    given = parser.parse_args(arguments)
-    if len(given.commits) > 2:
-        parser.error(f"{len(given.commits)} commits; want at most 2")
-    places = [*given.commits, None][:2] if given.commits else [None]
-    try:
-        tables = [table(sources(commit, given.under), given.under, given.files) for commit in places]
-    except subprocess.CalledProcessError as error:
-        print(f"lines: {error.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-        return 2
-    for commit, counts in zip(places, tables, strict=True):
-        print_table(commit or "working tree", counts)
-    if len(tables) == 2:
-        before, after = tables
-        rows = sorted(before.keys() | after.keys())
-        print_table("difference", {row: minus(after.get(row, Count()), before.get(row, Count())) for row in rows}, "+")
-    return 0
+def part_of(path: str) -> str:
+    """Return the part of the budget to which a file belongs; old commits have the parts in one package."""
+    if path.startswith(("reproduction/tests/", "tests/")):
+        return "tests"
+    if path.startswith("reproduction/src/") or OLD_PAPER.match(path):
+        return "reproduction"
+    if path.startswith("benchmarks/") or re.match(r"src/qubolearn/(benchmarks/|cli/benchmark\.py)", path):
+        return "benchmarks"
+    if path.startswith("src/kernels/") or OLD_KERNELS.match(path):
+        return "kernels"
+    if path.startswith("tools/"):
+        return "tools"
+    return "library" if path.startswith("src/qubolearn/") else ""
 
 
-def sources(commit: str | None, under: str) -> Iterator[tuple[str, str]]:
-    """Path and text of every Python file below a folder, at a commit or as it lies in the working tree."""
-    if commit is None:
-        for path in sorted((ROOT / under).rglob("*.py")):
-            yield path.relative_to(ROOT).as_posix(), path.read_text()
-        return
-    for path in git("ls-tree", "-r", "--name-only", "--full-tree", commit, "--", under).splitlines():
-        if path.endswith(".py"):
-            yield path, git("show", f"{commit}:{path}")
+#: part -> lines allowed after split, cuts and port (ARCHITECTURE.md)
+BUDGET = {
+    "library": 16_500,
+    "kernels": 3_500,
+    "reproduction": 10_000,
+    "benchmarks": 1_600,
+    "tools": 1_500,
+    "tests": 20_000,
+}
+MAX_FILES, MAX_NAMES = 125, 44
+
+
+class Part(NamedTuple):
+    """Counts of one part."""
+
+    lines: int = 0
+    files: int = 0
+    characters: int = 0
+    other: int = 0  # lines of files that are neither Python nor C++
+
+
+class Tree(NamedTuple):
+    """Counts of one commit."""
+
+    parts: dict[str, Part]
+    names: int
+
+    @property
+    def width(self) -> float:
+        """The mean number of characters of a line that is not blank."""
+        counted = [part for name, part in self.parts.items() if name in BUDGET]
+        return sum(part.characters for part in counted) / max(1, sum(part.lines for part in counted))
+
+
+def files_of(commit: str | None) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield the path of every tracked file and a function that returns its text."""
+    words = ["ls-files", "-co", "--exclude-standard"] if commit is None else ["ls-tree", "-r", "--name-only", commit]
+    for path in git(*words).splitlines():
+        if commit is None:
+            if (ROOT / path).is_file():
+                yield path, (ROOT / path).read_text
+        else:
+            yield path, lambda path=path: git("show", f"{commit}:{path}")
 
 
 def git(*words: str) -> str:
     return subprocess.run(["git", "-C", str(ROOT), *words], check=True, capture_output=True, text=True).stdout
 
 
-def table(files: Iterable[tuple[str, str]], under: str, by_file: bool) -> dict[str, Count]:
-    """Rows of counts, by room or by file."""
-    rows: dict[str, Count] = {}
-    for path, text in files:
-        inside = Path(path).relative_to(under)
-        row = str(inside) if by_file else inside.parts[0] if len(inside.parts) > 1 else "(top)"
-        rows.setdefault(row, Count()).update(kinds(text))
-    return rows
+def count(commit: str | None) -> Tree:
+    """Count all parts of a commit, or of the working tree."""
+    parts, names = dict.fromkeys(BUDGET, Part()), 0
+    for path, read in files_of(commit):
+        part = part_of(path)
+        if not part or path.endswith((".png", ".npz", ".safetensors", ".mat")) or "/results/" in path:
+            continue
+        try:
+            text = read()
+        except UnicodeDecodeError:
+            continue
+        lines, old = text.splitlines(), parts[part]
+        counted = path.endswith(PYTHON + CPP)
+        new = Part(len(lines), 1, sum(map(len, lines))) if counted else Part(other=len(lines))
+        parts[part] = Part(*(a + b for a, b in zip(old, new, strict=True)))
+        if path in ("src/qubolearn/__init__.py", "src/qubolearn/__init__.pyi"):
+            names = max(names, public_names(text))
+    return Tree(parts, names)
 
 
-def kinds(text: str) -> Count:
-    """How many lines are what. A line with code and a comment is code; a blank line within a docstring is docstring."""
-    of_docstrings = docstring_lines(ast.parse(text))
-    comments = set()
-    code = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            comments.add(token.start[0])
-        elif token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER):
-            code.update(range(token.start[0], token.end[0] + 1))
-    total = len(text.splitlines())
-    code -= of_docstrings
-    comments -= code | of_docstrings
-    return Count(
-        code=len(code),
-        docstrings=len(of_docstrings),
-        comments=len(comments),
-        blank=total - len(code) - len(of_docstrings) - len(comments),
+def public_names(text: str) -> int:
+    """Return the length of ``__all__``, or of the imports for type checkers from which it was made."""
+    for node in ast.walk(ast.parse(text)):
+        named = isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+        if named and isinstance(node.value, (ast.List, ast.Tuple)):
+            return len(node.value.elts)
+    imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    return sum(alias.name == alias.asname for node in imports for alias in node.names)
+
+
+def report(trees: list[Tree]) -> str:
+    """Return the table: per part the lines of each commit and the budget."""
+    rows = [("", *(f"{title}" for title in ["before", "after"][-len(trees) :]), "budget", "over budget")]
+    for part, budget in BUDGET.items():
+        lines = [tree.parts[part].lines for tree in trees]
+        over = f"{100 * (lines[-1] / budget - 1):+.1f} %" if lines[-1] > budget else "-"
+        rows.append((part, *(f"{each:,}" for each in lines), f"{budget:,}", over))
+    for title, limit, value in (
+        ("files of the library", MAX_FILES, lambda tree: tree.parts["library"].files),
+        ("files of the kernels", 0, lambda tree: tree.parts["kernels"].files),
+        ("names in qubolearn.__all__", MAX_NAMES, lambda tree: tree.names),
+    ):
+        found = [value(tree) for tree in trees]
+        over = f"+{found[-1] - limit}" if limit and found[-1] > limit else "-"
+        rows.append((title, *map(str, found), str(limit or "-"), over))
+    for part in ("library", "reproduction"):
+        found = [f"{tree.parts[part].other:,}" for tree in trees]
+        rows.append((f"other lines of the {part}", *found, "-", "-"))
+    rows.append(("mean line length", *(f"{tree.width:.1f}" for tree in trees), "-", "-"))
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            f"{cell:<{width}}" if at == 0 else f"{cell:>{width}}"
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
     )
 
 
-def docstring_lines(tree: ast.AST) -> set[int]:
-    """Lines of strings that stand alone as statements: docstrings of modules, classes, functions and fields."""
-    found: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            found.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return found
-
-
-def minus(after: Count, before: Count) -> Count:
-    """Differences, which may be negative."""
-    difference = Count(after)
-    difference.subtract(before)
-    return difference
-
-
-def print_table(title: str, rows: dict[str, Count], sign: str = "") -> None:
-    width = max(len(row) for row in [*rows, "total"])
-    print(f"\n{title}\n{'':{width}}" + "".join(f"{kind:>12}" for kind in (*KINDS, "total")))
-    total = Count()
-    for count in rows.values():
-        total.update(count)
-    for row, count in [*sorted(rows.items()), ("total", total)]:
-        numbers = [count[kind] for kind in KINDS]
-        print(f"{row:{width}}" + "".join(f"{number:{sign}12,}" for number in (*numbers, sum(numbers))))
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("commits", nargs="*", help="at most two; a missing second one is the working tree")
+    given = parser.parse_args(arguments)
+    if len(given.commits) > 2:
+        parser.error(f"expected at most 2 commits, got {len(given.commits)}")
+    places = [*given.commits, None][:2] if given.commits else [None]
+    try:
+        print(report([count(commit) for commit in places]))
+    except subprocess.CalledProcessError as error:
+        print(f"lines: {error.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
     python tools/newcomer.py [--python PATH] [--torch FOLDER] [--quick] [--page]
 
-builds the wheel, makes an environment of that Python, installs torch and the wheel there, and follows docs/start.md.
-The script that learns a QUBO is taken from that page, and only the two lines that make up arrays are replaced by the
-newcomer's own. What was typed, what was printed and how long it took goes into results/newcomer.json, one entry for
-each version of Python, and from there into docs/newcomer.md. --quick runs the scripts in this Python, installs nothing
-and writes nothing; --page writes only the page. --torch is as for release_check.py.
+Builds the wheel, creates an environment, installs torch and the wheel there, and follows docs/start.md. The script
+comes from that page; only the two lines that generate arrays are replaced. Commands, output and times go to
+benchmarks/results/newcomer.json, one entry per Python version, and from there to docs/newcomer.md. --quick runs the
+scripts in this Python, installs nothing and writes nothing; --page writes only the page. --torch is as for
+release_check.py.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from release_check import build, clean, environment
 from qubolearn.provenance import machine
 
 ROOT = Path(__file__).parents[1]
-OUT, PAGE = ROOT / "results/newcomer.json", ROOT / "docs/newcomer.md"
+OUT, PAGE = ROOT / "benchmarks/results/newcomer.json", ROOT / "docs/newcomer.md"
 LIMIT = 1200  # seconds for one step
 
-#: What the newcomer has before the first look at the site: weights of eight jobs, and the best jobs to take together.
+#: The newcomer's data: values of eight jobs, and the best jobs to take together.
 DATA = """\
 import numpy as np
 
@@ -38,16 +38,16 @@ import numpy as np
 pairs = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 0), (0, 4), (2, 6)]
 states = (np.arange(256)[:, None] >> np.arange(8)) & 1               # all choices among eight jobs
 allowed = states[[all(not (x[i] and x[j]) for i, j in pairs) for x in states]]
-weights = np.random.default_rng(1).uniform(0.1, 1, size=(4000, 8))   # 4000 days: what each job is worth
+weights = np.random.default_rng(1).uniform(0.1, 1, size=(4000, 8))   # 4000 days: the value of each job
 best = allowed[(weights @ allowed.T).argmax(1)]
 np.savez("jobs.npz", weights=weights, best=best)
 """
-#: The page's two lines that make up arrays become these.
+#: These replace the page's two lines that generate arrays.
 OWN = """\
 jobs = np.load("jobs.npz")
 p, x = jobs["weights"], jobs["best"]
 """
-#: Added at the end: days that are not in the data.
+#: Added at the end.
 THEN = """
 import torch
 
@@ -60,12 +60,12 @@ print("on 1000 new days, pairs of jobs that exclude each other and were both tak
 
 
 def script() -> str:
-    """The page's script with the newcomer's arrays."""
+    """Return the page's script with the newcomer's arrays."""
     text = (ROOT / "docs/start.md").read_text()
     (block,) = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "fit(" in block)
     block, count = re.subn(r"p = .*\nx = .*\n", OWN, block)
     if count != 1:
-        raise SystemExit("newcomer: docs/start.md makes up arrays in other words now; mend tools/newcomer.py")
+        raise SystemExit("newcomer: docs/start.md generates arrays differently now; adapt tools/newcomer.py")
     return block + THEN
 
 
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def session(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """All steps in a fresh environment, or in this one where quick; each with what it printed and its seconds."""
+    """Run all steps in a fresh environment, or with --quick in this one; return their output and seconds."""
     work, steps = folder / "work", []
     work.mkdir()
     (work / "make_data.py").write_text(DATA)
@@ -117,9 +117,9 @@ def session(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def step(typed: str, command: list[str], folder: Path, shown: bool = True) -> dict[str, Any]:
-    """Run a command as typed by the newcomer."""
+    """Run a command and return its output and seconds."""
     began = time.perf_counter()
-    # In a fresh environment nothing of ours may be on its path.
+    # a fresh environment must not see our path
     variables = None if command[0] == sys.executable else clean()
     done = subprocess.run(
         command, cwd=folder, env=variables, capture_output=True, text=True, timeout=LIMIT, check=False
@@ -134,7 +134,7 @@ def since(began: float) -> float:
 
 
 def page(known: dict[str, Any]) -> str:
-    """docs/newcomer.md: the session of the first Python that is known, and the times of all."""
+    """Return docs/newcomer.md: the session of the first Python, and the times of all."""
     first = next(iter(known.values()))
     lines = "\n".join(
         "\n".join(filter(None, [f"$ {each['typed']}", each["printed"], f"# {each['seconds']} s"]))
@@ -146,37 +146,29 @@ def page(known: dict[str, Any]) -> str:
         f"{each['machine']} | {each['date']} |"
         for each in known.values()
     )
-    return f"""# A newcomer's first ten minutes
+    return f"""# A newcomer's session
 
-This page is written by `make newcomer`, not by hand. It takes the wheel, a fresh environment and nothing but
-[Start](start.md), and does what somebody would do who comes with arrays of their own.
-
-The arrays: 4000 days, each with the worth of eight jobs, and the best jobs to take together. Some pairs of jobs exclude
-each other. Nobody tells the network which; it has to learn that from the answers.
+`make newcomer` writes this page. It builds the wheel, creates a fresh environment, and follows [Start](start.md) with
+other arrays: 4,000 days with the value of eight jobs each, and the best jobs to take together. Some pairs of jobs
+exclude each other; the network has to learn this from the answers.
 
 ```
 {DATA}```
 
-The script is the one of [Start](start.md), with the newcomer's arrays in place of those made up there, and a few lines
-that solve days which are not in the data:
+The script is that of [Start](start.md) with these arrays, and a few lines that solve days which are not in the data:
 
 ```
 {first["script"]}```
 
 ## The session
 
-Python {first["python"]}, {first["machine"]}, {first["date"]}. Below each step is how long it took.
+Python {first["python"]}, {first["machine"]}, {first["date"]}. The time of each step is below it.
 
 ```console
 {lines}
 ```
 
-## How long it took
-
-All steps together stay below ten minutes, most of it installing. Times are those of a machine that did other work as
-well, so they are upper bounds:
-
-| Python | installed | all steps, s | of it training, evaluating and solving, s | machine | date |
+| Python | installed | all steps, s | training, evaluating and solving, s | machine | date |
 |---|---|---:|---:|---|---|
 {rows}
 """

@@ -1,9 +1,7 @@
-"""Run the gallery's notebooks as they are downloaded, each in a kernel of its own.
+"""Execute the gallery's notebooks, each in its own kernel: ``python tools/notebooks.py [NUMBER ...] [--out FILE]``.
 
-    python tools/notebooks.py [NUMBER ...] [--out results/notebooks.json]
-
-makes each notebook from its example as the site does and executes it. The file then says of each: its seconds, how many
-pictures it shows, and its error where it has one. Some minutes for all ten; exit code 1 where one fails.
+Notebooks are made from the examples as on the site. benchmarks/results/notebooks.json records seconds, number of
+pictures and errors of each. Exits with 1 if one fails.
 """
 
 from __future__ import annotations
@@ -30,10 +28,12 @@ LIMIT = 600  # seconds for one cell
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("numbers", nargs="*", metavar="NUMBER", help="which examples, e.g. 04 [all]")
-    parser.add_argument("--out", type=Path, default=ROOT / "results/notebooks.json", metavar="FILE", help="where to")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "benchmarks/results/notebooks.json", metavar="FILE", help="where to"
+    )
     given = parser.parse_args()
     found = json.loads(given.out.read_text())["notebooks"] if given.numbers and given.out.is_file() else {}
-    for path in sorted((ROOT / "gallery").glob("plot_*.py")):
+    for path in sorted([*ROOT.glob("gallery/plot_*.py"), *ROOT.glob("reproduction/gallery/plot_*.py")]):
         if not given.numbers or path.stem.split("_")[1] in given.numbers:
             found[path.stem] = ran(path)
             print(path.stem, found[path.stem], flush=True)
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def ran(example: Path) -> dict[str, Any]:
-    """Make the notebook of an example, execute it in an empty folder, and say what it shows."""
+    """Make the notebook of an example, execute it in an empty folder, and return seconds and pictures."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, example.name)
         copy.write_text(example.read_text())

@@ -1,10 +1,6 @@
-"""Train the small models that come with the package anew, and score them on unseen instances.
+"""Train the models of the package and score them on unseen instances: ``python tools/pretrained.py``.
 
-    python tools/pretrained.py [NAME ...] [--out src/qubolearn/training/models] [--quick]
-
-Each file says in its metadata the recipe with its seed, the problem, the score with its number of instances, the
-versions, and the commit; so commit first. All are trained before the first is written: a run takes some minutes on two
-cores. The same commit on the same machine gives the same bytes. --quick trains for one epoch, to see that it works.
+Run it from a clean commit, which is stored in the files with the recipe and the score.
 """
 
 from __future__ import annotations
@@ -15,7 +11,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from qubolearn import Run, evaluate, preset, train
+from qubolearn import Run, evaluate
+from qubolearn.recipes import preset, train
 
 OUT = Path(__file__).parents[1] / "src/qubolearn/training/models"
 #: name -> (problem, options of the preset ``best``)
@@ -25,7 +22,7 @@ MODELS: dict[str, tuple[str, dict[str, int]]] = {
     "knapsack": ("knapsack", {"items": 6}),
     "sudoku": ("sudoku", {"size": 4}),
 }
-INSTANCES = 1000  # unseen ones, for the score
+INSTANCES = 1000  # for the score
 LIMIT = 1_000_000  # bytes of all files together
 
 
@@ -49,13 +46,13 @@ def main() -> int:
 
 
 def trained(name: str, folder: Path, quick: bool) -> Path:
-    """Train and score one model; the path of its file."""
+    """Train and score one model; return the path of its file."""
     kind, options = MODELS[name]
     problem, recipe = preset("best", kind, **options, **({"epochs": 1} if quick else {}))
     run = Run.create(folder / name, problem, recipe)
     network = train(problem, recipe, run)
     score = evaluate(network, problem, instances=50 if quick else INSTANCES, seed=0)
-    plain = replace(score, info={})  # without seconds, which differ from time to time
+    plain = replace(score, info={})  # without seconds, so that files are reproducible
     return run.save(folder / f"{name}.safetensors", plain)
 
 

@@ -1,16 +1,14 @@
 """Build sdist and wheel, install the wheel into a fresh environment without extras, and use it there.
 
-    python tools/release_check.py [--python PATH ...] [--constraint FILE] [--torch FOLDER] [--out results/release.json]
+    python tools/release_check.py [--python PATH ...] [--constraint FILE] [--torch FOLDER] [--out FILE]
 
-builds with the setuptools of this Python. Then for each --python it makes a virtual environment, installs the wheel
-with what it requires and nothing else, and there trains, evaluates, solves, saves and loads a model, and looks at the
-errors where an extra is missing. --constraint pins versions, e.g. the lowest ones that are allowed:
+For each --python it creates a virtual environment, installs the wheel with its dependencies, trains, evaluates, solves,
+saves and loads a model, and checks the errors of missing extras. --constraint pins versions, e.g. the lowest ones:
 
     uv pip compile --resolution lowest-direct pyproject.toml > lowest.txt
 
---torch FOLDER uses the torch in the site-packages of another environment, since its download has gigabytes. What was
-found goes into the file --out, one entry for each Python and set of versions, and from there into docs/release.md.
---page writes only the page. Exit code 1 where anything fails.
+--torch FOLDER uses the torch in the site-packages of another environment. Results go to the file --out, one entry per
+Python and set of versions, and from there to docs/release.md; --page writes only the page. Exits with 1 on a failure.
 """
 
 from __future__ import annotations
@@ -34,10 +32,21 @@ from qubolearn.provenance import machine, source_digest
 ROOT = Path(__file__).parents[1]
 LIMIT = 1200  # seconds for one step
 
-#: Pins of torch and of what only some of its builds need.
+#: Pins of torch and of packages that only some of its builds need.
 WITH_TORCH = re.compile(r"torch=|triton=|nvidia-|cuda-")
-#: What lies in a checkout and is no part of a release.
-NOT_SOURCE = (".*", "__pycache__", "*.egg-info", "build", "dist", "runs", "results")
+#: Files of a checkout that are not part of a release.
+NOT_SOURCE = (
+    ".*",
+    "__pycache__",
+    "*.so",
+    "*.egg-info",
+    "build",
+    "dist",
+    "runs",
+    "results",
+    "reproduction",
+    "benchmarks",
+)
 
 TRAIN = "train randgraph --k 3 --hidden 16 --epochs 2 --instances 300 --validation 20 --test 50 --out run"
 WORKS = (
@@ -55,14 +64,13 @@ WORKS = (
     "evaluate pretrained:maxcut --instances 50",
     "explore pretrained:sudoku --out sudoku.html",
 )
-#: Whose versions are written down.
-NAMES = ("torch", "numpy", "scipy", "numba", "dimod", "dwave-samplers", "safetensors")
-#: commands that need an extra -> which one their error must name
+#: Packages whose versions are recorded.
+NAMES = ("torch", "numpy", "scipy", "dimod", "dwave-samplers", "safetensors")
+#: commands that need an extra -> the extra that their error must name
 LACKS = {
     "plot run": "plots",
     "solve run five.npz --out x.npz --solver dwave-mock": "dwave",
     "train randgraph --k 3 --epochs 1 --out other --tensorboard": "tensorboard",
-    "reproduce qubits --engine ray --out results": "ray",
 }
 
 
@@ -73,7 +81,9 @@ def main() -> int:
         "--constraint", default=ROOT / "constraints-torch.txt", help="versions to install [torch's pin]"
     )
     parser.add_argument("--torch", help="a site-packages folder whose torch is used instead of an installed one")
-    parser.add_argument("--out", type=Path, default=ROOT / "results/release.json", help="the file of what was found")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "benchmarks/results/release.json", help="the file of what was found"
+    )
     parser.add_argument("--page", action="store_true", help="check nothing; write docs/release.md from the file")
     given = parser.parse_args()
     done = []
@@ -90,13 +100,13 @@ def main() -> int:
 
 
 def merged(earlier: list[dict[str, Any]], done: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All checks, the newest of each minor version of Python and set of versions, in their order."""
+    """Return all checks, the newest of each minor version of Python and set of versions."""
     found = {(tuple(map(int, each["python"].split(".")[:2])), each["pins"]): each for each in [*earlier, *done]}
     return [found[key] for key in sorted(found)]
 
 
 def filled(page: str, checked: list[dict[str, Any]]) -> str:
-    """The page with a table of the checks between its markers."""
+    """Return the page with a table of the checks between its markers."""
     rows = [f"| Python | versions | {' | '.join(NAMES)} | commands | date, source |", "|" + "---|" * (len(NAMES) + 4)]
     for each in checked:
         right = each["commands"] - len(each["failed"])
@@ -108,9 +118,9 @@ def filled(page: str, checked: list[dict[str, Any]]) -> str:
 
 
 def build(folder: Path) -> Path:
-    """sdist and, from it, the wheel, with the setuptools of this Python; the wheel's path."""
-    shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*NOT_SOURCE))  # a build writes beside it
-    backend = "import setuptools.build_meta as b, sys; print(getattr(b, sys.argv[1])(sys.argv[2]))"
+    """Build the sdist and from it the wheel; return the path of the wheel."""
+    shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*NOT_SOURCE))  # a build writes into its tree
+    backend = "import scikit_build_core.build as b, sys; print(getattr(b, sys.argv[1])(sys.argv[2]))"
     step([sys.executable, "-c", backend, "build_sdist", str(folder)], folder / "tree")
     (sdist,) = folder.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -127,17 +137,17 @@ def build(folder: Path) -> Path:
 
 
 def environment(python: str, folder: Path, torch: str | None) -> Path:
-    """A fresh virtual environment with the torch of another one, where that is named; the path of its Python."""
+    """Create a virtual environment, optionally with the torch of another one; return the path of its Python."""
     home = folder / re.sub(r"\W", "_", python)
     step([python, "-m", "venv", str(home)], folder)
-    if torch:  # pip sees it as installed
+    if torch:  # pip treats it as installed
         (here,) = (home / "lib").glob("python*/site-packages")
         (here / "torch.pth").write_text(torch + "\n")
     return home / "bin" / "python"
 
 
 def check(python: str, wheel: Path, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """Install the wheel for one Python and use it: versions, and what failed."""
+    """Install the wheel for one Python and use it; return versions and failures."""
     own = environment(python, folder, given.torch)
     home = own.parents[1]
     pins = Path(given.constraint).read_text()
@@ -155,7 +165,7 @@ def check(python: str, wheel: Path, folder: Path, given: argparse.Namespace) -> 
     for words, extra in LACKS.items():
         code, said = qubolearn(own, words, work)
         if code != 2 or f"qubolearn[{extra}]" not in said or said.count("\n") > 3:
-            failed.append(f"{words}: want one line that names the extra {extra}, got {code}: {said[-300:]}")
+            failed.append(f"{words}: expected one line that names the extra {extra}, got {code}: {said[-300:]}")
     ask = f"import json; from importlib.metadata import version as v; print(json.dumps({{n: v(n) for n in {NAMES}}}))"
     return {
         "python": step([str(own), "--version"], work).split()[1],
@@ -171,13 +181,13 @@ def check(python: str, wheel: Path, folder: Path, given: argparse.Namespace) -> 
 
 
 def clean() -> dict[str, str]:
-    """The variables of this process without Python's and ours, and without a GPU."""
+    """Return the environment without variables of Python and qubolearn, and without a GPU."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "QUBOLEARN"))}
     return {**kept, "CUDA_VISIBLE_DEVICES": ""}
 
 
 def qubolearn(python: Path, words: str, folder: Path) -> tuple[int, str]:
-    """Exit code and words of a command in the environment; nothing of ours or the user's is on its path."""
+    """Return exit code and output of a command in the environment."""
     done = subprocess.run(
         [str(python), "-m", "qubolearn", *words.split()],
         cwd=folder,

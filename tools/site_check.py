@@ -1,9 +1,7 @@
-"""Look at the pages that ``make docs`` built: what Sphinx does not check.
-
-    python tools/site_check.py build/site
+"""Check the site that ``make docs`` built for what Sphinx does not check: ``python tools/site_check.py build/site``.
 
 Every example has a picture before its code and a notebook to download; every public name is in the reference; no page
-loads anything from elsewhere. Prints what is wrong; exit code 1 where anything is.
+loads anything from elsewhere. Prints the faults and exits with 1 if there are any.
 """
 
 from __future__ import annotations
@@ -16,12 +14,12 @@ from pathlib import Path
 
 import qubolearn
 
-#: Tags that load something, and the attributes that say what.
+#: Tags that load a resource, and the attribute with its address.
 LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src"}
 
 
 class Page(HTMLParser):
-    """Pictures and blocks of code in their order, what is loaded, what is linked, and the anchors."""
+    """Pictures and code blocks of a page in their order, its resources, links and anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -47,19 +45,19 @@ class Page(HTMLParser):
 
 
 def wrong(site: Path, examples: list[str], names: list[str]) -> Iterator[str]:
-    """What is wrong with a built site that should have these examples and describe these names."""
+    """Yield the faults of a built site that should have these examples and names."""
     for path in sorted(site.rglob("*.html")):
         elsewhere = [url for url in Page(path.read_text()).loaded if re.match(r"(https?:)?//", url)]
         if elsewhere:
-            yield f"{path}: loads {elsewhere[0]}; want everything inside the site"
+            yield f"{path}: loads {elsewhere[0]}"
     for path in sorted(site.rglob("*.css")):
         if re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", path.read_text()):
             yield f"{path}: loads something from elsewhere"
     for name in examples:
-        path = site / "gallery" / f"{name}.html"
+        path = next(site.rglob(f"gallery/{name}.html"), site / "gallery" / f"{name}.html")
         page = Page(path.read_text() if path.is_file() else "")
         if page.order[:1] != ["picture"] or "code" not in page.order:
-            yield f"{path}: want a picture before the first code, got {page.order[:2]}"
+            yield f"{path}: expected a picture before the first code, got {page.order[:2]}"
         notebooks = [link for link in page.links if link.endswith(f"{name}.ipynb")]
         if not notebooks or not (path.parent / notebooks[0]).is_file():
             yield f"{path}: has no notebook to download"
@@ -68,9 +66,11 @@ def wrong(site: Path, examples: list[str], names: list[str]) -> Iterator[str]:
 
 
 def main() -> int:
-    examples = sorted(path.stem for path in (Path(__file__).parents[1] / "gallery").glob("plot_*.py"))
-    found = list(wrong(Path(sys.argv[1]), examples, [*qubolearn.__all__, "estimator.QuboClassifier"]))
-    print("\n".join(found) or f"{len(examples)} examples, {len(qubolearn.__all__)} names: all there")
+    examples = sorted(
+        path.stem for path in Path(__file__).parents[1].glob("**/gallery/plot_*.py") if "docs" not in path.parts
+    )
+    found = list(wrong(Path(sys.argv[1]), examples, qubolearn.__all__))
+    print("\n".join(found) or f"{len(examples)} examples, {len(qubolearn.__all__)} names: complete")
     return int(bool(found))
 
 

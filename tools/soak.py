@@ -1,6 +1,6 @@
 """Run the long tests, a file of them in each process, and write their figures: ``make soak``; ``--only`` runs some.
 
-docs/guarantees.md shows results/soak.json, which this writes. Where a test fails, no figures are written.
+docs/guarantees.md shows benchmarks/results/soak.json, which this writes. Where a test fails, no figures are written.
 """
 
 from __future__ import annotations
@@ -23,11 +23,22 @@ from qubolearn.provenance import code, provenance
 ROOT = Path(__file__).parents[1]
 SECONDS = 1800  # for one file of tests
 #: Files of long tests, the longest first.
-FILES = ("classic", "crashes", "strangers", "load", "commands", "signals", "resume", "numbers", "determinism")
+FILES = (
+    "classic",
+    "structured",
+    "crashes",
+    "strangers",
+    "load",
+    "commands",
+    "signals",
+    "resume",
+    "numbers",
+    "determinism",
+)
 
 
 def figures_of(name: str, folder: Path) -> dict[str, Any]:
-    """The figures of the long tests in one file; what they print goes to the terminal where one fails."""
+    """Return the counts of the long tests in one file; print their output if one fails."""
     target = folder / f"{name}.json"
     test = f"tests/robustness/test_{name}.py"
     command = [sys.executable, "-m", "pytest", "-q", "-m", "soak", "-p", "no:cacheprovider", test]
@@ -46,9 +57,9 @@ def figures_of(name: str, folder: Path) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run all files of long tests, or those that are named; figures of the others stay as they are, with their date."""
+    """Run all files of long tests, or the named ones; counts of the others stay, with their date."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", nargs="?", type=Path, default=ROOT / "results" / "soak.json")
+    parser.add_argument("out", nargs="?", type=Path, default=ROOT / "benchmarks/results/soak.json")
     parser.add_argument("--only", nargs="+", choices=FILES, default=FILES)
     parser.add_argument("--together", type=int, default=max(2, (os.cpu_count() or 1) // 2), help="files at a time")
     given = parser.parse_args()

@@ -1,10 +1,10 @@
-"""What the development set-up is made of: pinned versions with hashes, known vulnerabilities, licences.
+"""Pin the development environment, query known vulnerabilities, list licenses.
 
     python tools/supply_chain.py constraints [--upgrade]     writes constraints.txt and constraints-torch.txt
-    python tools/supply_chain.py audit                       asks OSV, 1 where a pinned version is vulnerable
-    python tools/supply_chain.py licences                    prints a table, 1 where one is unknown
+    python tools/supply_chain.py audit                       queries OSV; 1 if a pinned version is vulnerable
+    python tools/supply_chain.py licenses                    prints a table; 1 if a license is unknown
 
-Needs nothing but the standard library and pip. Where a service cannot be reached: one line and exit code 2.
+Needs only the standard library and pip. If a service is unreachable: one line and exit code 2.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ OSV = "https://api.osv.dev/v1/querybatch"
 TIMEOUT = 30.0  # seconds for one answer
 
 HEADER = """\
-# What `make` installs, to the version and the bit; `make constraints` writes this file. Every file that PyPI has of a
-# version is listed, for all platforms. torch is in constraints-torch.txt.
+# Versions and hashes that `make` installs; `make constraints` writes this file. Hashes cover all files of a version on
+# PyPI, for all platforms. torch is in constraints-torch.txt.
 """
 TORCH_HEADER = """\
-# torch is pinned by its version alone: PyPI, PyTorch's own indices and a site's own wheels hold different builds of it,
-# for CPUs and for versions of CUDA, and each has another hash.
+# torch is pinned by version only: its builds for CPUs and for versions of CUDA have different hashes.
 """
 #: torch, and what only some of its builds need.
 WITH_TORCH = re.compile(r"torch$|triton$|nvidia-|cuda-")
@@ -49,19 +48,19 @@ def main(arguments: list[str] | None = None) -> int:
     made.add_argument("--upgrade", action="store_true", help="take the newest versions instead of the pinned ones")
     made.add_argument("--index", default=INDEX)
     commands.add_parser("audit").add_argument("--service", default=OSV)
-    commands.add_parser("licences")
+    commands.add_parser("licenses")
     given = parser.parse_args(arguments)
     try:
         if given.command == "constraints":
             return write_constraints(given.upgrade, given.index)
-        return audit(given.service) if given.command == "audit" else print_licences()
+        return audit(given.service) if given.command == "audit" else print_licenses()
     except Unreachable as error:
         print(f"supply_chain: {error}", file=sys.stderr)
         return 2
 
 
 def pinned(path: Path = PINS) -> dict[str, str]:
-    """Package -> version."""
+    """Return the pinned version of each package."""
     lines = path.read_text().splitlines() if path.exists() else []
     found = (re.match(r"([\w.-]+)==([^\s;\\]+)", line) for line in lines)
     return {match[1]: match[2] for match in found if match}
@@ -72,14 +71,13 @@ def normal(name: str) -> str:
 
 
 def write_constraints(upgrade: bool, index: str) -> int:
-    """Let pip choose versions for '.[dev]', then list the hashes of all files of each."""
+    """Let pip choose versions of both distributions, then list the hashes of all their files."""
     kept = {} if upgrade else {**pinned(), **pinned(TORCH_PINS)}
     with tempfile.TemporaryDirectory() as folder:
         wish, report = Path(folder) / "pins.txt", Path(folder) / "report.json"
         wish.write_text("".join(f"{name}=={version}\n" for name, version in kept.items()))
         words = ["install", "--quiet", "--dry-run", "--ignore-installed", "--report", str(report), "-c", str(wish)]
-        # the build backend is pinned as well: the package is built in the environment, not in one that pip fetches
-        done = subprocess.run([sys.executable, "-m", "pip", *words, f"{ROOT}[dev]", "setuptools>=77"], check=False)
+        done = subprocess.run([sys.executable, "-m", "pip", *words, f"{ROOT}[dev]"], check=False)
         if done.returncode:
             raise Unreachable("pip could not choose versions; is the package index reachable?")
         chosen = [item["metadata"] for item in json.loads(report.read_text())["install"]]
@@ -98,7 +96,7 @@ def write_constraints(upgrade: bool, index: str) -> int:
 
 
 def hashes_of(name: str, version: str, index: str) -> list[str]:
-    """sha256 of every file of a version, from the page that all package indices have."""
+    """Return the SHA-256 of every file of a version, from the package index."""
     page = fetch(f"{index}/{name}/").decode()
     links = re.findall(r'href="[^"]*?/([^"/#]+)#sha256=([0-9a-f]{64})', page)
     found = sorted({digest for file, digest in links if version_of(unquote(file)) == version})
@@ -108,14 +106,14 @@ def hashes_of(name: str, version: str, index: str) -> list[str]:
 
 
 def version_of(file: str) -> str:
-    """The version in the name of a wheel or source archive."""
+    """Return the version in the name of a wheel or source archive."""
     if file.endswith(".whl"):
         return file.split("-")[1]
     return file.removesuffix(".tar.gz").removesuffix(".zip").rpartition("-")[2]
 
 
 def audit(service: str) -> int:
-    """Ask the database of open source vulnerabilities about every pinned version."""
+    """Query OSV about every pinned version."""
     pins = {**pinned(), **pinned(TORCH_PINS)}
     asked = [{"package": {"name": name, "ecosystem": "PyPI"}, "version": version} for name, version in pins.items()]
     answer = json.loads(fetch(service, json.dumps({"queries": asked}).encode()))
@@ -141,12 +139,12 @@ def fetch(url: str, body: bytes | None = None) -> bytes:
         raise Unreachable(f"cannot reach {url}: {error}; this needs the network") from error
 
 
-def print_licences() -> int:
-    """Every pinned package with the licence that it declares."""
+def print_licenses() -> int:
+    """Print every pinned package with its declared license."""
     unknown = 0
     for name in sorted({**pinned(), **pinned(TORCH_PINS)}):
         try:
-            found = licence(name)
+            found = license(name)
         except PackageNotFoundError:
             found = "(not installed)"
         unknown += found == ""
@@ -154,8 +152,8 @@ def print_licences() -> int:
     return int(unknown > 0)
 
 
-def licence(name: str) -> str:
-    """The licence of an installed package: its expression, classifier, short text, or the title of its file."""
+def license(name: str) -> str:
+    """Return the license of an installed package: expression, classifier, short text, or title of its file."""
     found = distribution(name)
     about = found.metadata
     classifiers = [text.rpartition(" :: ")[2] for text in about.get_all("Classifier") or [] if "License ::" in text]

@@ -1,91 +1,42 @@
-"""Learn QUBOs from data: problem -> p -> network -> A -> mask -> solver -> x*, x⁺ -> loss -> decode -> metric."""
+"""Learn QUBOs from data: problem -> p -> network -> A -> solver -> x -> loss -> decode -> metric.
 
-from typing import TYPE_CHECKING
+The public names are listed in ``__init__.pyi``. Each imports its module at first use, since importing torch takes
+seconds.
+"""
 
-from qubolearn.lazy import lazily
-from qubolearn.version import VERSION
+import lazy_loader
 
-__version__ = VERSION
+from qubolearn.version import VERSION as __version__  # noqa: F401
 
-if TYPE_CHECKING:  # the public names; importing torch takes seconds, so each imports its module at its first use
-    from qubolearn.chips.topologies import Topology as Topology
-    from qubolearn.chips.topologies import topology as topology
-    from qubolearn.errors import QubolearnError as QubolearnError
-    from qubolearn.evaluation import Evaluation as Evaluation
-    from qubolearn.evaluation import evaluate as evaluate
-    from qubolearn.losses import L1 as L1
-    from qubolearn.losses import Batch as Batch
-    from qubolearn.losses import BlockLikelihood as BlockLikelihood
-    from qubolearn.losses import Contrastive as Contrastive
-    from qubolearn.losses import EnergyLoss as EnergyLoss
-    from qubolearn.losses import Gap as Gap
-    from qubolearn.losses import GroupPseudoLikelihood as GroupPseudoLikelihood
-    from qubolearn.losses import HammingHinge as HammingHinge
-    from qubolearn.losses import Hinge as Hinge
-    from qubolearn.losses import Likelihood as Likelihood
-    from qubolearn.losses import Loss as Loss
-    from qubolearn.losses import PersistentContrastive as PersistentContrastive
-    from qubolearn.losses import PseudoLikelihood as PseudoLikelihood
-    from qubolearn.losses import SoftLikelihood as SoftLikelihood
-    from qubolearn.losses import SparseFeatures as SparseFeatures
-    from qubolearn.losses import Terms as Terms
-    from qubolearn.networks import MLP as MLP
-    from qubolearn.networks import MatchingBody as MatchingBody
-    from qubolearn.networks import PairwiseBody as PairwiseBody
-    from qubolearn.networks import QuboLayer as QuboLayer
-    from qubolearn.networks import QuboNetwork as QuboNetwork
-    from qubolearn.networks import SharedQubo as SharedQubo
-    from qubolearn.networks import harden as harden
-    from qubolearn.problems import Instances as Instances
-    from qubolearn.problems import Problem as Problem
-    from qubolearn.problems import RightAnswers as RightAnswers
-    from qubolearn.problems import SoftTargets as SoftTargets
-    from qubolearn.problems import make_problem as make_problem
-    from qubolearn.problems.arrays import Arrays as Arrays
-    from qubolearn.qubo import Groups as Groups
-    from qubolearn.qubo import SparseQubo as SparseQubo
-    from qubolearn.qubo import energies as energies
-    from qubolearn.qubo import from_bqm as from_bqm
-    from qubolearn.qubo import from_ising as from_ising
-    from qubolearn.qubo import to_bqm as to_bqm
-    from qubolearn.qubo import to_cqm as to_cqm
-    from qubolearn.qubo import to_dqm as to_dqm
-    from qubolearn.qubo import to_ising as to_ising
-    from qubolearn.solvers import DimodSolver as DimodSolver
-    from qubolearn.solvers import DWaveSolver as DWaveSolver
-    from qubolearn.solvers import ExhaustiveSearch as ExhaustiveSearch
-    from qubolearn.solvers import QuantumAnnealing as QuantumAnnealing
-    from qubolearn.solvers import QubolearnSampler as QubolearnSampler
-    from qubolearn.solvers import QuboSolver as QuboSolver
-    from qubolearn.solvers import SimulatedAnnealing as SimulatedAnnealing
-    from qubolearn.solvers import Solution as Solution
-    from qubolearn.solvers import Solver as Solver
-    from qubolearn.solvers import auto_solver as auto_solver
-    from qubolearn.solvers import log_partition as log_partition
-    from qubolearn.solvers import make_solver as make_solver
-    from qubolearn.solvers import pair_marginals as pair_marginals
-    from qubolearn.solvers import solve as solve
-    from qubolearn.solvers.auto import AutoSolver as AutoSolver
-    from qubolearn.solvers.chains import PersistentChains as PersistentChains
-    from qubolearn.solvers.temperature import effective_beta as effective_beta
-    from qubolearn.solvers.tempering import ParallelTempering as ParallelTempering
-    from qubolearn.training.callbacks import Callback as Callback
-    from qubolearn.training.callbacks import Checkpoint as Checkpoint
-    from qubolearn.training.callbacks import ClipGradients as ClipGradients
-    from qubolearn.training.callbacks import EarlyStopping as EarlyStopping
-    from qubolearn.training.callbacks import Log as Log
-    from qubolearn.training.callbacks import ProgressBar as ProgressBar
-    from qubolearn.training.callbacks import TensorBoard as TensorBoard
-    from qubolearn.training.fit import Training as Training
-    from qubolearn.training.fit import fit as fit
-    from qubolearn.training.many import fit_many as fit_many
-    from qubolearn.training.optimizers import Adam as Adam
-    from qubolearn.training.optimizers import Cosine as Cosine
-    from qubolearn.training.pretrained import pretrained as pretrained
-    from qubolearn.training.recipes import Recipe as Recipe
-    from qubolearn.training.recipes import preset as preset
-    from qubolearn.training.runs import Run as Run
-    from qubolearn.training.train import train as train
-else:
-    _HOMES, __getattr__, __dir__ = lazily(__name__)
-    __all__ = sorted(_HOMES)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+#: Modules and the names that moved there; they work here, with a warning, until the next release.
+_MOVED = {
+    "qubolearn.chips.topologies": "Topology",
+    "qubolearn.data.contract": "SoftTargets",
+    "qubolearn.evaluation": "Evaluation",
+    "qubolearn.losses": "BlockLikelihood Contrastive GroupPseudoLikelihood HammingHinge L1 PersistentContrastive "
+    "SoftLikelihood SparseFeatures",
+    "qubolearn.networks": "MatchingBody PairwiseBody harden",
+    "qubolearn.problems": "make_problem",
+    "qubolearn.qubo": "from_ising to_cqm to_dqm to_ising",
+    "qubolearn.solvers": "QuboSolver auto_solver make_solver pair_marginals",
+    "qubolearn.solvers.chains": "PersistentChains",
+    "qubolearn.solvers.temperature": "effective_beta",
+    "qubolearn.training.callbacks": "ClipGradients Log ProgressBar TensorBoard Training",
+    "qubolearn.training.optimizers": "Cosine",
+    "qubolearn.recipes": "Recipe preset train",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "fit_many":
+        raise AttributeError("qubolearn.fit_many is removed; call qubolearn.fit for each network")
+    home = next((module for module, names in _MOVED.items() if name in names.split()), None)
+    if home is None:
+        return _load(name)
+    import importlib
+    import warnings
+
+    warnings.warn(f"qubolearn.{name} is now {home}.{name}", DeprecationWarning, stacklevel=2)
+    return getattr(importlib.import_module(home), name)

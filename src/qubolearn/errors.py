@@ -1,16 +1,28 @@
-"""The one error type that the library raises on purpose; the command line turns it into exit code 2."""
+"""The error type that the library raises for bad input, and checks of arguments that raise it.
+
+The command line turns a QubolearnError into one line and exit code 2.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from itertools import pairwise
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
 
 __all__ = [
     "RAISED_IN",
     "CallbackError",
     "NonFiniteError",
     "QubolearnError",
+    "check_counts",
+    "check_nondecreasing",
+    "check_numbers",
+    "convert",
+    "counted",
     "inside",
     "missing_extra",
     "printable",
@@ -23,9 +35,7 @@ RAISED_IN = "raised in "
 
 
 class QubolearnError(ValueError):
-    """Bad input, said in one line: the value, the limit and the remedy.
-
-    A name from a stranger's file may hold line ends or a terminal's control sequences; they are shown escaped.
+    """Bad input, described in one line: the value, the limit and the remedy; control characters are escaped.
 
     >>> print(QubolearnError("cannot read a\\nb"))
     cannot read a\\nb
@@ -36,7 +46,7 @@ class QubolearnError(ValueError):
 
 
 def printable(text: str) -> str:
-    """A text whose line ends and control characters are shown escaped.
+    """Escape line ends and control characters of a text.
 
     >>> printable("a\\nb")
     'a\\\\nb'
@@ -49,14 +59,13 @@ class NonFiniteError(QubolearnError):
 
 
 class CallbackError(QubolearnError):
-    """A callback of a training failed; which one and when is said, and its own error is the cause."""
+    """A callback failed; the message names it and the step, and its own error is the cause."""
 
 
 class inside:
-    """A context in which parts of a user's own run: an error keeps its type and traceback and gets a note of where.
+    """A context for user-defined code: an error keeps its type and traceback, and gets a note of where it was raised.
 
-    Contexts may be nested; the note is one line, from the innermost on. A QubolearnError says all that is needed by
-    itself and gets none.
+    Contexts may be nested; the note is one line, innermost first. A QubolearnError gets none.
 
     Args:
         part: what runs here, such as ``the loss``.
@@ -78,7 +87,7 @@ class inside:
         self._part, self._whose, self._given = part, whose, given
 
     def __enter__(self) -> None:
-        """Nothing is done before there is an error: a training step passes here several times."""
+        """Do nothing: this is on the hot path of training."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, Exception) or isinstance(error, QubolearnError):
@@ -96,13 +105,13 @@ class inside:
 
 
 def _short(whose: object) -> str:
-    """A value in a few words: itself where that is short, else the name of its class."""
+    """Return a value as short text, or the name of its class if that is long."""
     text = str(whose)
     return text if len(text) <= 60 and text.isprintable() and " at 0x" not in text else type(whose).__name__
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> QubolearnError:
-    """The error for a name that is in no table, with the nearest ones that are.
+    """Return the error for an unknown name, with the nearest known ones.
 
     >>> str(unknown_name("solver", "exaustive", ["exhaustive", "neal"]))
     "unknown solver 'exaustive'; did you mean exhaustive? Known: exhaustive, neal"
@@ -113,10 +122,87 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> QubolearnError:
     return QubolearnError(f"unknown {kind} {name!r}{hint} Known: {', '.join(known)}")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "QUBO"), counted(3, "QUBO")
+    ('1 QUBO', '3 QUBOs')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def missing_extra(what: str, extra: str) -> QubolearnError:
-    """The error for an optional dependency that is not installed.
+    """Return the error for an optional dependency that is not installed.
 
     >>> str(missing_extra("the D-Wave solver", "dwave"))
     "the D-Wave solver needs: pip install 'qubolearn[dwave]'"
     """
     return QubolearnError(f"{what} needs: pip install 'qubolearn[{extra}]'")
+
+
+def check_counts(**counts: object) -> None:
+    """Raise unless every value is an integer of at least 1.
+
+    >>> check_counts(reads=10, sweeps=0)
+    Traceback (most recent call last):
+    ...
+    qubolearn.errors.QubolearnError: sweeps=0; expected an integer of at least 1
+    """
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+            raise QubolearnError(f"{name}={value!r}; expected an integer of at least 1")
+
+
+def check_numbers(zero: bool = False, **numbers: object) -> None:
+    """Raise unless every value is a finite number above 0, or with ``zero`` at least 0.
+
+    >>> check_numbers(beta=float("nan"))
+    Traceback (most recent call last):
+    ...
+    qubolearn.errors.QubolearnError: beta=nan; expected a finite number above 0
+    """
+    for name, value in numbers.items():
+        if not (isinstance(value, Real) and math.isfinite(value) and (float(value) > 0 or (zero and value == 0))):
+            raise QubolearnError(f"{name}={value!r}; expected a finite number {'of at least' if zero else 'above'} 0")
+
+
+def check_nondecreasing(count: int, **numbers: Any) -> None:
+    """Raise unless every value holds ``count`` finite numbers above 0 in nondecreasing order.
+
+    >>> check_nondecreasing(2, beta_range=(3.0, 1.0))
+    Traceback (most recent call last):
+    ...
+    qubolearn.errors.QubolearnError: beta_range=(3.0, 1.0); expected 2 finite numbers above 0, the smallest first
+    """
+    for name, values in numbers.items():
+        try:
+            fits = len(values) == count and all(0 < a <= b < math.inf for a, b in pairwise((values[0], *values)))
+        except TypeError:
+            fits = False
+        if not fits:
+            raise QubolearnError(f"{name}={values!r}; expected {count} finite numbers above 0, the smallest first")
+
+
+def convert(value: Any, hint: Any, what: str) -> Any:
+    """Return a value from text or JSON as the annotated type; raise if it does not fit.
+
+    >>> convert(3, float | None, "beta")
+    3.0
+    >>> convert("abc", int, "reads")
+    Traceback (most recent call last):
+    ...
+    qubolearn.errors.QubolearnError: reads='abc'; expected `int`, got `str`
+    """
+    import msgspec
+
+    number = isinstance(value, (int, float))
+    if number and not abs(value) < 2**63:  # integers of torch and NumPy have 64 bits
+        raise QubolearnError(f"{what}={str(value)[:40]}; expected a finite number below 2**63 in size")
+    try:
+        return msgspec.convert(value, hint, dec_hook=lambda kind, text: kind(text) if kind is Path else text)
+    except msgspec.ValidationError as error:
+        parts = (hint, *get_args(hint))
+        choices = [str(choice) for part in parts if get_origin(part) is Literal for choice in get_args(part)]
+        if choices and isinstance(value, str):
+            raise unknown_name(what, value[:40], choices) from error
+        raise QubolearnError(f"{what}={repr(value)[:40]}; {str(error).replace('Expected', 'expected')}") from error

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import torch
 
 from qubolearn.chips.topologies import topology
+from qubolearn.data.arrays import Arrays
 from qubolearn.errors import missing_extra
 from qubolearn.losses import Likelihood, PseudoLikelihood
 from qubolearn.networks import MLP, QuboNetwork
-from qubolearn.problems.arrays import Arrays
 from qubolearn.solvers import SimulatedAnnealing, Solver, auto_solver, pair_marginals, solve
 from qubolearn.training.callbacks import ProgressBar
 from qubolearn.training.fit import fit
@@ -100,7 +100,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             body = MLP(X.shape[1], pattern.size, self.layers, self.hidden)
-        network = QuboNetwork(body, pattern, X.shape[1], "quant" if pattern.couplers else "diag")
+        network = QuboNetwork(body, pattern, X.shape[1])
         fit(
             network,
             Arrays(torch.from_numpy(X.astype(np.float32)), torch.from_numpy(labels.astype(np.float32))),
@@ -115,11 +115,11 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def qubos(self, X: Any) -> npt.NDArray[np.float64]:
-        """The learned QUBO of each sample, ``[samples, labels, labels]``: what an annealer would be given."""
+        """Return the learned QUBO of each sample, ``[samples, labels, labels]``."""
         return self._qubos(X).numpy()
 
     def predict(self, X: Any) -> Any:
-        """The minimiser of each sample's QUBO, as labels ``[samples, labels]``; of classes, the likeliest one."""
+        """Return the minimizer of each sample's QUBO as labels ``[samples, labels]``, or the most likely class."""
         A = self._qubos(X)
         if not self._multilabel:
             return self._binarizer.inverse_transform(self._marginals(A))

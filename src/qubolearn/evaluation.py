@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from qubolearn.data.arrays import Arrays, iter_instances
+from qubolearn.data.contract import Instances, Problem, Split, score_bits
 from qubolearn.errors import QubolearnError, inside
 from qubolearn.notebook import table
-from qubolearn.problems.arrays import Arrays, whole_of
-from qubolearn.problems.contract import Instances, Problem, Split, score_bits
-from qubolearn.randomness import stream
+from qubolearn.random import stream
 from qubolearn.solvers.auto import AutoSolver
 from qubolearn.solvers.contract import Solver, solve
 
@@ -30,7 +29,7 @@ __all__ = [
 ]
 
 CHUNK = 1024  # instances solved at once
-MOST_SHOWN = 64  # bits up to which a log keeps the couplings of one instance
+MAX_SHOWN = 64  # bits up to which a log keeps the couplings of one instance
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,7 @@ class Evaluation:
         hamming_projected: the same after projection.
         info: what the solver measured, such as ``source`` and ``solve_seconds``.
         scores: every metric of each instance ``[instances]``, in the order in which they were drawn.
+        split: the split of the Problem or :class:`qubolearn.Arrays` that was scored; None for other data.
 
     >>> Evaluation(10, {"accuracy": 0.9}).as_dict()
     {'accuracy': 0.9, 'instances': 10}
@@ -56,6 +56,7 @@ class Evaluation:
     hamming_projected: tuple[int, ...] | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
     scores: Mapping[str, Tensor] = field(default_factory=dict, repr=False, compare=False)
+    split: Split | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """All fields but the scores of single instances as one flat mapping that can be written as JSON."""
@@ -64,7 +65,7 @@ class Evaluation:
         return {**flat.pop("metrics"), **flat.pop("info"), **{k: v for k, v in flat.items() if v is not None}}
 
     def _repr_html_(self) -> str:
-        return table(f"on {self.instances} instances", [*self.metrics.items(), *self.info.items()])
+        return table(f"on {self.instances} {self.split or ''} instances", [*self.metrics.items(), *self.info.items()])
 
 
 def evaluate(
@@ -85,7 +86,8 @@ def evaluate(
         solver: any solver; by default the problem's own, else :class:`qubolearn.AutoSolver`. It is given the bits
             that the problem clamps, and its groups.
         instances, seed: how many to draw from a Problem, and which; no more than its split has.
-        split: the split to draw from; test by default, and validation for arrays without a test split.
+        split: the split to draw from; test by default. :class:`qubolearn.Arrays` without a test split are scored on
+            validation, without either on train; the result names the split.
         device: where to solve.
 
     Returns:
@@ -105,15 +107,17 @@ def evaluate(
     """
     require_solver(solver)
     problem = data if isinstance(data, Problem) else None
+    split = _split(data, split)
     pieces = list(_pieces(data, instances, seed, split, device))
     was_training = network.training
     network.to(device).eval()
     try:
-        with solve_time() as taken:
-            states, info = solve_instances(network, [piece.p for piece in pieces], solver, problem)
+        began = time.perf_counter()
+        states, info = solve_instances(network, [piece.p for piece in pieces], solver, problem)
+        seconds = time.perf_counter() - began
     finally:
         network.train(was_training)
-    return _evaluation(problem, states, pieces, {**info, "solve_seconds": taken[0]})
+    return replace(_evaluation(problem, states, pieces, {**info, "solve_seconds": seconds}), split=split)
 
 
 def require_solver(solver: object) -> None:
@@ -126,42 +130,31 @@ def require_solver(solver: object) -> None:
         raise QubolearnError(f"solver={solver!r} cannot be called; want a solver such as ExhaustiveSearch()")
 
 
+def _split(data: Any, split: Split | None) -> Split | None:
+    """Return the split that is scored; data that is not a Problem has none."""
+    if not isinstance(data, Problem):
+        return None
+    if split is None and isinstance(data, Arrays):
+        return "test" if data.size("test") else "validation" if data.size("validation") else "train"
+    return split or "test"
+
+
 def _pieces(
     data: Any, instances: int, seed: int, split: Split | None, device: torch.device | str
 ) -> Iterator[Instances]:
     if isinstance(data, Arrays):
-        split = split or ("test" if data.size("test") else "validation" if data.size("validation") else "train")
+        assert split is not None
         yield data.whole(split).to(device)
     elif isinstance(data, Problem):
         if instances < 1:
             raise QubolearnError(f"instances={instances}; want at least 1")
-        split = split or "test"
+        assert split is not None
         instances = min(instances, data.available(split) or instances)
         with inside("sample of", data):
             found = data.sample(instances, stream(seed, split, device=device), split)
         yield found
     else:
-        yield from (piece.to(device) for piece in whole_of(data))
-
-
-@contextmanager
-def solve_time() -> Iterator[list[float]]:
-    """The seconds that a block took, without those in which numba compiled what it needed."""
-    from numba.core import event
-
-    taken: list[float] = []
-    with event.install_recorder("numba:compile") as recorder:
-        began = time.perf_counter()
-        yield taken
-        taken.append(time.perf_counter() - began)
-    compiling, depth, since = 0.0, 0, 0.0
-    for when, happened in recorder.buffer:
-        depth += 1 if happened.is_start else -1
-        if happened.is_start and depth == 1:
-            since = when
-        elif depth == 0:
-            compiling += when - since
-    taken[0] = max(0.0, taken[0] - compiling)
+        yield from (piece.to(device) for piece in iter_instances(data))
 
 
 @torch.no_grad()
@@ -210,7 +203,7 @@ def score_network(network: nn.Module, problem: Problem | None, held_out: Sequenc
             couplings = network(held_out[0].rows(slice(0, 1)).p)
     finally:
         network.train(was_training)
-    shown = isinstance(couplings, Tensor) and couplings.shape[-1] <= MOST_SHOWN
+    shown = isinstance(couplings, Tensor) and couplings.shape[-1] <= MAX_SHOWN
     return {**found, "couplings": couplings[0].tolist()} if shown else found
 
 

@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-__all__ = ["MOST_CELLS", "heat_map", "table"]
+__all__ = ["MAX_CELLS", "heat_map", "table"]
 
 #: Rows of a matrix up to which a heat map is drawn.
-MOST_CELLS = 64
-LEVELS = 8  # shades of each colour
+MAX_CELLS = 64
+LEVELS = 8  # shades of each color
 RED, BLUE = "#b2182b", "#2166ac"
 
 
 def table(title: str, rows: Iterable[Sequence[object]], headers: Sequence[str] = ()) -> str:
-    """A table; numbers that are not whole have four digits.
+    """Return an HTML table; numbers that are not integers have four digits.
 
     >>> table("a < b", [("energy", -0.123456)])
     '<table><caption>a &lt; b</caption><tr><td>energy</td><td>-0.1235</td></tr></table>'
@@ -32,13 +32,13 @@ def _text(cell: object) -> str:
 
 
 def heat_map(matrix: Sequence[Sequence[float]], title: str = "") -> str:
-    """A square matrix, red above zero and blue below, on the scale of its largest entry; empty where it is too large.
+    """Draw a square matrix as HTML, red above zero and blue below; empty if it is too large.
 
     >>> heat_map([[1.0, 0.0], [0.0, -1.0]], "A").count("<path")
     2
     """
     n = len(matrix)
-    if not 0 < n <= MOST_CELLS:
+    if not 0 < n <= MAX_CELLS:
         return ""
     limit = max((abs(value) for row in matrix for value in row if math.isfinite(value)), default=0.0) or 1.0
     cells: dict[int, list[str]] = {}  # shade -> one path of all its cells, which is far smaller than one element each
@@ -51,7 +51,7 @@ def heat_map(matrix: Sequence[Sequence[float]], title: str = "") -> str:
         f'<path fill="{RED if shade > 0 else BLUE}" opacity="{abs(shade) / LEVELS:g}" d="{"".join(places)}"/>'
         for shade, places in sorted(cells.items())
     )
-    frame = f'<rect width="{n}" height="{n}" fill="white" stroke="grey" stroke-width="{n / 200:g}"/>'
+    frame = f'<rect width="{n}" height="{n}" fill="white" stroke="gray" stroke-width="{n / 200:g}"/>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="200" height="200" viewBox="0 0 {n} {n}" role="img">'
         f"<title>{escape(title)} (largest entry {limit:.3g})</title>{frame}{paths}</svg>"

@@ -22,28 +22,31 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from qubolearn.training.runs import Run
+    from qubolearn.problems.sudoku import Sudoku
+    from qubolearn.runs import Run
 
 __all__ = [
     "answers",
     "comparison",
     "couplings_over_training",
     "curves",
+    "figure",
     "grid_couplings",
     "hamming_over_training",
     "keeps_couplings",
+    "pictures",
     "pipeline",
     "save",
     "sudoku",
 ]
 
-BLUE, RED, GREY = "#2166ac", "#b2182b", "#777777"
+BLUE, RED, GRAY = "#2166ac", "#b2182b", "#777777"
 MOMENTS = 4  # columns of the pictures over training
 LARGEST = 1e100  # beyond it matplotlib finds no ticks
 
 
 def figure(columns: int, rows: int = 1, width: float = 2.6, height: float = 2.4) -> tuple[Figure, list[Axes]]:
-    """A figure and its axes, row by row; drawn without a screen."""
+    """Return a figure and its axes, row by row; no screen is needed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -53,7 +56,7 @@ def figure(columns: int, rows: int = 1, width: float = 2.6, height: float = 2.4)
 
 
 def _axes(ax: Axes | Sequence[Axes] | None, count: int, width: float = 2.6, height: float = 2.4) -> list[Axes]:
-    """The caller's axes, or those of a new figure."""
+    """Return the caller's axes, or those of a new figure."""
     if ax is None:
         return figure(count, width=width, height=height)[1]
     given = list(np.atleast_1d(np.asarray(ax, dtype=object)).flat)
@@ -63,7 +66,7 @@ def _axes(ax: Axes | Sequence[Axes] | None, count: int, width: float = 2.6, heig
 
 
 def _headline(axes: Sequence[Axes], ax: object, text: str) -> None:
-    """A title over all parts, where the figure is ours: that of a caller may have more in it."""
+    """Set the title of a figure that we created; a caller's figure may contain more."""
     if ax is None:
         axes[0].figure.suptitle(text, fontsize=9)
 
@@ -88,7 +91,7 @@ def answers(run: Run, count: int = 4, ax: Axes | Sequence[Axes] | None = None) -
     A problem without one is refused.
     """
     from qubolearn.evaluation import solve_instances
-    from qubolearn.randomness import stream
+    from qubolearn.random import stream
 
     draw = getattr(run.problem, "picture", None)
     if draw is None:
@@ -104,6 +107,39 @@ def answers(run: Run, count: int = 4, ax: Axes | Sequence[Axes] | None = None) -
         axis.set(xticks=[], yticks=[])
     _headline(axes, ax, _title(run))
     return axes
+
+
+def pictures(run: Run) -> dict[str, list[Axes]]:
+    """Draw everything that a run has; return the pictures by name."""
+    from qubolearn.problems.sudoku import Sudoku
+
+    made = {}
+    if run.problem.available("validation") != 0:
+        made["hamming"] = hamming_over_training(run)
+        if keeps_couplings(run):
+            made["couplings"] = couplings_over_training(run)
+    if hasattr(run.problem, "picture"):
+        made["answers"] = answers(run)
+    if isinstance(run.problem, Sudoku):
+        made |= _sudoku_pictures(run, run.problem)
+    return made
+
+
+def _sudoku_pictures(run: Run, problem: Sudoku) -> dict[str, list[Axes]]:
+    """Draw a test puzzle with its answer, and the learned couplings of three cells."""
+    from qubolearn.evaluation import solve_instances
+    from qubolearn.networks import SharedQubo
+    from qubolearn.random import stream
+
+    network = run.network()
+    test = problem.sample(1, stream(0, "test"), "test")
+    answer = problem.decode(solve_instances(network, test.p, problem=problem)[0])
+    solved = bool(problem.score(answer, test)["accuracy"])
+    made = {"puzzle": sudoku(problem.shown(test.p)[0], answer[0], solved)}
+    if isinstance(network, SharedQubo):
+        cells = [0, problem.size**2 // 2, problem.size**2 - problem.size]
+        made["couplings"] = grid_couplings(network.soft().detach(), problem.size, cells)
+    return made
 
 
 def hamming_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
@@ -126,7 +162,7 @@ def hamming_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> 
 
 
 def couplings_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
-    """A of one validation instance at moments of training."""
+    """Draw A of one validation instance at moments of training."""
     records = _moments(run)
     axes = _axes(ax, len(records))
     for axis, record in zip(axes, records, strict=True):
@@ -161,7 +197,7 @@ def comparison(
     width = 0.8 / len(values)
     for index, (label, heights) in enumerate(values.items()):
         places = [place + (index - (len(values) - 1) / 2) * width for place in range(len(names))]
-        bars = axis.bar(places, heights, width, label=label, color=[BLUE, RED, GREY][index % 3])
+        bars = axis.bar(places, heights, width, label=label, color=[BLUE, RED, GRAY][index % 3])
         axis.bar_label(bars, fmt="%.1f", fontsize=7)
     axis.set_xticks(range(len(names)), names)
     axis.set_ylabel(ylabel)
@@ -194,7 +230,7 @@ def grid_couplings(
 def sudoku(
     puzzle: torch.Tensor, answer: torch.Tensor, solved: bool, ax: Axes | Sequence[Axes] | None = None
 ) -> list[Axes]:
-    """A puzzle and an answer to it, ``[cells]`` each: hints in black, what was found in blue, or red if it is wrong."""
+    """Draw a puzzle and an answer, ``[cells]`` each: hints black, found digits blue, or red if wrong."""
     size = math.isqrt(len(puzzle))
     box = math.isqrt(size)
     axes = _axes(ax, 2, width=2.6, height=2.8)
@@ -205,9 +241,9 @@ def sudoku(
             axis.axvline(line, color="k", lw=width)
         for cell, digit in enumerate(digits.tolist()):
             if digit:
-                colour = "k" if digit == puzzle[cell] else BLUE if solved else RED
+                color = "k" if digit == puzzle[cell] else BLUE if solved else RED
                 place = (cell % size + 0.5, cell // size + 0.5)
-                axis.text(*place, str(int(digit)), ha="center", va="center", color=colour, fontsize=10)
+                axis.text(*place, str(int(digit)), ha="center", va="center", color=color, fontsize=10)
         axis.set(xlim=(0, size), ylim=(size, 0), xticks=[], yticks=[], aspect="equal")
         axis.set_title(title, fontsize=10)
     return axes
@@ -215,19 +251,23 @@ def sudoku(
 
 def keeps_couplings(run: Run) -> bool:
     """Whether the log of a run has the couplings of an instance: where they are few, and not one A for all."""
-    from qubolearn.evaluation import MOST_SHOWN
+    from qubolearn.evaluation import MAX_SHOWN
 
-    return run.problem.bits <= MOST_SHOWN and run.recipe.network != "shared"
+    return run.problem.bits <= MAX_SHOWN and run.recipe.network != "shared"
 
 
-def pipeline(
-    p: torch.Tensor,
-    A: torch.Tensor,
-    x_star: torch.Tensor,
-    answer: torch.Tensor,
-    ax: Axes | Sequence[Axes] | None = None,
-) -> list[Axes]:
-    """One instance on its way: p -> network -> A -> solver -> x* -> answer."""
+def pipeline(run: Run, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
+    """Draw one unseen instance of a run: p -> network -> A -> solver -> x* -> answer."""
+    import torch
+
+    from qubolearn.random import stream
+    from qubolearn.solvers import AutoSolver
+
+    p = run.problem.sample(1, stream(0, "test"), "test").p
+    with torch.no_grad():
+        A = run.network()(p)
+    bits = AutoSolver()(A, 1).states[:, 0]
+    p, A, x_star, answer = p[0], A[0], bits[0], run.problem.decode(bits)[0]
     axes = _axes(ax, 4, width=2.3, height=2.5)
     side = round(len(p) ** 0.5)
     axes[0].imshow((p.reshape(side, side) if side * side == len(p) else p[None]).numpy(), cmap="viridis")
@@ -278,7 +318,7 @@ def _can_be_drawn(record: Mapping[str, Any], run: Run) -> bool:
 
 
 def _moments(run: Run) -> list[dict[str, Any]]:
-    """The first record, the last, and some between."""
+    """Return the first record, the last, and some in between."""
     records = _records(run)
     last = len(records) - 1
     chosen = sorted({round(last * moment / (MOMENTS - 1)) for moment in range(MOMENTS)})

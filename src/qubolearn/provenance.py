@@ -1,4 +1,4 @@
-"""What a result needs beside it to be trusted: versions and machine, and for records the code that computed them."""
+"""Provenance of results: versions and machine, and for records the code that computed them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from qubolearn.version import VERSION
 
 __all__ = ["code", "provenance", "source_digest"]
 
-PACKAGES = ("torch", "numpy", "scipy", "numba", "dimod", "dwave-samplers", "dwave-graphs")
+PACKAGES = ("torch", "numpy", "scipy", "dimod", "dwave-samplers", "dwave-graphs")
 PACKAGE = Path(__file__).parent
 #: Parts of the package that print and draw: no number in a record depends on them.
-ONLY_SHOW = ("cli", "paper/report")
+ONLY_SHOW = ("cli",)
 
 
 def provenance() -> dict[str, Any]:
-    """Versions of what computes, and the machine in words; no paths, names or addresses."""
+    """Return versions of packages and the machine in words; no paths, names or addresses."""
     versions = {"python": platform.python_version(), "qubolearn": VERSION}
     for package in PACKAGES:
         try:
@@ -33,7 +33,7 @@ def provenance() -> dict[str, Any]:
 
 
 def machine() -> str:
-    """The machine in one line, e.g. 'Linux x86_64, 2 cores'."""
+    """Return the machine in one line, e.g. 'Linux x86_64, 2 cores'."""
     import torch
 
     words = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
@@ -42,13 +42,12 @@ def machine() -> str:
 
 @cache
 def code() -> dict[str, Any]:
-    """Which code this is: ``source``, and in a git checkout also ``commit`` and ``dirty``.
+    """Return ``source``, the :func:`source_digest`, and in a git checkout also ``commit`` and ``dirty``.
 
-    ``source`` is :func:`source_digest`; ``dirty`` says whether files of the package differ from the commit. A copy of a
-    checkout without git is told its commit by the variable QUBOLEARN_COMMIT; ``source`` says whether that is true.
+    ``dirty`` is True if files of the package differ from the commit. Without git, QUBOLEARN_COMMIT sets the commit.
     """
     found: dict[str, Any] = {"source": source_digest()}
-    # A package that is installed below somebody else's checkout is no part of it.
+    # A package that is installed below another checkout is not part of it.
     if _git("ls-files", "--error-unmatch", Path(__file__).name) is not None and (commit := _git("rev-parse", "HEAD")):
         found |= {"commit": commit, "dirty": bool(_git("status", "--porcelain", "--", "."))}
     elif given := os.environ.get("QUBOLEARN_COMMIT"):
@@ -58,7 +57,7 @@ def code() -> dict[str, Any]:
 
 @cache
 def source_digest() -> str:
-    """Twelve hexadecimal digits of the SHA-256 of qubolearn's source, but for the command line and the report."""
+    """Return twelve hexadecimal digits of the SHA-256 of qubolearn's source without the command line."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
@@ -68,7 +67,7 @@ def source_digest() -> str:
 
 
 def _git(*words: str) -> str | None:
-    """What git prints in the package's folder, or None where it fails or is not there."""
+    """Return the output of git in the package's folder, or None if it fails or is not installed."""
     # Inside a git hook these variables name another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:

@@ -72,11 +72,9 @@ def test_majority_counts(chain):
 @pytest.mark.parametrize(
     ("chains", "edges", "message"),
     [
-        ({}, [], "0 ... n-1"),
         ({0: [0], 2: [1]}, [(0, 1)], "0 ... n-1"),
         ({0: [0], 1: [0]}, [], "in two chains"),
         ({0: [0, 2], 1: [1]}, [(0, 1), (1, 2)], "not connected"),
-        ({0: [0], 1: []}, [], "empty"),
     ],
 )
 def test_bad_embeddings(chains, edges, message):
@@ -88,8 +86,3 @@ def test_a_coupling_without_coupler():
     J = torch.ones(1, 3, 3).triu(1)
     with pytest.raises(QubolearnError, match="qubits 0 and 2 are coupled"):
         Embedding.of({0: [0], 1: [1], 2: [2]}, [(0, 1), (1, 2)]).embed(J, torch.zeros(1, 3), 1.0)
-
-
-def test_another_number_of_bits():
-    with pytest.raises(QubolearnError, match="3 chains, but the QUBO has n=2"):
-        Embedding.of(TRIANGLE, SQUARE).embed(torch.zeros(1, 2, 2), torch.zeros(1, 2), 1.0)

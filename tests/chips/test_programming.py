@@ -4,7 +4,7 @@ import torch
 
 from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, scaled, with_control_errors
 from qubolearn.errors import QubolearnError
-from qubolearn.solvers.seeds import instance_seeds
+from qubolearn.solvers.contract import instance_seeds
 
 
 def one(J, h):

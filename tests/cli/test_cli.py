@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import dimod
@@ -13,10 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from qubolearn.cli import COMMANDS, main
+from qubolearn.cli import main
 from qubolearn.qubo import from_coo, upper_triangular
-from qubolearn.solvers import ExhaustiveSearch
-from qubolearn.solvers.contract import Found
 
 QUICK = (
     *("--k", "3", "--topology", "dense", "--hidden", "32", "--epochs", "4"),
@@ -90,23 +87,6 @@ def test_evaluate_with_several_solvers_and_seeds(folder: Path, capsys: pytest.Ca
     assert projected["headline"] == exact["accuracy_projected"]
 
 
-def test_answers_of_a_solver_without_a_label_are_not_called_exact(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @dataclass(frozen=True)
-    class Silent(ExhaustiveSearch):
-        def search(self, A: torch.Tensor, count: int) -> Found:
-            return super().search(A, count)._replace(info={})
-
-    for command in ("evaluate", "solve"):
-        monkeypatch.setattr(f"qubolearn.cli.{command}.make_solver", lambda spec: Silent())
-    run = str(folder / "run")
-    silent = ("--solver", "exhaustive")
-    assert call(capsys, "evaluate", run, "--instances", "10", *silent)["source"] == "unknown"
-    result = call(capsys, "solve", run, str(folder / "p.npz"), "--out", str(folder / "silent.npz"), *silent)
-    assert result["source"] == "unknown"
-
-
 def test_solve_writes_qubos_bits_and_answers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = call(capsys, "solve", str(folder / "run"), str(folder / "p.npz"), "--out", str(folder / "solved.npz"))
     assert result["count"] == 7
@@ -154,68 +134,37 @@ def test_demo_shows_what_couplings_buy(
     assert names >= {"comparison.png", "quant-couplings.png", "maxcut.png", "sudoku-rules.png"}
 
 
-def test_tensorboard_events_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call(capsys, "train", "randgraph", *QUICK, "--epochs", "1", "--out", str(tmp_path / "run"), "--tensorboard")
-    assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         ("trian randgraph", "did you mean train"),
         ("train randgrph --out {new}", "did you mean randgraph"),
-        ("train randgraph --epohcs 1 --out {new}", "did you mean --epochs"),
-        ("train --epohcs 1 randgraph --out {new}", "did you mean --epochs"),
-        ("train randgraph --loss nlll --out {new}", "did you mean nll"),
-        ("runs --jsn", "did you mean --json"),
+        ("train --epochs 1 randgraph --out {new}", "qubolearn train randgraph"),
+        ("reproduce randgraph", "quant reproduce"),
+        ("benchmark exact", "make benchmark"),
         ("train randgraph --k 99 --out {new}", "k=99"),
-        ("train randgraph --preset bst --out {new}", "did you mean best"),
-        ("train randgraph --topology chimra --out {new}", "did you mean chimera"),
-        ("train randgraph --solver exaustive --out {new}", "did you mean exhaustive"),
         ("train randgraph --solver annealing:reeds=3 --out {new}", "did you mean reads"),
-        ("train randgraph --device warp --out {new}", "not usable"),
         ("train randgraph --out {here}", "not empty"),
         ("train randgraph --k 4 --out {run}", "another configuration"),
         ("evaluate {new}", "holds no run"),
-        ("evaluate {here}", "holds no run"),
         ("evaluate {run} --solver neal:reads", "not option=value"),
         ("evaluate {run} --set noise=3", "unknown option"),
-        ("evaluate {run} --set k=4", "another size"),
-        ("evaluate {run} --instances 0", "--instances: 0; want at least 1"),
+        ("evaluate {run} --instances 0", "--instances: 0"),
         ("solve {run} {new}", "no file"),
         ("solve {run} {other}", "another problem"),
         ("solve {run} {nan} --out {new}", "not finite"),
         ("solve {run} {run}/config.json", "config.json"),
-        ("export {run} {other} --out {new}", "another problem"),
-        ("instances randgraph --count 0 --out {new}", "--count: 0; want at least 1"),
-        ("train randgraph --weight-mlp nan --out {new}", "weight_mlp=nan is not finite"),
-        ("train randgraph --weight-unique -1 --out {new}", "weight_unique=-1.0; want at least 0"),
-        ("train randgraph --test 0 --out {new}", "--test: 0; want at least 1"),
+        ("train randgraph --weight-mlp nan --out {new}", "weight_mlp=nan"),
         ("train randgraph --device meta --out {new}", "not usable"),
-        ("train randgraph --epochs 1.5 --out {new}", "invalid whole value: '1.5'"),
-        ("train randgraph --seed 9223372036854775808 --out {new}", "want less than 2**63"),
-        ("train randgraph --seed 18446744073709551616 --out {new}", "want less than 2**63"),
-        ("train randgraph --seed -1 --out {new}", "seed=-1"),
-        ("train randgraph --batch-size 9223372036854775808 --out {new}", "want less than 2**63"),
-        ("train randgraph --k 9223372036854775808 --out {new}", "want less than 2**63"),
-        ("evaluate {run} --seed 18446744073709551616", "want less than 2**63"),
-        ("evaluate {run} --seed -1", "want at least 0"),
+        ("train randgraph --epochs 1.5 --out {new}", "'1.5'"),
+        ("train randgraph --seed 18446744073709551616 --out {new}", "2**63"),
+        ("evaluate {run} --seed -1", "-1"),
         ("evaluate {run} --instances 4611686018427387904", "not enough memory"),
-        ("instances randgraph --seed 9223372036854775808 --out {new}", "want less than 2**63"),
-        ("evaluate {run} --solver annealing:reads=abc", "reads='abc'; want int"),
-        ("evaluate {run} --solver exhaustive:max_bits=abc", "max_bits='abc'; want int"),
-        ("evaluate {run} --solver neal:reads=1.5", "reads=1.5; want int"),
-        ("train randgraph --solver annealing:sweeps=[1] --loss hinge --out {new}", "sweeps=[1]; want"),
-        ("evaluate {run} --set k=abc", "k='abc'; want int"),
-        ("evaluate {run} --set k=1e400", "k=inf; want int"),
-        ("evaluate {run} --device meta", "not usable"),
+        ("evaluate {run} --solver annealing:reads=abc", "reads='abc'"),
+        ("train randgraph --solver annealing:sweeps=[1] --loss hinge --out {new}", "sweeps=[1]"),
+        ("evaluate {run} --set k=1e400", "k=inf"),
         ("instances randgraph --out /", "cannot write /: it is a folder"),
-        ("instances randgraph --out {here}", "it is a folder"),
-        ("solve {run} {good} --out /", "it is a folder"),
         ("export {run} {good} --out {nan}/x", "cannot use the folder"),
-        ("plot {run} --out {nan}", "cannot use the folder"),
-        ("train randgraph --out /", "not empty"),
-        ("plot {new}", "holds no run"),
     ],
 )
 def test_bad_input_is_one_line_exit_code_two_and_nothing_written(
@@ -231,22 +180,6 @@ def test_bad_input_is_one_line_exit_code_two_and_nothing_written(
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_teaches(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main([command, "--help"])
-    assert stopped.value.code == 0
-    assert f"qubolearn {command}" in capsys.readouterr().out
-
-
-def test_help_of_a_problem_shows_its_options(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["train", "randgraph", "--help"])
-    text = capsys.readouterr().out
-    assert "Nodes of the graph. [4]" in text
-    assert "--weight-unique" in text
-
-
 def test_importing_takes_no_optional_dependency_and_no_numba() -> None:
     heavy = ["matplotlib", "tensorboard", "dwave.system", "minorminer", "ray", "numba", "networkx", "rich"]
     code = f"import sys, qubolearn; print([m for m in {heavy} if m in sys.modules])"
@@ -254,10 +187,12 @@ def test_importing_takes_no_optional_dependency_and_no_numba() -> None:
     assert out.strip() == "[]"
 
 
-def test_the_installed_command_runs() -> None:
-    done = subprocess.run([sys.executable, "-m", "qubolearn", "--help"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert "examples:" in done.stdout
+@pytest.mark.parametrize(("words", "code"), [("--help >&-", 0), ("--help <&- >&- 2>&-", 0), ("trian 2>&-", 2)])
+def test_closed_standard_streams(words: str, code: int) -> None:
+    done = subprocess.run(
+        f'"{sys.executable}" -m qubolearn {words}', shell=True, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
 def test_problems_beyond_exhaustive_search_are_trained_and_scored(

@@ -14,10 +14,9 @@ import pytest
 import torch
 
 from qubolearn.cli import main
-from qubolearn.problems.from_file import load_problem
-from qubolearn.training.recipes import preset
-from qubolearn.training.runs import Run
-from qubolearn.training.train import train
+from qubolearn.problems import load_problem
+from qubolearn.recipes import preset, train
+from qubolearn.runs import Run
 
 OWN = """
 from dataclasses import dataclass
@@ -75,13 +74,18 @@ def test_commands_open_such_a_run_by_the_class_that_they_are_told(own: str, caps
         ["export", "run", "three.npz"],
         ["plot", "run"],
     )
+    trap = Path("executed")
+    Path("own.py").write_text(f"import pathlib\npathlib.Path({str(trap)!r}).touch()\n{OWN}")
     for words in commands:
+        load_problem.cache_clear()
         capsys.readouterr()
         assert main(words) == 2, words
+        assert not trap.exists(), "the run's own words ran the file"
         said = capsys.readouterr().err
         assert "--problem own.py:Mine" in said
         assert said.count("\n") == 1
         assert main([*words, "--problem", own]) == 0, words
+        trap.unlink(missing_ok=True)
     assert np.load("three.solved.npz")["states"].shape == (3, load_problem(own)().bits)
 
 

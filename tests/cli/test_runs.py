@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from qubolearn.cli import main
-from qubolearn.cli.compare import paired
-from qubolearn.training.recipes import preset
-from qubolearn.training.runs import Run
+from qubolearn.cli.scoring import paired
+from qubolearn.recipes import preset
+from qubolearn.runs import Run
 
 QUICK = ("--k", "3", "--hidden", "16", "--epochs", "2", "--instances", "300", "--validation", "20", "--test", "50")
 

@@ -11,10 +11,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for hands
 from hands import Opened, make_run, settle
 
-from qubolearn import make_problem
 from qubolearn.cli import main
+from qubolearn.problems import make_problem
 from qubolearn.problems.sudoku import Sudoku
-from qubolearn.training.runs import Run
+from qubolearn.runs import Run
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,7 @@
-"""Hands and eyes for the page in the browser: click, press, slide, read; and runs that need no training."""
+"""Click, press, slide and read on the page in the browser; and runs that need no training."""
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,18 +13,15 @@ from qubolearn import ExhaustiveSearch, Problem, solve
 from qubolearn.files import write_tensors
 from qubolearn.problems.sudoku import Sudoku, rule_qubo
 from qubolearn.qubo import as_dense
-from qubolearn.randomness import stream
-from qubolearn.training.build import new_network
-from qubolearn.training.recipes import Recipe
-from qubolearn.training.runs import Run
+from qubolearn.random import stream
+from qubolearn.recipes import Recipe, new_network
+from qubolearn.runs import Run
 
 Opened = Callable[..., Any]
-BAD = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded", "Network.loadingFailed")
-KEYS = {"Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Backspace": 8, "Tab": 9}
 
 
 def make_run(folder: Path, problem: Problem, **recipe: Any) -> Run:
-    """A run with the weights that its seed draws, and of Sudokus with the true rules: no training is needed here."""
+    """Create a run with the weights of its seed, or for Sudokus with the true rules."""
     run = Run.create(folder, problem, Recipe(**recipe))
     network = new_network(problem, run.recipe)
     if isinstance(problem, Sudoku):
@@ -37,43 +32,32 @@ def make_run(folder: Path, problem: Problem, **recipe: Any) -> Run:
 
 
 def settle(browser: Any) -> None:
-    """Wait until the page has solved what it was asked for."""
-    end = time.monotonic() + 30
-    while browser.evaluate("document.body.dataset.busy") != "false":
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    """Wait until the page has finished solving."""
+    browser.page.locator("body[data-busy=false]").wait_for(state="attached")
 
 
 def press(browser: Any, *keys: str) -> None:
     for key in keys:
-        what = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS.get(key, ord(key[0]))}
-        text = {"text": "\r" if key == "Enter" else key} if key == "Enter" or len(key) == 1 else {}
-        browser.call("Input.dispatchKeyEvent", type="keyDown", **what, **text)
-        browser.call("Input.dispatchKeyEvent", type="keyUp", **what)
+        browser.page.keyboard.press(key)
     settle(browser)
 
 
 def click(browser: Any, selector: str, across: float = 0.5, down: float = 0.5) -> None:
-    """A real click of the mouse in an element, or in the middle of a line of the graph."""
-    box = browser.evaluate(f"""(() => {{
-      const found = document.querySelector({json.dumps(selector)});
-      found.scrollIntoView({{ block: 'center', behavior: 'instant' }});
-      const box = found.getBoundingClientRect();
-      return [box.x, box.y, box.width, box.height];
-    }})()""")
-    at = {"x": box[0] + across * box[2], "y": box[1] + down * box[3], "button": "left", "clickCount": 1}
-    for kind in ("mousePressed", "mouseReleased"):
-        browser.call("Input.dispatchMouseEvent", type=kind, **at)
+    """Click at a share of an element's box; lines of the graph are thin, so no hit test is made."""
+    found = browser.page.locator(selector).first
+    found.evaluate("element => element.scrollIntoView({ block: 'center', behavior: 'instant' })")
+    box = found.bounding_box()
+    browser.page.mouse.click(box["x"] + across * box["width"], box["y"] + down * box["height"])
     settle(browser)
 
 
 def text(browser: Any, selector: str) -> str:
-    found: str = browser.evaluate(f"document.querySelector({json.dumps(selector)}).textContent")
+    found: str = browser.page.locator(selector).first.text_content()
     return found
 
 
 def table(browser: Any) -> list[tuple[str, float]]:
-    """Bits and energies of the table of lowest states, as people read them."""
+    """Return bits and energies of the table of lowest states."""
     rows = browser.evaluate("""[...document.querySelectorAll('#spectrum tbody tr')].map(
       row => [row.querySelector('button').textContent, row.querySelector('.number').textContent])""")
     return [(bits, float(energy.replace("−", "-"))) for bits, energy in rows]
@@ -82,7 +66,7 @@ def table(browser: Any) -> list[tuple[str, float]]:
 def check_against_library(
     browser: Any, run: Run, index: int, clamp: Sequence[int], off: Sequence[tuple[int, int]] = ()
 ) -> None:
-    """The table must say what exhaustive search says of the same QUBO, with the same changes."""
+    """Compare the table with exhaustive search of the same QUBO with the same changes."""
     data = run.problem.sample(12, stream(0, "test"), "test")
     with torch.no_grad():
         A = as_dense(run.network()(data.p[index : index + 1])).clone()

@@ -14,7 +14,7 @@ from hands import Opened, check_against_library, click, grid, make_run, press, r
 from qubolearn.explore import page, rendered
 from qubolearn.problems.sudoku import Sudoku
 from qubolearn.problems.sudoku_grids import keeps_rules
-from qubolearn.training.runs import Run
+from qubolearn.runs import Run
 
 # --- instances
 

@@ -12,7 +12,7 @@ import pytest
 COMMON = """
 import numpy as np
 import torch
-from qubolearn.kernels.annealing_gpu import generators
+from qubolearn.gpu.annealing import generators
 from qubolearn.qubo import all_states
 
 READS, BETA, SCHEDULE = 4096, 1.5, torch.tensor([[1.5, 1.0, 9.0]])
@@ -32,7 +32,7 @@ def deviation(bits, energy):
 
 # 8 coupled bits, first within one word and then over both words of 40; the others are free.
 DENSE = """
-from qubolearn.kernels import dense_annealing_triton as kernel
+from qubolearn.gpu import dense_annealing_triton as kernel
 
 kernel.FEW_READS = READS
 for n, coupled in ((30, [0, 1, 2, 3, 7, 8, 19, 29]), (40, [0, 5, 17, 20, 31, 32, 33, 39])):
@@ -51,7 +51,7 @@ for n, coupled in ((30, [0, 1, 2, 3, 7, 8, 19, 29]), (40, [0, 5, 17, 20, 31, 32,
 
 # Integers are summed without rounding, so reads do not depend on how many share a program.
 SHARED = """
-from qubolearn.kernels import dense_annealing_triton as kernel
+from qubolearn.gpu import dense_annealing_triton as kernel
 
 S = torch.randint(-3, 4, (1, 70, 70), generator=torch.Generator().manual_seed(0)).float()
 S, few = S + S.mT, generators(np.array([5], np.uint32), 64)
@@ -62,7 +62,7 @@ assert torch.equal(*found)
 """
 
 SPARSE = """
-from qubolearn.kernels import sparse_annealing_triton as kernel
+from qubolearn.gpu import sparse_annealing_triton as kernel
 
 kernel.READS, kernel.ROWS = READS, 2
 n = 8
@@ -79,18 +79,17 @@ assert deviation(reads, energy) < 1.5
 
 # Two groups, a free bit and a clamped one; every second replica is hot, so that each swap is between two temperatures.
 TEMPERING = """
-from qubolearn.kernels import tempering_triton as kernel
+from qubolearn.gpu import tempering_triton as kernel
 from qubolearn.qubo import Groups
-from qubolearn.solvers.units import as_units
+from qubolearn.solvers.forms import SparseForm
 
 groups, clamp = Groups([[0, 1, 2], [4, 5, 6]]), np.full((1, 8), -1, np.int8)
 clamp[0, 7], clamp[0, 2] = 1, 0
 A = torch.randn(1, 8, 8, generator=torch.Generator().manual_seed(0))
-units = as_units(A, groups)
+units = SparseForm.make(A, groups)
 replicas = 1024
 ladder = np.where(np.arange(replicas) % 2 == 0, 0.5, 1.5)[None] * units.scale
-problem = units.problem(slice(None))
-done = kernel.temper(problem, clamp, np.array([3], np.uint32), ladder, 25, np.full(1, -np.inf), torch.device("cpu"))
+done = kernel.temper(units, clamp, np.array([3], np.uint32), ladder, 25, np.full(1, -np.inf), torch.device("cpu"))
 x = all_states(8)
 allowed = groups.allowed(x) & (x[:, 7] == 1) & (x[:, 2] == 0)
 energy = torch.einsum("si,ij,sj->s", x, A[0], x)[allowed].double()
@@ -109,7 +108,7 @@ assert done.swept[0] == 25 and 0.1 < done.exchanges.mean() < 0.95
 
 # Cold reads stay where they begin, at the lowest state, and reads without a temperature leave it.
 GIVEN = """
-from qubolearn.kernels import dense_annealing_triton as dense, sparse_annealing_triton as sparse
+from qubolearn.gpu import dense_annealing_triton as dense, sparse_annealing_triton as sparse
 
 n, few = 40, generators(np.array([5], np.uint32), 3)
 i = np.arange(n - 1)

@@ -3,7 +3,7 @@ import io
 import rich.console
 from rich.console import Console
 
-from qubolearn.kernels import progress
+from qubolearn import kernels as progress
 
 
 def run(total=3):

@@ -9,20 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from qubolearn import (
-    BlockLikelihood,
-    ExhaustiveSearch,
-    Instances,
-    Likelihood,
-    PseudoLikelihood,
-    SparseQubo,
-    preset,
-    train,
-)
+from qubolearn import ExhaustiveSearch, Instances, Likelihood, PseudoLikelihood, SparseQubo
+from qubolearn.data.contract import RightAnswers
 from qubolearn.errors import QubolearnError
-from qubolearn.losses import Batch
-from qubolearn.problems.contract import RightAnswers
+from qubolearn.losses import Batch, BlockLikelihood
 from qubolearn.qubo import Groups, energies
+from qubolearn.recipes import preset, train
 
 N, COUNT = 6, 5
 

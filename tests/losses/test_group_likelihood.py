@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from qubolearn import ExhaustiveSearch, GroupPseudoLikelihood, Instances, SparseQubo
+from qubolearn import ExhaustiveSearch, Instances, SparseQubo
 from qubolearn.errors import QubolearnError
-from qubolearn.losses import Batch
-from qubolearn.qubo import Groups
+from qubolearn.losses import Batch, BlockLikelihood, GroupPseudoLikelihood, Loss, PersistentContrastive
+from qubolearn.qubo import Groups, share
 
 GROUPS = Groups([[0, 3, 4], [5, 1], [6]])  # bits 2 and 7 are in none
 COUNT, N = 6, 8
@@ -85,8 +85,38 @@ def test_mistakes_are_refused() -> None:
     A, x = drawn()
     with pytest.raises(QubolearnError, match="masking=2"):
         replace(GroupPseudoLikelihood(GROUPS), masking=2.0)
-    with pytest.raises(QubolearnError, match="groups"):
+    with pytest.raises(QubolearnError, match="group"):
         GroupPseudoLikelihood(Groups([]))
     x[2, 6] = 0
     with pytest.raises(QubolearnError, match="instance 2"):
         GroupPseudoLikelihood(GROUPS)(A, batch_of(x))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        GroupPseudoLikelihood(GROUPS),
+        BlockLikelihood(bits=4, beta=1.0),
+        PersistentContrastive(beta=1.0, chains=4, groups=GROUPS),
+    ],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_an_expanded_A_has_the_gradient_of_its_copies(loss: Loss) -> None:
+    """A view of one QUBO once lost its gradient; sharing is now declared (``share``), not guessed."""
+    _, x = drawn()
+    leaf = torch.randn(N, N, generator=torch.Generator().manual_seed(1), dtype=torch.float64).requires_grad_()
+    gradients = {}
+    for name, A in {
+        "copies": leaf.repeat(COUNT, 1, 1),
+        "expanded": leaf.expand(COUNT, -1, -1),
+        "expanded leaf": leaf.detach().expand(COUNT, -1, -1).requires_grad_(),
+        "declared": share(leaf[None], COUNT),
+    }.items():
+        source = A if A.is_leaf else leaf
+        (gradient,) = torch.autograd.grad(loss.begin()(A, batch_of(x)).sum(), source)
+        gradients[name] = gradient.sum(0) if gradient.ndim == 3 else gradient
+    assert bool(gradients["declared"].abs().sum() > 0)
+    for name in ("expanded", "expanded leaf"):
+        torch.testing.assert_close(gradients[name], gradients["copies"])
+    if not isinstance(loss, PersistentContrastive):  # whose instances share their chains if they share A
+        torch.testing.assert_close(gradients["declared"], gradients["copies"])

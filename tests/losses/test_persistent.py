@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
-from qubolearn import Adam, Likelihood, PersistentContrastive, SharedQubo, SparseQubo, fit, pair_marginals
+from qubolearn import Adam, Likelihood, SharedQubo, SparseQubo, fit
+from qubolearn.data.contract import Instances, RightAnswers
 from qubolearn.errors import QubolearnError
-from qubolearn.losses import Batch
-from qubolearn.problems.contract import Instances, RightAnswers
-from qubolearn.qubo import Groups
+from qubolearn.losses import Batch, PersistentContrastive
+from qubolearn.qubo import Groups, share
+from qubolearn.solvers import pair_marginals
 
 N, COUNT = 6, 3
 
@@ -34,12 +37,9 @@ def test_the_gradient_is_the_likelihoods(kind: str) -> None:
     right = RightAnswers(states, torch.ones(COUNT, 2, dtype=torch.bool)) if kind == "several" else None
 
     def given(leaf: Tensor) -> Tensor | SparseQubo:
-        whole = (1.0 * leaf[0]).expand_as(leaf) if "shared" in kind else leaf
-        if "sparse" not in kind:
-            return whole
-        sparse = SparseQubo.from_dense(whole[:1] if "shared" in kind else whole)
-        expand = (COUNT, -1)
-        return sparse.with_values(sparse.linear.expand(expand), sparse.quadratic.expand(expand))
+        whole: Any = 1.0 * leaf[:1] if "shared" in kind else leaf
+        whole = SparseQubo.from_dense(whole) if "sparse" in kind else whole
+        return share(whole, COUNT) if "shared" in kind else whole
 
     for seed in range(20):
         ours = A.clone().requires_grad_()

@@ -8,7 +8,7 @@ from torch import nn
 
 from qubolearn.errors import QubolearnError
 from qubolearn.networks.layer import QuboLayer
-from qubolearn.qubo import symmetric
+from qubolearn.qubo import SparseQubo, symmetric
 from qubolearn.solvers import ExhaustiveSearch
 
 
@@ -73,6 +73,42 @@ def test_a_network_learns_through_the_layer(rule: str, strength: float) -> None:
     after = (model(p).round() == x_true).float().mean()
     assert before < 0.75
     assert after > 0.9
+
+
+@pytest.mark.parametrize("rule", ["blackbox", "perturbed"])
+def test_sparse_qubos_get_the_gradient_of_their_dense_form(rule: str) -> None:
+    """blackbox once returned none for a SparseQubo, perturbed raised a TypeError."""
+    g = torch.Generator().manual_seed(2)
+    edges = torch.tensor([[0, 0, 1, 2], [1, 2, 3, 3]])
+    linear, quadratic = torch.randn(6, 4, generator=g), torch.randn(6, 4, generator=g)
+    weights = torch.randn(6, 4, generator=g)
+    leaves = [part.clone().requires_grad_() for part in (linear, quadratic)]
+    layer = QuboLayer(ExhaustiveSearch(), rule, strength=2.0, samples=20_000, seed=1)
+    x = layer(SparseQubo(leaves[0], edges, leaves[1]))
+    (x * weights).sum().backward()
+    A = SparseQubo(linear, edges, quadratic).dense().requires_grad_()
+    dense = QuboLayer(ExhaustiveSearch(), rule, strength=2.0, samples=20_000, seed=2)(A)
+    (dense * weights).sum().backward()
+    close = {"atol": 0.0 if rule == "blackbox" else 0.03, "rtol": 0.0}  # other draws, the same expectation
+    torch.testing.assert_close(x, dense, **close)
+    torch.testing.assert_close(leaves[0].grad, A.grad.diagonal(dim1=1, dim2=2), **close)
+    torch.testing.assert_close(leaves[1].grad, A.grad[:, edges[0], edges[1]], **close)
+
+
+@pytest.mark.parametrize("rule", ["none", "blackbox", "perturbed"])
+def test_dtypes_and_arguments_that_are_no_solver_or_count(rule: str) -> None:
+    x = QuboLayer(ExhaustiveSearch(), rule)(random_A().double())
+    assert x.dtype == torch.float64
+    for solver, options, value in [
+        ("annealing", {}, "annealing"),
+        (ExhaustiveSearch, {}, "ExhaustiveSearch"),
+        (ExhaustiveSearch(), {"samples": 2.5}, "2.5"),
+        (ExhaustiveSearch(), {"strength": float("inf")}, "inf"),
+    ]:
+        with pytest.raises(QubolearnError, match=value):
+            QuboLayer(solver, rule, **options)  # type: ignore[arg-type]
+    with pytest.raises(QubolearnError, match="ndarray"):
+        QuboLayer(ExhaustiveSearch(), rule)(random_A().numpy())
 
 
 def test_bad_choices_are_refused() -> None:

@@ -10,10 +10,9 @@ from qubolearn.errors import QubolearnError
 from qubolearn.evaluation import evaluate
 from qubolearn.networks import MatchingBody, QuboNetwork
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.randomness import stream
+from qubolearn.random import stream
+from qubolearn.recipes import recipe_for, train
 from qubolearn.solvers import ExhaustiveSearch
-from qubolearn.training.recipes import recipe_for
-from qubolearn.training.train import train
 
 
 def test_renaming_the_nodes_of_the_first_graph_moves_its_couplings_along() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from qubolearn import SharedQubo, SparseQubo, harden
+from qubolearn import SharedQubo, SparseQubo
 from qubolearn.errors import QubolearnError
+from qubolearn.networks import harden
 
 
 def test_all_instances_share_one_symmetric_a() -> None:
@@ -49,7 +50,7 @@ def test_too_many_levels_are_refused() -> None:
         harden(torch.zeros(3, 3))
     with pytest.raises(QubolearnError, match="levels=1"):
         harden(torch.rand(3, 3), levels=1)
-    with pytest.raises(QubolearnError, match="want one QUBO"):
+    with pytest.raises(QubolearnError, match="2, 3, 3"):
         harden(torch.rand(2, 3, 3))
 
 

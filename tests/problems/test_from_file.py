@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from qubolearn.errors import QubolearnError
-from qubolearn.problems import make_problem, problem_type
-from qubolearn.problems.from_file import load_problem
+from qubolearn.problems import load_problem, make_problem, problem_type
 from qubolearn.problems.randgraph import RandGraph
 
 BORROWED = "from qubolearn.problems.randgraph import RandGraph\n"
@@ -21,9 +20,13 @@ BORROWED = "from qubolearn.problems.randgraph import RandGraph\n"
         (None, "X", "no file"),
         ("", "X", "unknown class of .*'X'"),
         (BORROWED, "RandGrph", "did you mean RandGraph"),
-        ("X = 3", "X", "is no problem type"),
-        ("class X: pass", "X", "is no problem type"),
-        ("from qubolearn import Problem\nclass X(Problem): pass", "X", "is no problem type; it lacks bits, input_size"),
+        ("X = 3", "X", "is not a problem type"),
+        ("class X: pass", "X", "is not a problem type"),
+        (
+            "from qubolearn import Problem\nclass X(Problem): pass",
+            "X",
+            "it lacks bits, input_size",
+        ),
         (
             "from dataclasses import dataclass\nfrom qubolearn import Problem\n@dataclass\nclass X(Problem): pass",
             "X",
@@ -56,7 +59,7 @@ def test_a_borrowed_class_keeps_its_own_name(tmp_path: Path) -> None:
 
 def test_names_do_not_run_files(tmp_path: Path) -> None:
     trap = tmp_path / "executed"
-    (tmp_path / "own.py").write_text(f"open({str(trap)!r}, 'w')\n{BORROWED}")
+    (tmp_path / "own.py").write_text(f"import pathlib\npathlib.Path({str(trap)!r}).touch()\n{BORROWED}")
     for call in (problem_type, make_problem):
         with pytest.raises(QubolearnError, match="code in a file"):
             call(f"{tmp_path}/own.py:RandGraph")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from qubolearn import evaluate, preset, train
+from qubolearn import evaluate
 from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
 from qubolearn.networks import PairwiseBody, QuboNetwork
@@ -16,9 +16,10 @@ from qubolearn.plots import answers
 from qubolearn.problems.knapsack import Knapsack, greedy_by_density
 from qubolearn.problems.maxcut import MaxCut, cut_sizes, local_search
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.randomness import stream
+from qubolearn.random import stream
+from qubolearn.recipes import preset, train
+from qubolearn.runs import Run
 from qubolearn.testing import check_problem
-from qubolearn.training.runs import Run
 
 
 @pytest.mark.parametrize("problem", [MaxCut(), MaxCut(nodes=11), Knapsack(), Knapsack(items=4)])

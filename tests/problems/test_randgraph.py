@@ -10,7 +10,7 @@ import torch
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import Instances, make_problem
 from qubolearn.problems.randgraph import RandGraph, pairwise_weights
-from qubolearn.randomness import stream
+from qubolearn.random import stream
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5])

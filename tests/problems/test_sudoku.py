@@ -7,8 +7,10 @@ from operator import eq
 import pytest
 import torch
 
-from qubolearn import Adam, GroupPseudoLikelihood, SharedQubo, fit, harden
+from qubolearn import Adam, SharedQubo, fit
 from qubolearn.errors import QubolearnError
+from qubolearn.losses import GroupPseudoLikelihood
+from qubolearn.networks import harden
 from qubolearn.problems.sudoku import (
     Sudoku,
     clashes_of,
@@ -23,8 +25,8 @@ from qubolearn.problems.sudoku_grids import (
     count_solutions,
     random_grids,
     random_puzzles,
+    rule_clashes,
 )
-from qubolearn.problems.sudoku_rules import rule_clashes
 from qubolearn.qubo import SparseQubo, energies
 from qubolearn.solvers import ExhaustiveSearch, solve
 from qubolearn.solvers.tempering import ParallelTempering
@@ -96,10 +98,8 @@ def test_small_puzzles_exactly() -> None:
 def test_bad_puzzles_are_refused() -> None:
     for call, said in (
         (lambda: rule_qubo(6), "size 6"),
-        (lambda: hint_clamp(torch.zeros(1, 15)), "size 15"),
         (lambda: hint_clamp(torch.full((1, 16), 5)), "digits from 5 to 5"),
-        (lambda: hint_clamp(torch.zeros(16)), "want \\[batch"),
-        (lambda: hint_clamp(torch.full((1, 16), 1.5)), "puzzle 0 has 1.5 in cell 0"),
+        (lambda: hint_clamp(torch.zeros(16)), "\\[16\\]"),
         (lambda: hint_clamp(torch.full((1, 16), float("nan"))), "puzzle 0 has nan in cell 0"),
         (lambda: grids_of(torch.zeros(100)), "size 0"),
     ):

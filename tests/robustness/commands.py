@@ -1,4 +1,4 @@
-"""Commands on damaged files: a run folder or a folder of results, one file of it mutated, given to a real command.
+"""Commands on damaged files: a run folder, one file of it mutated, given to a real command.
 
 ``python commands.py COUNT SEED FOLDER`` runs the long loop in a process of its own, with bounded memory.
 """
@@ -21,31 +21,22 @@ from strangers import TOKENS, VALUES, mutated, mutated_json, without_checksum
 
 from qubolearn.cli import main
 
-ROOT = Path(__file__).parents[2]
 TRAIN = (
     *("train", "randgraph", "--k", "2", "--topology", "dense", "--layers", "2", "--hidden", "4", "--epochs", "1"),
     *("--instances", "4", "--batch-size", "4", "--validation", "2", "--test", "4", "--device", "cpu"),
 )
-#: Commands that read a run, with the folder's place. None of them may write into the folder but train, plot and figure.
+#: Commands that read a run, with the folder's place. Only train and plot may write into the folder.
 ON_RUNS = {
     "plot": ("plot", "{run}"),
     "train": (*TRAIN, "--out", "{run}"),
     "evaluate": ("evaluate", "{run}", "--instances", "4", "--device", "cpu"),
     "solve": ("solve", "{run}", "{p}", "--out", "{out}.npz"),
     "export": ("export", "{run}", "{p}", "--out", "{out}"),
-    "figure": ("figure", "errors", "{run}", "--instances", "4", "--solver", "exhaustive", "--out", "{out}"),
     "embed": ("embed", "{run}", "--chip", "chimera"),
     "info": ("info", "{run}", "--save", "{out}.safetensors"),
     "runs": ("runs", "{run}"),
     "compare": ("compare", "{run}", "{run}", "--instances", "4", "--device", "cpu"),
     "explore": ("explore", "{run}", "--instances", "3", "--out", "{out}.html"),
-}
-RESULTS = ("alignment-2d", "benchmarks", "energies", "errors", "qubits", "grid.json", "protections.json", "soak.json")
-#: Commands that read results.
-ON_RESULTS = {
-    "report": ("report", "--results", "{results}", "--out", "{out}.html"),
-    "tables": ("tables", "{page}", "--results", "{results}"),
-    "reproduce --list": ("reproduce", "--list", "--out", "{results}"),
 }
 
 
@@ -65,14 +56,6 @@ class Commands:
         self.good, self.p = folder / "good", folder / "p.npz"
         quietly([*TRAIN, "--out", str(self.good)])
         quietly(["instances", "randgraph", "--k", "2", "--count", "3", "--out", str(self.p)])
-        self.results = folder / "results"
-        self.results.mkdir()
-        for name in RESULTS:  # the page of all results takes seconds
-            source = ROOT / "results" / name
-            shutil.copytree(source, self.results / name) if source.is_dir() else shutil.copy(source, self.results)
-        self.records = sorted(str(path.relative_to(self.results)) for path in self.results.rglob("*.json"))
-        self.page = folder / "page.md"
-        shutil.copy(ROOT / "docs" / "guarantees.md", self.page)
 
     def damaged(self, name: str, data: bytes, rng: random.Random) -> bytes:
         """A file as it may be after an accident, or as a stranger made it."""
@@ -98,35 +81,23 @@ class Commands:
 
     def case(self, rng: random.Random) -> Case:
         """Damage one file and run one command on it."""
-        command = rng.choice([*ON_RUNS, *ON_RUNS, *ON_RESULTS])
-        if command in ON_RUNS:
-            run, out = self.folder / "run", self.folder / "out"
-            shutil.rmtree(run, ignore_errors=True)
-            shutil.rmtree(out, ignore_errors=True)
-            shutil.copytree(self.good, run)
-            name = rng.choice(("config.json", "metrics.jsonl", "model.safetensors", "result.json", "p.npz"))
-            if command == "train" and rng.random() < 0.5:
-                (run / "model.safetensors").unlink()  # one that goes on
-                name = rng.choice(("config.json", "metrics.jsonl", "checkpoint.safetensors"))
-            whole = self.p.read_bytes() if name == "p.npz" else (self.good / name).read_bytes()
-            case = Case(command, name, self.damaged(name, whole, rng))
-            p = self.folder / "q.npz"
-            p.write_bytes(case.data if name == "p.npz" else self.p.read_bytes())
-            if name != "p.npz":
-                (run / name).write_bytes(case.data)
-            places = {"run": run, "p": p, "out": out}
-            self._try(case, [word.format(**places) for word in ON_RUNS[command]])
-            return case
-        name = "page.md" if rng.random() < 0.1 else rng.choice(self.records)
-        path = self.page if name == "page.md" else self.results / name
-        whole = path.read_bytes()
+        command = rng.choice(list(ON_RUNS))
+        run, out = self.folder / "run", self.folder / "out"
+        shutil.rmtree(run, ignore_errors=True)
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(self.good, run)
+        name = rng.choice(("config.json", "metrics.jsonl", "model.safetensors", "result.json", "p.npz"))
+        if command == "train" and rng.random() < 0.5:
+            (run / "model.safetensors").unlink()  # one to resume
+            name = rng.choice(("config.json", "metrics.jsonl", "checkpoint.safetensors"))
+        whole = self.p.read_bytes() if name == "p.npz" else (self.good / name).read_bytes()
         case = Case(command, name, self.damaged(name, whole, rng))
-        path.write_bytes(case.data)
-        places = {"results": self.results, "page": self.page, "out": self.folder / "out"}
-        try:
-            self._try(case, [word.format(**places) for word in ON_RESULTS[command]])
-        finally:
-            path.write_bytes(whole)
+        p = self.folder / "q.npz"
+        p.write_bytes(case.data if name == "p.npz" else self.p.read_bytes())
+        if name != "p.npz":
+            (run / name).write_bytes(case.data)
+        places = {"run": run, "p": p, "out": out}
+        self._try(case, [word.format(**places) for word in ON_RUNS[command]])
         return case
 
     def _try(self, case: Case, words: list[str]) -> None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import torch
 
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.training import session
-from qubolearn.training.recipes import recipe_for
-from qubolearn.training.runs import Run
-from qubolearn.training.train import train
+from qubolearn.recipes import recipe_for, train
+from qubolearn.runs import Run
 
 PROBLEM = RandGraph(k=3)
 CONFIG = recipe_for(
@@ -67,12 +67,13 @@ class Nursery:
 
 def main() -> None:
     torch.set_num_threads(1)
-    session.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+    import_module("qubolearn.training.fit").SECONDS_BETWEEN_CHECKPOINTS = 0.0
     train(PROBLEM, replace(CONFIG, epochs=1))  # what is compiled or built on first use
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            train(PROBLEM, CONFIG, Run.create(line.strip(), PROBLEM, CONFIG))
+            with redirect_stdout(sys.stderr):
+                train(PROBLEM, CONFIG, Run.create(line.strip(), PROBLEM, CONFIG))
             os._exit(0)
         print(child, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

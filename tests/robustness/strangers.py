@@ -24,20 +24,15 @@ from typing import Any, NamedTuple
 import dimod
 import numpy as np
 import torch
-from scipy.io import savemat
 
+from qubolearn.data.files import read_inputs
 from qubolearn.errors import QubolearnError
-from qubolearn.paper.datasets import modelnet, shapes2d, willow
-from qubolearn.paper.datasets.off import read_off, sample_surface
-from qubolearn.paper.datasets.willow_archive import unpack_archive
 from qubolearn.problems import problem_names, problem_type
-from qubolearn.problems.files import read_inputs
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import sparse_from_coo, to_bqm, to_coo
 from qubolearn.qubo.files import read_bqm
-from qubolearn.training.recipes import recipe_for
-from qubolearn.training.runs import Run
-from qubolearn.training.train import train
+from qubolearn.recipes import recipe_for, train
+from qubolearn.runs import Run
 
 PROBLEM = RandGraph(k=2)
 CONFIG = recipe_for(
@@ -177,36 +172,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
         bqm = [file.read()]
     with dimod.BinaryQuadraticModel({"a": 1.0, "b": -2.0}, {("a", "b"): 0.5}, 3.0, "SPIN").to_file() as file:
         bqm.append(file.read())
-    off = b"OFF\n4 2 0\n0 0 0\n1 0 0\n1 1 0.5\n0 1 0\n3 0 1 2\n4 0 1 2 3\n"
-    outline = {"points": [{"x": 0.1, "y": 0.2}, {"x": 1.0, "y": 0.0}, {"x": 1, "y": 1}, {"x": 0.2, "y": 0.9}]}
-    outline_text = json.dumps(outline).encode()
-    keypoints = [[float(i), float(i + 1)] for i in range(willow.KEYPOINTS)]
-    image = {"class": "car", "image": "a", "file": "images/a.jpg", "width": 9, "height": 8, "keypoints_orig": keypoints}
-    mats = []
-    for compressed in (False, True):
-        buffer = io.BytesIO()
-        savemat(buffer, {"pts_coord": np.array(keypoints).T, "other": "text"}, do_compression=compressed)
-        mats.append(buffer.getvalue())
     inputs = npy_members(p=np.ones((2, PROBLEM.input_size), np.float32))
-    compact = npy_members(
-        points=np.random.default_rng(0).random((2, 3, 3)).astype(np.float32),
-        labels=np.array([0, 1]),
-        is_test=np.array([False, True]),
-        names=np.array(["a", "b"]),
-        class_names=np.array(["chair", "desk"]),
-    )
-    outlines = npy_members(
-        points=np.ones((6, 2), np.float32),
-        offsets=np.array([0, 3, 6]),
-        names=np.array(["a-1", "b-1"]),
-        classes=np.array(["a", "b"]),
-    )
-    meshes = {"ModelNet10/chair/train/chair_0001.off": off, "ModelNet10/chair/test/chair_0002.off": off}
-    shapes = {"ShapesJSON/bat-1.json": outline_text, "ShapesJSON/bat-2.json": outline_text}
-    pictures = {"W/Car/a.mat": mats[0], "W/Car/a.png": b"\x89PNG", "W/Duck/readme.txt": b"-"}
-
-    def sampled(data: bytes) -> object:
-        return sample_surface(read_off(data), 5, np.random.default_rng(0))
 
     def opened(path: Path) -> object:
         return Run.open(path.parent)
@@ -223,7 +189,6 @@ def kinds(folder: Path) -> dict[str, Kind]:
             lambda rng: mutated(coo, rng, TOKENS), lambda data: sparse_from_coo(data.decode("utf-8", "replace"))
         ),
         "bqm": Kind(lambda rng: mutated(rng.choice(bqm), rng, TOKENS), read_bqm),
-        "off": Kind(lambda rng: mutated(off, rng, TOKENS), sampled),
         "run json": Kind(lambda rng: mutated_json(rng.choice(headers), rng), on_disk("other/config.json", opened)),
         "metrics": Kind(
             lambda rng: mutated(rng.choice(logs), rng, TOKENS), on_disk("run/metrics.jsonl", lambda path: run.metrics())
@@ -233,27 +198,8 @@ def kinds(folder: Path) -> dict[str, Kind]:
             lambda rng: mutated(rng.choice(checkpoints), rng, TOKENS),
             on_disk("unfinished/checkpoint.safetensors", restored),
         ),
-        "shape json": Kind(
-            lambda rng: mutated_json(outline, rng),
-            on_disk("shapes/bat-1.json", lambda path: shapes2d.read_original(path.parent)),
-        ),
-        "willow json": Kind(
-            lambda rng: mutated_json([image, {**image, "image": "b"}], rng),
-            on_disk("willow/willow_keypoints.json", lambda path: willow.read_willow(path.parent)),
-        ),
-        "mat": Kind(lambda rng: mutated(rng.choice(mats), rng), on_disk("a.mat", willow._read_mat)),
         "npz instances": Kind(
             lambda rng: archive_of(inputs, rng), on_disk("p.npz", lambda path: read_inputs(path, PROBLEM))
-        ),
-        "npz clouds": Kind(lambda rng: archive_of(compact, rng), on_disk("clouds.npz", modelnet.read_compact)),
-        "npz outlines": Kind(lambda rng: archive_of(outlines, rng), on_disk("outlines.npz", shapes2d.read_compact)),
-        "zip meshes": Kind(
-            lambda rng: archive_of(meshes, rng), on_disk("meshes.zip", lambda path: modelnet.read_original(path, 4))
-        ),
-        "zip shapes": Kind(lambda rng: archive_of(shapes, rng), on_disk("shapes.zip", shapes2d.read_original)),
-        "zip pictures": Kind(
-            lambda rng: archive_of(pictures, rng),
-            on_disk("pictures.zip", lambda path: unpack_archive(path, folder / "unpacked")),
         ),
     }
 

@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from benchmarks import threads
 from nursery import CONFIG, PROBLEM
 from quick_solvers import WEAK
 
-from qubolearn.benchmarks import threads
 from qubolearn.chips.topologies import topology
 from qubolearn.evaluation import evaluate
+from qubolearn.recipes import new_network, train
 from qubolearn.solvers import make_solver
-from qubolearn.training.build import new_network
-from qubolearn.training.train import train
 
 
 def qubos(batch: int, name: str) -> torch.Tensor:

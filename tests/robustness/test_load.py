@@ -19,8 +19,8 @@ from quick_solvers import QUICK
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies
+from qubolearn.recipes import train
 from qubolearn.solvers import Solver, log_partition, make_solver
-from qubolearn.training.train import train
 
 MANY = 10_000
 #: Solvers that take more than a second for so many: in the long test.
@@ -96,12 +96,12 @@ def test_strided_and_tracked_tensors(name: str) -> None:
 @pytest.mark.parametrize("name", QUICK)
 def test_tensors_without_numbers_are_refused(name: str) -> None:
     for A in (torch.zeros(2, 3, 3, device="meta"), torch.zeros(2, 3, 3).to_sparse()):
-        with pytest.raises(QubolearnError, match="want a dense one that holds numbers"):
+        with pytest.raises(QubolearnError, match=r"meta|sparse"):
             solver_of(name)(A)
     for A in (torch.zeros(2, 3, 3, dtype=torch.complex64), torch.zeros(2, 3, 3, dtype=torch.int8)):
-        with pytest.raises(QubolearnError, match="floating point"):
+        with pytest.raises(QubolearnError, match=r"complex64|int8"):
             solver_of(name)(A)
-    with pytest.raises(QubolearnError, match="holds numbers"):
+    with pytest.raises(QubolearnError, match="meta"):
         log_partition(torch.zeros(1, 3, 3, device="meta"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -16,26 +17,24 @@ import torch
 from nursery import CONFIG
 from quick_solvers import QUICK, WEAK
 
-from qubolearn import Callback, Training, fit
+from qubolearn import Callback, fit
 from qubolearn.cli import main
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.files import read_tensors
 from qubolearn.losses import Batch, PseudoLikelihood
-from qubolearn.problems import Instances
-from qubolearn.problems.from_file import load_problem
+from qubolearn.problems import Instances, Problem
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import energies
-from qubolearn.randomness import derive_seed, stream
+from qubolearn.random import derive_seed, stream
+from qubolearn.recipes import Recipe, new_network, task_of, train
+from qubolearn.runs import Run
 from qubolearn.solvers import SOLVERS, make_solver
-from qubolearn.training.build import new_network
-from qubolearn.training.fast.adam import FlatAdam
-from qubolearn.training.faults import load_fault
-from qubolearn.training.runs import Run
+from qubolearn.training.callbacks import Training
+from qubolearn.training.optimizers import FlatAdam
 from qubolearn.training.steps import mean_loss
-from qubolearn.training.train import task_of, train
 
 PROBLEM = RandGraph(k=3)
-PLAIN = replace(CONFIG, loss="pseudo", standardise=False)  # 40 steps of 20 instances, no solver that would look at A
+PLAIN = replace(CONFIG, loss="pseudo", standardize=False)  # 40 steps of 20 instances, no solver that would look at A
 
 
 @dataclass(frozen=True)
@@ -73,25 +72,35 @@ def test_a_poisoned_batch_stops_training_before_the_weights_are_harmed(value: fl
     assert all(torch.equal(weights[name], tensor) for name, tensor in healthy.state_dict().items())
 
 
-def test_the_reproducer_meets_the_fault_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Fault:
+    """The files of a stored fault."""
+
+    def __init__(self, folder: Path) -> None:
+        notes, arrays = json.loads((folder / "fault.json").read_text()), np.load(folder / "batch.npz")
+        self.step, self.batch_seed, self.draw = notes["step"], notes["batch_seed"], notes["draw"]
+        self.p, self.x_true = torch.tensor(arrays["p"]), torch.tensor(arrays["x_true"]).float()
+        self.folder = folder
+
+    def losses(self, problem: Problem, recipe: Recipe, *draws: int) -> list[float]:
+        """Return the losses of the batch with the stored weights, for the stored draw or others."""
+        task = task_of(problem, recipe)
+        weights, _ = read_tensors(self.folder / "weights.safetensors", task.network.state_dict(), finite=False)
+        task.network.load_state_dict(weights)
+        batch = Instances(self.p, self.x_true, problem.decode(self.x_true))
+        return [mean_loss(task, batch, draw).item() for draw in draws or (self.draw,)]
+
+
+def test_a_stored_fault_holds_its_batch_and_weights(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", PROBLEM, PLAIN)
     poisoned = Poisoned(k=3, value=float("nan"))
     with pytest.raises(NonFiniteError):
         train(poisoned, PLAIN, run)
-    fault = load_fault(tmp_path / "run" / "fault")
+    fault = Fault(tmp_path / "run" / "fault")
     assert (fault.step, fault.batch_seed) == (9, derive_seed(0, "train", 2))
-    assert fault.loss().isnan()
-    # the batch is the one that its seed draws
+    assert np.isnan(fault.losses(PROBLEM, PLAIN)[0])
     drawn = poisoned.sample(PLAIN.instances, stream(0, "train", 2))
-    torch.testing.assert_close(fault.batch.p, drawn.p[20:40], equal_nan=True, rtol=0, atol=0)
-    assert torch.equal(fault.batch.x_true, drawn.x_true[20:40])
-    # and tells which instance it was
-    task = task_of(PROBLEM, PLAIN, fault.network)
-    alone = [mean_loss(task, fault.batch.rows(slice(i, i + 1)), 9) for i in range(20)]
-    assert [i for i, loss in enumerate(alone) if not loss.isfinite()] == [11]
-    (tmp_path / "run" / "fault" / "fault.json").write_text('{"step": "9"}')
-    with pytest.raises(QubolearnError, match="lacks a step"):
-        load_fault(tmp_path / "run" / "fault")
+    torch.testing.assert_close(fault.p, drawn.p[20:40], equal_nan=True, rtol=0, atol=0)
+    assert torch.equal(fault.x_true, drawn.x_true[20:40])
 
 
 class Dividing(torch.nn.Module):
@@ -105,13 +114,11 @@ class Dividing(torch.nn.Module):
         return (self.linear(p["values"]) / p["sizes"]).view(-1, 2, 2)
 
 
-def test_a_fault_of_parts_of_a_user_is_kept_and_says_how_to_read_it(tmp_path: Path) -> None:
+def test_a_fault_of_structured_inputs_is_stored(tmp_path: Path) -> None:
     p = {"values": torch.randn(40, 3), "sizes": torch.ones(40, 1, dtype=torch.bfloat16)}
     p["sizes"][7] = 0
-    with pytest.raises(NonFiniteError, match=r"at step 0 .* in batch.npz and weights.safetensors"):
+    with pytest.raises(NonFiniteError, match="at step 0 "):
         fit(Dividing(), (p, p["values"][:, :2] > 0), PseudoLikelihood(), batch_size=40, folder=tmp_path)
-    with pytest.raises(QubolearnError, match=r"numpy\.load"):
-        load_fault(tmp_path / "fault")
     kept = np.load(tmp_path / "fault" / "batch.npz")
     assert (kept["p_1"] == 0).sum() == 1
     assert (len(kept["p_0"]), len(kept["x_true"])) == (40, 40)
@@ -127,27 +134,17 @@ def test_a_finite_loss_with_a_gradient_that_is_not_stops_training(
     run = Run.create(tmp_path, PROBLEM, PLAIN)
     with pytest.raises(NonFiniteError, match=r"the loss is 0, but its gradient has norm nan at step 0 "):
         train(PROBLEM, PLAIN, run)
-    assert load_fault(tmp_path / "fault").step == 0
+    assert Fault(tmp_path / "fault").step == 0
 
 
 def test_a_fault_without_a_folder_or_with_a_full_one_is_still_said(tmp_path: Path) -> None:
     problem = Poisoned(k=3, value=float("nan"))
-    with pytest.raises(NonFiniteError, match="train with a run folder to keep it"):
+    with pytest.raises(NonFiniteError, match="folder="):
         train(problem, PLAIN)
     run = Run.create(tmp_path / "run", PROBLEM, PLAIN)
     (run.folder / "fault").write_text("in the way")
-    with pytest.raises(NonFiniteError, match=r"step 9 .*it could not be kept"):
+    with pytest.raises(NonFiniteError, match=r"step 9 .*could not be stored"):
         train(problem, PLAIN, run)
-
-
-def test_the_command_says_it_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = "train randgraph --k 3 --topology dense --epochs 50 --instances 100 --batch-size 50 --validation 5"
-    assert main([*words.split(), "--learning-rate", "1e38", "--out", str(tmp_path / "run")]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "lower the learning rate" in said
-    with pytest.raises(NonFiniteError):
-        load_fault(tmp_path / "run" / "fault").loss()
 
 
 OWN_NAN = """
@@ -169,7 +166,7 @@ class Broken(RandGraph):
 
 @pytest.mark.parametrize(
     "words",
-    ["--where train", "--where train --no-standardise", "--where validation", "--where nowhere --beta 2e38"],
+    ["--where train", "--where train --no-standardize", "--where validation"],
 )
 def test_faults_of_data_and_temperature_are_said_and_kept_by_the_command(
     words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -182,10 +179,10 @@ def test_faults_of_data_and_temperature_are_said_and_kept_by_the_command(
     assert said.count("\n") == 1
     assert "at step 0 (seed 4, epoch 0" in said
     assert str(run / "fault") in said
-    assert load_fault(run / "fault", load_problem(own)).step == 0
+    assert Fault(run / "fault").step == 0
 
 
-def test_the_reproducer_draws_what_the_step_drew(tmp_path: Path) -> None:
+def test_a_stored_fault_has_the_draw_of_its_step(tmp_path: Path) -> None:
     """With a solver that draws: the loss of the step that failed, to the last bit."""
     losses: list[float] = []
 
@@ -205,22 +202,21 @@ def test_the_reproducer_draws_what_the_step_drew(tmp_path: Path) -> None:
     train(PROBLEM, recipe, callbacks=[Watch()])
     with pytest.raises(NonFiniteError, match="planted at step 7"):
         train(PROBLEM, recipe, Run.create(tmp_path, PROBLEM, recipe), callbacks=[Break()])
-    fault = load_fault(tmp_path / "fault")
-    assert fault.loss().item() == pytest.approx(losses[7], rel=1e-5)
-    others = [mean_loss(task_of(PROBLEM, recipe, fault.network), fault.batch, draw).item() for draw in range(20)]
-    assert len(set(others)) > 1, "it does not depend on the draw, so that this test would say nothing"
+    fault = Fault(tmp_path / "fault")
+    assert fault.losses(PROBLEM, recipe)[0] == pytest.approx(losses[7], rel=1e-5)
+    assert len(set(fault.losses(PROBLEM, recipe, *range(20)))) > 1, "the loss does not depend on the draw"
 
 
 def test_every_process_keeps_its_own_share_of_a_fault(tmp_path: Path) -> None:
     words = [sys.executable, together.__file__, tmp_path, "2", "poisoned"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
-    faults = [load_fault(tmp_path / "run" / name) for name in ("fault", "fault-1")]
+    faults = [Fault(tmp_path / "run" / name) for name in ("fault", "fault-1")]
     assert [fault.step for fault in faults] == [5, 5]
     assert [fault.draw for fault in faults] == [10, 11]
     whole = together.Poisoned(k=3).sample(57, stream(0, "train", 1)).rows(slice(38, 57))
     for rank, fault in enumerate(faults):
-        torch.testing.assert_close(fault.batch.p, whole.p[rank::2], equal_nan=True, rtol=0, atol=0)
+        torch.testing.assert_close(fault.p, whole.p[rank::2], equal_nan=True, rtol=0, atol=0)
 
 
 def test_where_one_process_fails_all_end_with_its_error(tmp_path: Path) -> None:
@@ -244,7 +240,7 @@ def test_weights_that_are_not_finite_never_replace_a_good_checkpoint(tmp_path: P
     optimizer.step(1)
     run.checkpoint(network, optimizer, 3)
     next(network.parameters()).data[0] = float("inf")
-    with pytest.raises(NonFiniteError, match="before it is untouched"):
+    with pytest.raises(NonFiniteError, match="unchanged"):
         run.checkpoint(network, optimizer, 4)
     assert run.restore(network, optimizer, 9) == 3
 
@@ -294,7 +290,7 @@ def test_entries_as_large_as_float32_has_are_solved(name: str) -> None:
 @pytest.mark.parametrize("count", [0, 1.5, "2"])
 @pytest.mark.parametrize("name", QUICK)
 def test_a_count_that_is_no_number_is_refused(name: str, count: Any) -> None:
-    with pytest.raises(QubolearnError, match=r"count=.*whole number"):
+    with pytest.raises(QubolearnError, match=r"count="):
         make_solver(QUICK[name].format(seed=0))(torch.zeros(1, 3, 3), count)
 
 
@@ -308,7 +304,7 @@ def test_poison_anywhere_is_found_where_it_is(tmp_path: Path, figures: dict[str,
         Run.create(tmp_path / str(number), PROBLEM, config)
         with pytest.raises(NonFiniteError):
             train(problem, config, Run(tmp_path / str(number), problem, config))
-        fault = load_fault(tmp_path / str(number) / "fault")
+        fault = Fault(tmp_path / str(number) / "fault")
         assert fault.step == 4 * epoch + row // 20
-        assert (~fault.batch.p.isfinite()).nonzero().tolist() == [[row % 20, column]]
+        assert (~fault.p.isfinite()).nonzero().tolist() == [[row % 20, column]]
     figures["NaN and infinities in training"] = {"faults injected": 200, "stopped at the right step": 200}

@@ -15,15 +15,14 @@ import torch
 from nursery import CONFIG, PROBLEM
 from safetensors.torch import load_file
 
-from qubolearn.training.recipes import Recipe
-from qubolearn.training.runs import Run
-from qubolearn.training.train import train
+from qubolearn.recipes import Recipe, train
+from qubolearn.runs import Run
 
 SHORT = replace(CONFIG, epochs=2)  # 8 steps
 CONFIGS = {
     "solver that draws": SHORT,
     "kept instances, constant rate": replace(SHORT, fresh=False, schedule="constant", loss="nll"),
-    "the paper's loss": replace(SHORT, loss="gap", fresh=False, standardise=False, weight_mlp=1e-3),
+    "the paper's loss": replace(SHORT, loss="gap", fresh=False, standardize=False, weight_mlp=1e-3),
     "no solver": replace(SHORT, loss="pseudo", method="diag", topology="diagonal"),
 }
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from qubolearn.training.fast.adam import FlatAdam
-from qubolearn.training.runs import Run
-from qubolearn.training.train import train
+from qubolearn.recipes import train
+from qubolearn.runs import Run
+from qubolearn.training.optimizers import FlatAdam
 
 LONG = "train randgraph --k 3 --topology dense --hidden 16 --epochs 100000 --instances 200 --batch-size 50 --out"
 HIDE_CURSOR, SHOW_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
@@ -92,7 +92,7 @@ def test_control_c_ends_the_step_and_gives_the_terminal_back(tmp_path: Path) -> 
 
 
 def test_a_second_control_c_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    from qubolearn.cli import train as command_module
+    from qubolearn.cli import training as command_module
 
     with command_module.stop_on_signals() as caught:
         signal.raise_signal(signal.SIGINT)
@@ -103,6 +103,18 @@ def test_a_second_control_c_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> No
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    "module", ["raise_signal(SIGINT)", "try:\n    raise_signal(SIGINT)\nexcept BaseException:\n    raise ImportError"]
+)
+def test_control_c_during_an_import_prints_one_line(module: str, tmp_path: Path) -> None:
+    (tmp_path / "rich.py").write_text(f"from signal import SIGINT, raise_signal\n{module}\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    words = [sys.executable, "-m", "qubolearn", "runs", "nowhere"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr == "qubolearn: interrupted\n"
 
 
 @pytest.mark.soak

@@ -20,20 +20,19 @@ from nursery import CONFIG, PROBLEM
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from qubolearn.data.contract import Instances, Split
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.losses import Batch
 from qubolearn.networks import QuboNetwork
-from qubolearn.problems.contract import Instances, Split
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.randomness import derive_seed, stream
+from qubolearn.random import derive_seed, stream
+from qubolearn.recipes import make_loss, new_network, train
+from qubolearn.runs import Run
 from qubolearn.solvers import make_solver
-from qubolearn.training.build import make_loss, new_network
 from qubolearn.training.callbacks import Callback
-from qubolearn.training.distributed import Peers, add_up
-from qubolearn.training.fast.adam import FlatAdam
+from qubolearn.training.distributed import Peers
 from qubolearn.training.fit import Training
-from qubolearn.training.runs import Run
-from qubolearn.training.train import train
+from qubolearn.training.optimizers import FlatAdam
 
 TOGETHER = replace(CONFIG, epochs=3, instances=57, batch_size=19, loss="gap", solver="exhaustive")  # 9 steps, uneven
 DRAWING = replace(TOGETHER, loss="hinge", solver="annealing:reads=2,sweeps=2", topology="dense")
@@ -75,7 +74,8 @@ def compare_with_ddp(peers: Peers) -> None:
     gradient = FlatAdam(ours).gradient
     loss = share_of_loss(ours, batch, peers)
     loss.backward()
-    value, _ = add_up(gradient, loss.detach(), peers)
+    gradient[0] = loss.detach()
+    value = peers.reduce(gradient)[0].item()
     parallel = DistributedDataParallel(Loss(theirs))
     parallel(batch, peers).backward()
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):

@@ -10,20 +10,16 @@ import torch
 from dwave.samplers.sa.sampler import default_beta_range as neal_beta_range
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
-from numba.core.codegen import get_host_cpu_features
-from numba.extending import intrinsic
 
 from qubolearn.errors import QubolearnError
-from qubolearn.kernels import annealing_gpu, lanes
-from qubolearn.kernels.harvest_numba import harvest
-from qubolearn.kernels.parallel import stop_flag
+from qubolearn.gpu import annealing as annealing_gpu
 from qubolearn.qubo import all_states, energies, to_bqm
 from qubolearn.solvers import annealing
 from qubolearn.solvers.annealing import SimulatedAnnealing, default_beta_range
+from qubolearn.solvers.contract import instance_seeds
 from qubolearn.solvers.dimod_adapter import neal
 from qubolearn.solvers.exhaustive import ExhaustiveSearch
-from qubolearn.solvers.seeds import instance_seeds
+from qubolearn.solvers.forms import DenseForm
 
 
 def random_qubos(batch: int, n: int, seed: int = 0, kind: str = "dense") -> torch.Tensor:
@@ -159,15 +155,6 @@ def test_equal_qubos_of_a_batch_and_all_reads_draw_independently() -> None:
     assert abs(reads.mean() - 0.5) < 0.01
 
 
-def test_two_python_threads_at_once() -> None:
-    A = random_qubos(30, 16)
-    solver = SimulatedAnnealing(reads=30, sweeps=50, seed=0)
-    expected = solver(A)
-    with ThreadPoolExecutor(4) as pool:
-        for solution in pool.map(lambda _: solver(A), range(8)):
-            assert torch.equal(solution.states, expected.states)
-
-
 def test_the_scale_of_the_energies_does_not_matter() -> None:
     A = random_qubos(4, 11)
     solver = SimulatedAnnealing(reads=20, sweeps=10, seed=0)
@@ -210,17 +197,15 @@ def test_generators_of_reads_differ() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 7), st.integers(0, 10**6), st.integers(1, 10))
-def test_harvest_is_exact_when_the_reads_hold_all_local_minima(n: int, seed: int, count: int) -> None:
+def test_refinement_is_exact_when_the_reads_hold_all_local_minima(n: int, seed: int, count: int) -> None:
     A = random_qubos(1, n, seed=seed)
-    S, _ = annealing._scaled(A)
     states = all_states(n, dtype=torch.float64)
     E = all_energies(A)[0]
     neighbours = torch.arange(2**n)[:, None] ^ (1 << torch.arange(n))
     minima = (E[:, None] < E[neighbours]).all(1)
     reads = states[minima].to(torch.int8)[None].numpy()
     count = min(count, 2**n)
-    found, success = np.zeros((1, count, n), np.int8), np.zeros(1)
-    harvest(S.numpy(), reads, found, success, stop_flag())
+    found, success = DenseForm(A).refine(reads, count)
     torch.testing.assert_close(energies(A, torch.from_numpy(found).double()), E.sort().values[None, :count])
     assert success[0] == pytest.approx(1 / minima.sum().item())
 
@@ -229,53 +214,12 @@ def test_harvest_is_exact_when_the_reads_hold_all_local_minima(n: int, seed: int
     ("options", "message"),
     [
         ({"reads": 0}, "reads=0"),
-        ({"sweeps": 0}, "sweeps=0"),
         ({"beta_range": (2.0, 1.0)}, r"beta_range=\(2.0, 1.0\)"),
-        ({"beta_range": (0.0, 1.0)}, "beta_range"),
         ({"beta_range": (1.0, float("inf"))}, "beta_range"),
-        ({"beta_range": (float("nan"), 1.0)}, "beta_range"),
-        ({"beta_range": (1.0,)}, "beta_range"),
-        ({"sweeps": 2.5}, "sweeps=2.5 must be a whole number"),
+        ({"sweeps": 2.5}, "sweeps=2.5"),
         ({"seed": -3}, "seed=-3"),
     ],
 )
 def test_bad_options_are_refused(options, message: str) -> None:
     with pytest.raises(QubolearnError, match=message):
         SimulatedAnnealing(**options)
-
-
-def test_bad_qubos_are_refused() -> None:
-    with pytest.raises(QubolearnError, match="finite"):
-        SimulatedAnnealing().sample(torch.full((1, 2, 2), float("nan")))
-    with pytest.raises(QubolearnError, match="shape"):
-        SimulatedAnnealing().sample(torch.zeros(2, 2))
-
-
-def lookup_by(generate):
-    """The lookup as an intrinsic that uses one of the three ways to do it, whatever this processor has."""
-
-    def lookup(typing, table, bits):
-        return table(table, bits), lambda context, builder, signature, args: generate(builder, *args)
-
-    return intrinsic(lookup)
-
-
-@pytest.mark.parametrize("way", [lanes._lookup_one_by_one, lanes._lookup_avx2, None])
-def test_lookup_is_the_same_on_every_processor(way) -> None:
-    if way is lanes._lookup_avx2 and "+avx2" not in get_host_cpu_features():
-        pytest.skip("this processor has no AVX2")
-    lookup = lanes.lookup if way is None else lookup_by(way)
-    load_bits, load_floats, lowest_flip = lanes.load_bits, lanes.load_floats, lanes.lowest_flip
-
-    @njit
-    def lookups(table, zero, bits, out):
-        # The cost of flipping a 0 is the field itself, here the same in all lanes of a row.
-        for row in range(16):
-            field = lookup(load_floats(table, 0), load_bits(bits, 16 * row))
-            out[row] = lowest_flip(load_bits(zero, 0), field, 0)
-
-    table = np.random.default_rng(0).standard_normal(16).astype(np.float32)
-    bits = np.random.default_rng(1).integers(0, 1000, 16).astype(np.int32)
-    out = np.zeros(16, np.float32)
-    lookups(table, np.zeros(16, np.int32), np.repeat(bits, 16), out)
-    np.testing.assert_array_equal(out, table[bits & 15])

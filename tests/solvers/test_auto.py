@@ -6,7 +6,8 @@ import math
 
 import torch
 
-from qubolearn import AutoSolver, ExhaustiveSearch, Groups, SimulatedAnnealing, SparseQubo, auto_solver, solve
+from qubolearn import AutoSolver, ExhaustiveSearch, Groups, SimulatedAnnealing, SparseQubo, solve
+from qubolearn.solvers import auto_solver
 from qubolearn.solvers.auto import CHOICES
 from qubolearn.solvers.tempering import ParallelTempering
 

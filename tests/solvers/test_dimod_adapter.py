@@ -16,8 +16,7 @@ from dwave.samplers import RandomSampler, SteepestDescentSampler, TreeDecomposit
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies, to_bqm
 from qubolearn.solvers.annealing import SimulatedAnnealing
-from qubolearn.solvers.dimod_adapter import DimodSolver, dimod_annealing, neal, path_integral, tabu
-from qubolearn.solvers.dimod_sampler import QubolearnSampler
+from qubolearn.solvers.dimod_adapter import DimodSolver, QubolearnSampler, dimod_annealing, neal, path_integral, tabu
 
 SOLVERS = {
     "neal": neal(reads=20, sweeps=200),
@@ -130,7 +129,6 @@ def raises(bqm):
     ("answer", "message"),
     [
         (lambda bqm: dimod.SampleSet.from_samples_bqm(np.zeros((3, 4)), bqm), "3 of 5 reads"),
-        (lambda bqm: dimod.NullSampler().sample(bqm), "0 of 5 reads"),
         (lambda bqm: dimod.SampleSet.from_samples((np.zeros((5, 4)), "abcd"), "BINARY", 0), "variables"),
         (lambda bqm: dimod.SampleSet.from_samples((np.zeros((5, 2)), [0, 1]), "BINARY", 0), "variables"),
         (lambda bqm: dimod.SampleSet.from_samples((np.full((5, 4), 3), range(4)), "BINARY", 0), "value 3"),
@@ -184,20 +182,13 @@ def test_sample_returns_every_read_as_often_as_it_was_read() -> None:
         (lambda: DimodSolver(dimod.ExactSolver(), threads=0), "threads=0"),
         (lambda: DimodSolver(neal().sampler, {"num_read": 5}), "num_reads"),
         (lambda: DimodSolver(neal().sampler, {"seed": 5}), "same random numbers"),
-        (lambda: neal(reads=0), "num_reads=0"),
         (lambda: DimodSolver(neal().sampler, {"num_reads": 1.5}), "num_reads=1.5"),
         (lambda: neal(seed=-1), "seed=-1"),
-        (lambda: neal(seed=1.5), "seed=1.5"),
     ],
 )
 def test_bad_options_are_refused(build, message: str) -> None:
     with pytest.raises(QubolearnError, match=message):
         build()
-
-
-def test_non_finite_qubos_never_reach_the_sampler() -> None:
-    with pytest.raises(QubolearnError, match="finite"):
-        DimodSolver(Fake(raises))(torch.full((1, 3, 3), float("nan")))
 
 
 def exact_sampler() -> QubolearnSampler:
@@ -231,17 +222,6 @@ def test_sampler_returns_the_lowest_states_with_labels_and_offset(vartype: str) 
     np.testing.assert_allclose(found.record.energy, expected.record.energy)
     assert found.first.sample == expected.first.sample
     assert len(exact_sampler().sample(bqm, num_reads=100)) == 32
-
-
-def test_sampler_seed() -> None:
-    bqm = to_bqm(random_qubos(1, 100)[0])
-    weak = QubolearnSampler(neal(reads=1, sweeps=1))
-    assert weak.sample(bqm, seed=4) == weak.sample(bqm, seed=4)
-    assert weak.sample(bqm, seed=4) != weak.sample(bqm, seed=5)
-    with pytest.raises(QubolearnError, match="takes none"):
-        QubolearnSampler(lambda A, count: None).sample(bqm, seed=4)
-    with pytest.raises(QubolearnError, match="num_reads=0"):
-        weak.sample(bqm, num_reads=0)
 
 
 def test_random_sampler_is_completed_too() -> None:

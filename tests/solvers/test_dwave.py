@@ -165,16 +165,6 @@ def test_a_seed_fixes_the_reads_and_another_one_changes_them() -> None:
     assert not torch.equal(first, other)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
-def test_zero_and_empty_batches_and_other_dtypes(dtype: torch.dtype) -> None:
-    solver = DWaveSolver.mock("pegasus", 3, seed=0)
-    assert solver(torch.zeros(0, 4, 4, dtype=dtype)).states.shape == (0, 2, 4)
-    zero = solver(torch.zeros(3, 4, 4, dtype=dtype, requires_grad=True))
-    assert zero.states.dtype == dtype
-    assert (zero.energies == 0).all()
-    assert "qpu_access_seconds" in zero.info
-
-
 def test_the_contract_of_solvers_is_kept() -> None:
     check_solver(DWaveSolver.mock("pegasus", 3, sweeps=5, reads=10, seed=0), max_bits=5)
 

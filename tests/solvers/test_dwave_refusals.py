@@ -67,13 +67,10 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "message"),
     [
         ({"reads": 0}, "reads=0"),
-        ({"reads": 2.5}, "reads=2.5 must be a whole number"),
-        ({"budget_seconds": "much"}, "budget_seconds='much' must be a finite number"),
         ({"scaling": "tyle"}, "did you mean tile"),
         ({"chain_strength": 0.0}, "chain_strength=0.0"),
         ({"deadline_seconds": float("inf")}, "deadline_seconds=inf"),
         ({"budget_seconds": float("nan")}, "budget_seconds=nan"),
-        ({"anneal_time": -1.0}, "anneal_time=-1.0"),
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any], message: str) -> None:
@@ -98,9 +95,7 @@ def test_options_beyond_the_chip_are_refused(options: dict[str, Any], message: s
     [
         ({"topology": "pegasos"}, "did you mean pegasus"),
         ({"size": 1}, "size 1"),
-        ({"sweeps": 0}, "sweeps=0"),
         ({"seed": -1}, "seed=-1"),
-        ({"size": 2.5}, "size=2.5"),
         ({"size": 3, "broken_qubits": [10**6]}, "1000000, which is not on the chip"),
         ({"size": 3, "broken_couplers": [(0, 10**6)]}, r"\(0, 1000000\), which is not on the chip"),
     ],

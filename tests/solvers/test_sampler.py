@@ -13,7 +13,7 @@ from dwave.samplers import SimulatedAnnealingSampler
 from qubolearn.errors import QubolearnError
 from qubolearn.solvers import ExhaustiveSearch
 from qubolearn.solvers.annealing import SimulatedAnnealing
-from qubolearn.solvers.dimod_sampler import QubolearnSampler
+from qubolearn.solvers.dimod_adapter import QubolearnSampler
 
 
 @dimod.testing.load_sampler_bqm_tests(QubolearnSampler)
@@ -108,9 +108,9 @@ def test_other_solvers_return_their_lowest_states() -> None:
     found = QubolearnSampler(ExhaustiveSearch()).sample(model, num_reads=4)
     expected = np.sort(dimod.ExactSolver().sample(model).record.energy)[:4]
     np.testing.assert_allclose(found.record.energy, expected)
-    with pytest.raises(QubolearnError, match="num_sweeps passed, but ExhaustiveSearch takes only"):
+    with pytest.raises(QubolearnError, match="num_sweeps"):
         QubolearnSampler(ExhaustiveSearch()).sample(model, num_sweeps=3)
-    with pytest.raises(QubolearnError, match="takes none"):
+    with pytest.raises(QubolearnError, match="seed="):
         QubolearnSampler(ExhaustiveSearch()).sample(model, seed=3)
 
 
@@ -125,7 +125,7 @@ def test_bad_arguments_are_refused() -> None:
         sampler.sample(model, beta_range=(2, 1))
     with pytest.raises(QubolearnError, match=r"beta_range=\(1,\)"):
         sampler.sample(model, beta_range=(1,))
-    with pytest.raises(QubolearnError, match=r"num_reads=2\.5 must be a whole number"):
+    with pytest.raises(QubolearnError, match=r"num_reads=2\.5"):
         sampler.sample(model, num_reads=2.5)
     with pytest.raises(QubolearnError, match="finite"):
         sampler.sample_ising({"a": float("nan")}, {})

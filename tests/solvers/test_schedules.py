@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from qubolearn.solvers.schedules import SCHEDULES, dwave, linear, pulses, steps_for
+from qubolearn.solvers.state_vector import SCHEDULES, dwave, linear, pulses, steps_for
 
 # Rows (s, A, B) of D-Wave's published table of the standard anneal of Advantage_system4.0.
 PUBLISHED = np.array(

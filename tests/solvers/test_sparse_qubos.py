@@ -51,10 +51,3 @@ def test_too_large_ones_are_refused_with_the_limit(spec: str) -> None:
     none = torch.zeros(2, 0, dtype=torch.int64)
     with pytest.raises(QubolearnError, match="limit"):
         make_solver(spec)(SparseQubo(torch.ones(1000, 5640), none, torch.zeros(1000, 0)))
-
-
-def test_exhaustive_search_of_thousands_of_bits_is_refused() -> None:
-    """2.0**5640 overflowed in the estimate of the time before it could be refused."""
-    none = torch.zeros(2, 0, dtype=torch.int64)
-    with pytest.raises(QubolearnError, match="n=5640"):
-        ExhaustiveSearch()(SparseQubo(torch.ones(1, 5640), none, torch.zeros(1, 0)))

@@ -10,8 +10,7 @@ from scipy.special import gamma
 
 from qubolearn.qubo import all_states, energies, from_ising
 from qubolearn.solvers import state_vector
-from qubolearn.solvers.schedules import SCHEDULES, Pulses, linear, pulses
-from qubolearn.solvers.state_vector import all_energies, final_probabilities
+from qubolearn.solvers.state_vector import SCHEDULES, Pulses, all_energies, final_probabilities, linear, pulses
 
 
 def ising(n, batch, seed=0):

@@ -95,8 +95,8 @@ def test_bad_reads_are_refused() -> None:
     A = qubos(2, 3)
     for reads, said in (
         (torch.zeros(2, 3), "shape"),
-        (torch.zeros(2, 0, 3), "at least one"),
-        (-torch.ones(2, 4, 3), "bits"),
+        (torch.zeros(2, 0, 3), "0, 3"),
+        (-torch.ones(2, 4, 3), "spins"),
     ):
         with pytest.raises(QubolearnError, match=said):
             effective_beta(A, reads)

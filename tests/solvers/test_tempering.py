@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.kernels.parallel import kernel_threads
-from qubolearn.qubo import FREE, Groups, SparseQubo, all_states, energies, forced
+from qubolearn.kernels import kernel_threads, native
+from qubolearn.qubo import FREE, Groups, SparseQubo, all_states, energies, propagate_clamps
 from qubolearn.solvers import ExhaustiveSearch, make_solver, pair_marginals, solve
+from qubolearn.solvers.forms import SparseForm
 from qubolearn.solvers.tempering import ParallelTempering
-from qubolearn.solvers.units import as_units, lower_bounds
 from qubolearn.testing import check_solver
 
 SOLVER = ParallelTempering(sweeps=400, seed=0)
@@ -103,8 +103,8 @@ def test_the_bound_is_below_all_allowed_states_and_ends_the_search_where_one_mee
     clamp[::2, 3] = 1
     clamp[::3, 11], clamp[1::3, 11] = 0, 1
     right = solve(A, ExhaustiveSearch(), 1, clamp=clamp, groups=groups).energies
-    units, held = as_units(A, groups), forced(clamp, groups)
-    assert (torch.from_numpy(lower_bounds(units, held.numpy()) * units.scale) <= right[:, 0] + 1e-9).all()
+    form, held = SparseForm.make(A, groups), propagate_clamps(clamp, groups)
+    assert (torch.from_numpy(form.lower_bounds(held.numpy()) * form.scale) <= right[:, 0] + 1e-9).all()
     solver = replace(SOLVER, sweeps=3000, target="bound")
     torch.testing.assert_close(solve(A, solver, 1, clamp=clamp, groups=groups).energies, right)
     alone = torch.diag_embed(A.diagonal(dim1=1, dim2=2))
@@ -112,9 +112,6 @@ def test_the_bound_is_below_all_allowed_states_and_ends_the_search_where_one_mee
 
 
 def test_what_a_target_rules_out_is_in_no_state_below_it() -> None:
-    from qubolearn.kernels.units_numba import rule_out
-    from qubolearn.solvers.units import as_units
-
     x = all_states(9, dtype=torch.float64)
     fixed = 0
     for seed in range(60):
@@ -123,13 +120,12 @@ def test_what_a_target_rules_out_is_in_no_state_below_it() -> None:
         allowed = x[groups.allowed(x)]
         energy = energies(A, allowed[None])[0]
         target = energy.sort().values[min(2, len(energy) - 1)].item()
-        units = as_units(A, groups)
-        linear, quadratic, graph, members = units.problem(slice(0, 1))
-        free = np.full(9, FREE, np.int8)
-        ruled = rule_out(linear[0], quadratic[0], graph, free, members, target / units.scale[0])
+        form, ruled = SparseForm.make(A, groups), np.empty((1, 9), np.int8)
+        free, seeds = np.full((1, 9), FREE, np.int8), np.zeros(1, np.uint32)
+        native().rule_out((form.qubos, form.units, free, seeds), target / form.scale, ruled)
         low = allowed[energy <= target]
-        known = torch.from_numpy(ruled) != FREE
-        assert (low[:, known] == torch.from_numpy(ruled)[known]).all()
+        known = torch.from_numpy(ruled[0]) != FREE
+        assert (low[:, known] == torch.from_numpy(ruled[0])[known]).all()
         fixed += int(known.sum())
     assert fixed > 100  # the rule does something
 
@@ -193,10 +189,8 @@ def test_given_temperatures_are_taken() -> None:
     ("options", "said"),
     [
         ({"replicas": 10}, "multiple of 16"),
-        ({"sweeps": 0}, "sweeps=0"),
         ({"target": float("nan")}, "target=nan"),
-        ({"target": "best"}, "target=best; want an energy, 'bound'"),
-        ({"betas": (1.0, 2.0)}, "want 16 finite numbers"),
+        ({"betas": (1.0, 2.0)}, r"betas=\(1.0, 2.0\)"),
         ({"betas": (2.0,) * 15 + (1.0,)}, "smallest first"),
         ({"seed": -1}, "seed=-1"),
     ],
@@ -238,7 +232,7 @@ def test_ladders_search_each_qubo_several_times() -> None:
     assert (several.energies[:, 1] > several.energies[:, 0]).all()
     assert several.info["betas"].shape == (3, 4, 16)
     assert several.info["sweeps"].tolist() == alone.info["sweeps"].unflatten(0, (3, 4)).sum(1).tolist()
-    with pytest.raises(QubolearnError, match="ladders=0 must be a whole number, at least 1"):
+    with pytest.raises(QubolearnError, match="ladders=0"):
         ParallelTempering(ladders=0)
 
 

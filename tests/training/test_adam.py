@@ -1,10 +1,9 @@
-"""Adam on one vector against torch's."""
+"""Adam on one vector against torch.optim.Adam."""
 
 import torch
 from torch import nn
 
-from qubolearn.training.fast.adam import FlatAdam
-from qubolearn.training.optimizers import Adam
+from qubolearn.training.optimizers import Adam, FlatAdam
 
 
 def network() -> nn.Module:
@@ -17,7 +16,7 @@ def loss(net: nn.Module, step: int) -> torch.Tensor:
     return (net(torch.randn(9, 7)) - torch.randn(9, 3)).square().mean()
 
 
-def test_takes_the_steps_of_torch() -> None:
+def test_flat_adam_takes_the_steps_of_torch() -> None:
     ours, theirs = network(), network()
     mine, right = FlatAdam(ours, Adam(0.01, lambda step, steps: 1 / (1 + step))), torch.optim.Adam(theirs.parameters())
     for step in range(50):
@@ -33,7 +32,7 @@ def test_takes_the_steps_of_torch() -> None:
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_goes_on_from_its_state_to_the_bit() -> None:
+def test_flat_adam_resumes_bit_for_bit() -> None:
     whole, stopped = network(), network()
     one, two = FlatAdam(whole), FlatAdam(stopped)
     for step in range(6):

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import csv
 import json
-import re
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,19 +18,15 @@ from qubolearn import (
     Arrays,
     Callback,
     Checkpoint,
-    ClipGradients,
     EarlyStopping,
     Likelihood,
-    Log,
-    ProgressBar,
     QuboNetwork,
-    TensorBoard,
-    Training,
     evaluate,
     fit,
     topology,
 )
 from qubolearn.errors import QubolearnError
+from qubolearn.training.callbacks import ClipGradients, Log, ProgressBar, TensorBoard, Training
 
 RNG = np.random.default_rng(0)
 P = RNG.normal(size=(300, 5))
@@ -205,23 +197,6 @@ def test_the_bar_shows_loss_and_metric(capsys: pytest.CaptureFixture[str]) -> No
     shown = capsys.readouterr().out
     assert "mine" in shown
     assert "accuracy" in shown
-
-
-def test_the_bar_of_a_notebook_is_replaced_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
-    handle = SimpleNamespace(update=shown.append)
-    fake = SimpleNamespace(HTML=str, display=lambda html, display_id: handle)
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(display=fake))
-    monkeypatch.setitem(sys.modules, "IPython.display", fake)
-    shell = type("ZMQInteractiveShell", (), {})()
-    monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
-    run(ProgressBar("<b>", "accuracy"))
-    assert len(shown) > 2
-    assert all(html.startswith("&lt;b&gt; <progress") for html in shown)
-    total = re.search(r'max="(\d+)"', shown[-1])
-    assert total is not None
-    assert f'value="{total[1]}"' in shown[-1]
-    assert "accuracy" in shown[-1]
 
 
 @pytest.mark.parametrize("moment", ["on_start", "on_gradient", "on_step", "on_end"])

@@ -16,20 +16,16 @@ from qubolearn.errors import NonFiniteError
 from qubolearn.networks import QuboNetwork
 from qubolearn.problems import Instances, Problem, SoftTargets, make_problem
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.qubo import checks
-from qubolearn.randomness import derive_seed
-from qubolearn.solvers import ExhaustiveSearch, contract, log_partition, partition
-from qubolearn.training import fast
-from qubolearn.training.build import new_network
-from qubolearn.training.callbacks import Callback
+from qubolearn.qubo import sparse
+from qubolearn.random import derive_seed
+from qubolearn.recipes import Recipe, evaluation_steps, new_network, task_of, train
+from qubolearn.runs import Run
+from qubolearn.solvers import ExhaustiveSearch, contract, exhaustive, log_partition, partition
+from qubolearn.training import captured
+from qubolearn.training.callbacks import Callback, Training
+from qubolearn.training.captured import CapturedSteps, can_capture
 from qubolearn.training.distributed import ALONE, Peers
-from qubolearn.training.fast import captured
-from qubolearn.training.fast.captured import CapturedSteps, can_capture
-from qubolearn.training.fit import Training
-from qubolearn.training.recipes import Recipe
-from qubolearn.training.runs import Run
 from qubolearn.training.steps import Steps
-from qubolearn.training.train import evaluation_steps, task_of, train
 
 
 class Soft(RandGraph):
@@ -92,16 +88,16 @@ def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         return replay
 
     monkeypatch.setattr(captured, "captured", called)
-    monkeypatch.setattr(fast, "can_capture", lambda task: True)
-    for module in (checks, contract, partition):
-        monkeypatch.setattr(module, "not_capturing", lambda A: not hidden)
+    monkeypatch.setattr("qubolearn.training.fit.can_capture", lambda task: True)
+    for module in (sparse, contract, partition):
+        monkeypatch.setattr(module, "can_read_values", lambda A: not hidden)
 
 
 def made(
     kind: type[Steps], config: Recipe, problem: Problem = GRAPHS, device: str = "cpu"
 ) -> tuple[QuboNetwork, Steps]:
     task = task_of(problem, config, device=device)
-    if config.standardise:
+    if config.standardize:
         task.network.standardise.fit(task.batches.first().p)
     return task.network, kind(task)
 
@@ -151,10 +147,11 @@ def test_a_step_needs_nothing_of_the_host(name: str, monkeypatch: pytest.MonkeyP
     """A graph cannot wait for the host; tensors on ``meta`` have no numbers that the host could read."""
     config, problem = CONFIGS[name], PROBLEMS.get(name, GRAPHS)
     monkeypatch.setattr(captured, "captured", lambda work: work)
-    for module in (contract, partition):
-        monkeypatch.setattr(module, "not_capturing", lambda A: False)
-        monkeypatch.setattr(module, "check_qubo", lambda A: None)  # which refuses tensors without numbers
-    monkeypatch.setattr(partition, "check_plain", lambda what, A: None)  # which does, too
+    for module in (contract, partition, exhaustive):
+        monkeypatch.setattr(module, "can_read_values", lambda A: False)
+    monkeypatch.setattr(contract, "check_solvable", lambda A: None)  # these refuse tensors without numbers
+    monkeypatch.setattr(partition, "check_qubo", lambda A: None)
+    monkeypatch.setattr(partition, "check_plain", lambda what, A: None)
     task = task_of(problem, config, new_network(problem, config).to("meta"), "meta")
     task.batches.device = "cpu"
     task.batches._kept = (0, task.batches.epoch(0).to("meta"))
@@ -170,7 +167,7 @@ def test_the_loop_reports_in_spans_and_watches_the_same_steps() -> None:
     config = replace(PLAIN, epochs=100)
     train(GRAPHS, config, callbacks=[told])
     assert told.scored == evaluation_steps(config)
-    assert 10 < max(b - a for a, b in pairwise(told.steps)) <= captured.MOST
+    assert 10 < max(b - a for a, b in pairwise(told.steps)) <= captured.MAX_STEPS
     assert told.steps[-1] == config.steps
 
 
@@ -204,7 +201,7 @@ class Poisoned(RandGraph):
 @pytest.mark.parametrize("epoch", [0, 2])  # the steps of the first one are also those of the warm-up
 def test_a_step_along_nan_is_found_and_named(epoch: int, tmp_path: Path) -> None:
     problem, bad = Poisoned(k=4, epoch=epoch), 5 * epoch + 2
-    config = replace(PLAIN, fresh=True, epochs=9, standardise=False)
+    config = replace(PLAIN, fresh=True, epochs=9, standardize=False)
     with pytest.raises(NonFiniteError, match=rf"at step {bad} \(seed 0, epoch {epoch}"):
         train(problem, config, Run(tmp_path, problem, config))
     assert (tmp_path / "fault" / "batch.npz").is_file()
@@ -249,7 +246,7 @@ def test_what_needs_the_host_or_much_memory_is_not_captured(monkeypatch: pytest.
     assert can(loss="pseudo", solver="annealing")
     assert not can(loss="contrastive", solver="annealing")
     assert not can(peers=Peers(0, 2))
-    monkeypatch.setattr(captured, "MOST_BYTES", 4 * (2 * 8 + 2) * PLAIN.instances)
+    monkeypatch.setattr(captured, "MAX_BYTES", 4 * (2 * 8 + 2) * PLAIN.instances)
     assert can(Soft(k=4), loss="soft-nll")
     assert not can(Soft(k=4), loss="soft-nll", instances=PLAIN.instances + 1)
 

@@ -15,7 +15,6 @@ from user_parts import COUNT, DATA, Items, M, N, P, StopAt, X, adamw, loader, ow
 from qubolearn import (
     Adam,
     Arrays,
-    Cosine,
     ExhaustiveSearch,
     Gap,
     Hinge,
@@ -31,6 +30,7 @@ from qubolearn import (
 )
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.randgraph import RandGraph
+from qubolearn.training.optimizers import Cosine
 
 
 @pytest.mark.parametrize("data", DATA)
@@ -76,7 +76,7 @@ def test_p_may_be_a_structure_that_the_network_takes() -> None:
     nodes, adjacency = rng.normal(size=(500, 5, 3)), rng.random((500, 5, 5)) < 0.4
     x = (adjacency.astype(float) @ nodes[:, :, :1])[..., 0] > 0
     p = {"nodes": nodes, "edges": [adjacency.astype(np.float32)]}
-    network = QuboNetwork(GraphBody(), topology("diagonal", 5), method="diag")
+    network = QuboNetwork(GraphBody(), topology("diagonal", 5))
     fit(network, Arrays(p, x), Likelihood(), optimizer=Adam(1e-2), epochs=40, batch_size=50)
     assert evaluate(network, Arrays(p, x)).metrics["accuracy"] > 0.5  # by chance 1/32
 
@@ -140,13 +140,6 @@ def test_a_stopped_training_of_own_parts_resumes_to_the_same_bits(data: str, kin
     assert not (tmp_path / "stopped" / "model.safetensors").exists()
     assert torch.equal(run(tmp_path / "stopped"), whole)
     assert (tmp_path / "stopped" / "model.safetensors").is_file()
-
-
-def test_another_optimizer_does_not_take_over_a_folder(tmp_path: Path) -> None:
-    fit(own_network(), (P, X), epochs=1, folder=tmp_path, callbacks=[StopAt(2)])
-    network = own_network()
-    with pytest.raises(QubolearnError, match="another optimizer"):
-        fit(network, (P, X), epochs=1, folder=tmp_path, optimizer=adamw(network))
 
 
 def test_stochastic_solvers_draw_anew_in_every_step() -> None:

@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from qubolearn import Run, evaluate
+from qubolearn import Run, evaluate, recipes, runs
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.training import recipes, runs
-from qubolearn.training.recipes import Recipe, recipe_for
-from qubolearn.training.train import train
+from qubolearn.recipes import Recipe, recipe_for, train
 
 FORMATS = Path(__file__).parent / "formats"
 TINY = {"topology": "dense", "layers": 2, "hidden": 4, "epochs": 1, "instances": 20, "batch_size": 10, "validation": 5}

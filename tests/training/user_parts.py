@@ -9,13 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
-from qubolearn import (
-    Arrays,
-    QuboNetwork,
-    Topology,
-    energies,
-    topology,
-)
+from qubolearn import Arrays, QuboNetwork, energies, topology
+from qubolearn.chips.topologies import Topology
 from qubolearn.training.callbacks import Callback
 
 M, N, COUNT = 6, 4, 600

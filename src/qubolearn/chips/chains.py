@@ -27,10 +27,12 @@ class Embedding:
 
     @classmethod
     def of(cls, chains: Mapping[int, Sequence[int]], edges: Iterable[tuple[int, int]]) -> Embedding:
-        """From minorminer's form: logical qubit 0 ... n-1 -> its physical qubits, and the edges of the chip."""
+        """Return an embedding from minorminer's chains, bit 0 ... n-1 -> its qubits, and the edges of the chip."""
+        import networkx
+
         n = len(chains)
         if sorted(chains) != list(range(n)) or n == 0:
-            raise QubolearnError(f"chains are keyed {sorted(chains)}; want the logical qubits 0 ... n-1")
+            raise QubolearnError(f"chains are keyed {sorted(chains)}; expected the logical qubits 0 ... n-1")
         used = [qubit for i in range(n) for qubit in chains[i]]
         if len(set(used)) != len(used):
             twice = next(qubit for qubit in used if used.count(qubit) > 1)
@@ -38,18 +40,20 @@ class Embedding:
         index = {qubit: k for k, qubit in enumerate(used)}
         kept = {(min(index[u], index[v]), max(index[u], index[v])) for u, v in edges if u in index and v in index}
         embedding = cls(tuple(tuple(index[q] for q in chains[i]) for i in range(n)), tuple(sorted(kept)))
+        graph = networkx.empty_graph(len(used))
+        graph.add_edges_from(kept)
         for i, chain in enumerate(embedding.chains):
-            if not _connected(chain, embedding.edges):
+            if not chain or not networkx.is_connected(graph.subgraph(chain)):
                 raise QubolearnError(f"the chain of logical qubit {i}, {list(chains[i])}, is empty or not connected")
         return embedding
 
     @property
     def qubits(self) -> int:
-        """How many physical qubits the chains use."""
+        """The number of physical qubits in all chains."""
         return sum(len(chain) for chain in self.chains)
 
     def embed(self, J: Tensor, h: Tensor, chain_strength: float) -> tuple[Tensor, Tensor]:
-        """Physical (J, h) of logical J ``[batch, n, n]``, h ``[batch, n]``; J upper triangular.
+        """Return the physical (J, h) of logical J ``[batch, n, n]``, h ``[batch, n]``; J upper triangular.
 
         h_i is shared by the chain's qubits and J_ij by all couplers between the two chains. Couplers within a
         chain are -strength, strength = chain_strength · √(mean degree) · rms(J): D-Wave's "uniform torque
@@ -89,18 +93,11 @@ class Embedding:
         return torch.where(strength > 0, strength, h.abs().amax(-1))[:, None, None]
 
     def majority(self, bits: Tensor) -> Tensor:
-        """Physical bits ``[..., qubits]`` -> logical ``[..., n]``; a tie goes to the chain's first qubit."""
+        """Return logical bits ``[..., n]`` of physical ones ``[..., qubits]``; ties go to the chain's first qubit."""
         votes = [2 * bits[..., list(chain)].sum(-1) > len(chain) - bits[..., chain[0]] for chain in self.chains]
         return torch.stack(votes, -1).to(bits.dtype)
 
     def broken(self, bits: Tensor) -> Tensor:
-        """Share of chains whose qubits disagree: physical bits ``[..., qubits]`` -> ``[...]``."""
+        """Return the share of chains whose qubits disagree: physical bits ``[..., qubits]`` -> ``[...]``."""
         parts = [bits[..., list(chain)] for chain in self.chains]
         return torch.stack([part.amin(-1) != part.amax(-1) for part in parts], -1).double().mean(-1)
-
-
-def _connected(chain: tuple[int, ...], edges: tuple[tuple[int, int], ...]) -> bool:
-    reached = set(chain[:1])
-    for _ in chain:
-        reached |= {v for edge in edges if reached & set(edge) for v in edge if v in chain}
-    return bool(chain) and reached == set(chain)

@@ -38,7 +38,7 @@ ATTEMPTS = 4
 
 @dataclass(frozen=True)
 class Chip:
-    """The working graph of a chip; two chips are equal where their working graphs are."""
+    """The working graph of a chip; two chips are equal if their working graphs are."""
 
     family: str
     shape: tuple[int, ...]  # as D-Wave states it: [m, n, t] for Chimera, [m] for Pegasus, [m, t] for Zephyr
@@ -46,25 +46,24 @@ class Chip:
     graph: networkx.Graph = field(compare=False, repr=False)  # nodes are D-Wave's indices of qubits
 
     @staticmethod
+    @lru_cache(maxsize=8)
     def ideal(family: str, size: int) -> Chip:
-        """A chip without defects, such as ``Chip.ideal("pegasus", 16)`` for Advantage."""
+        """Return a chip without defects, such as ``Chip.ideal("pegasus", 16)`` for Advantage."""
         if family not in FAMILIES:
             raise unknown_name("chip", family, FAMILIES)
         if not 2 <= size <= 64:
-            raise QubolearnError(f"a {family} chip of size {size} asked for; want 2 ... 64")
+            raise QubolearnError(f"a {family} chip of size {size}; expected 2 to 64")
         shape = {"chimera": (size, size, 4), "pegasus": (size,), "zephyr": (size, 4)}[family]
         graph = chip_graph(family, *shape, coordinates=False)
         return Chip.of(family, shape, graph.nodes, graph.edges)
 
     @staticmethod
     def of(family: str, shape: Sequence[int], qubits: Iterable[int], couplers: Iterable[Coupler]) -> Chip:
-        """The chip with these working qubits and couplers."""
+        """Return a chip with these working qubits and couplers."""
         import networkx
 
         if family not in FAMILIES or (family != "pegasus" and shape[-1] != 4):
-            raise QubolearnError(
-                f"chip {family} of shape {list(shape)} is unknown; want chimera, pegasus or zephyr, t=4"
-            )
+            raise QubolearnError(f"chip {family} of shape {list(shape)}; expected chimera, pegasus or zephyr, t=4")
         nodes = sorted(qubits)
         edges = sorted((min(edge), max(edge)) for edge in couplers)
         graph = networkx.Graph()
@@ -140,7 +139,7 @@ def embed_report(pattern: Topology, chip: str = "pegasus", size: int | None = No
     """
     if chip not in FAMILIES:
         raise unknown_name("chip", chip, FAMILIES)
-    ideal = _ideal_chip(chip, FAMILIES[chip].largest if size is None else size)
+    ideal = Chip.ideal(chip, FAMILIES[chip].largest if size is None else size)
     tiling = find_tiles(pattern.n, pattern.couplers, ideal)
     lengths = [[len(chain) for chain in tiling.tiles[0]]]
     if tiling.method == "minor":
@@ -162,11 +161,6 @@ def embed_report(pattern: Topology, chip: str = "pegasus", size: int | None = No
         chain_max=fmean(map(max, lengths)),
         instances_per_anneal=len(tiling.tiles),
     )
-
-
-@lru_cache(maxsize=8)
-def _ideal_chip(family: str, size: int) -> Chip:
-    return Chip.ideal(family, size)
 
 
 def _single_qubits(n: int, chip: Chip) -> Tiling:
@@ -193,7 +187,7 @@ def _minor_tiles(n: int, couplers: frozenset[Coupler], chip: Chip) -> Tiling:
 
 
 def _copies(chains: list[list[Spot]], couplers: frozenset[Coupler], chip: Chip) -> tuple[Tile, ...]:
-    """The translated and the mirrored embeddings that fit on the chip's working qubits, chosen disjoint."""
+    """Return disjoint translated and mirrored embeddings that fit on the chip's working qubits."""
     spots = _spots(chip)
     cells = sorted({cell for cell, _ in spots})
     mirrored = [[FAMILIES[chip.family].mirror(*spot) for spot in chain] for chain in chains]
@@ -215,7 +209,7 @@ def _moved(spot: Spot, shift: Cell) -> Spot:
 
 
 def _is_embedding(tile: Tile, couplers: frozenset[Coupler], graph: networkx.Graph) -> bool:
-    """Whether chains are connected and each coupler of the QUBO has one between its chains."""
+    """Return True if chains are connected and each coupler of the QUBO has one between its chains."""
     bit_of = {qubit: bit for bit, chain in enumerate(tile) for qubit in chain}
     near = {qubit: [other for other in graph.adj[qubit] if other in bit_of] for qubit in bit_of}
     joined = {(bit, bit_of[other]) for qubit, bit in bit_of.items() for other in near[qubit]}
@@ -232,7 +226,7 @@ def _is_connected(chain: tuple[int, ...], near: dict[int, list[int]]) -> bool:
 
 
 def _disjoint(tiles: list[Tile]) -> tuple[Tile, ...]:
-    """Many disjoint tiles of these: always the one next that blocks the fewest others; ties in the given order."""
+    """Choose many disjoint tiles: next always the one that blocks the fewest others; ties in the given order."""
     users: dict[int, set[int]] = {}
     for index, tile in enumerate(tiles):
         for chain in tile:
@@ -247,13 +241,13 @@ def _disjoint(tiles: list[Tile]) -> tuple[Tile, ...]:
         gone = blocks[index] | {index}
         left -= gone
         for blocked in gone:
-            for neighbour in blocks[blocked]:
-                blocks[neighbour] = blocks[neighbour] - gone if neighbour in left else blocks[neighbour]
+            for neighbor in blocks[blocked]:
+                blocks[neighbor] = blocks[neighbor] - gone if neighbor in left else blocks[neighbor]
     return tuple(tiles[i] for i in sorted(chosen))
 
 
 def _spot_on(family: str, name: str, qubit: Qubit) -> Spot:
-    """The spot of a pattern's qubit on a chip: its own, or that of the same cell of a Chimera grid on the chip."""
+    """Return the place of a pattern's qubit on a chip: its own, or that of the same cell of a Chimera grid."""
     cell, slot = FAMILIES[name].place(qubit)
     if family == name:
         return cell, slot
@@ -263,14 +257,14 @@ def _spot_on(family: str, name: str, qubit: Qubit) -> Spot:
 
 @lru_cache(maxsize=16)
 def _spots(chip: Chip) -> dict[Spot, int]:
-    """Where each working qubit is; on Pegasus, only those that nice coordinates name."""
+    """Return the place of each working qubit; on Pegasus, only of those with nice coordinates."""
     place = FAMILIES[chip.family].place
     indices = _indices(chip.family, chip.shape)
     return {place(qubit): index for qubit, index in indices.items() if index in chip.graph}
 
 
 def _indices(family: str, shape: tuple[int, ...]) -> dict[Qubit, int]:
-    """Coordinates -> D-Wave's index of every qubit of a chip without defects."""
+    """Return coordinates -> D-Wave's index of every qubit of a chip without defects."""
     import dwave.graphs as graphs
 
     convert = getattr(graphs, f"{family}_coordinates")(*shape)
@@ -282,7 +276,7 @@ def _indices(family: str, shape: tuple[int, ...]) -> dict[Qubit, int]:
 def _minor_embedding(
     n: int, couplers: frozenset[Coupler], family: str, largest: int, seed: int
 ) -> list[list[Spot]] | None:
-    """The shorter of the two embeddings that minorminer finds on the smallest chip of the family that has one.
+    """Return the shorter of two embeddings that minorminer finds on the smallest chip of the family that has one.
 
     That is the smallest chip which holds the complete graph of n bits; minorminer's heuristic, on the same chip, often
     needs fewer qubits.
@@ -302,12 +296,12 @@ def _minor_embedding(
 
 
 def _seeds(couplers: frozenset[Coupler]) -> range:
-    """One seed will do where only the clique embedding is tried: it hardly depends on it."""
+    """Return one seed if only the clique embedding is tried, which hardly depends on it."""
     return range(ATTEMPTS if len(couplers) <= MAX_HEURISTIC_COUPLERS else 1)
 
 
 def _on_the_whole_chip(n: int, couplers: frozenset[Coupler], chip: Chip) -> tuple[Tile, ...]:
-    """One embedding around the chip's defects, where no copy of the regular one fits."""
+    """Return one embedding around the chip's defects, for when no copy of the regular one fits."""
     find_embedding, _ = _minorminer()
     chains: dict[int, Any] = find_embedding(_graph(n, couplers), chip.graph, random_seed=0, tries=3, timeout=60)
     return (tuple(tuple(chains[bit]) for bit in range(n)),) if chains else ()
@@ -316,8 +310,7 @@ def _on_the_whole_chip(n: int, couplers: frozenset[Coupler], chip: Chip) -> tupl
 def _graph(n: int, couplers: frozenset[Coupler]) -> networkx.Graph:
     import networkx
 
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(n))
+    graph = networkx.empty_graph(n)
     graph.add_edges_from(sorted(couplers))
     return graph
 

@@ -77,7 +77,7 @@ class Packing:
     share: Floats  # [C] the part of J_ij that this coupler carries: 1 / couplers between the two chains
 
     def first(self, tiles: int) -> Packing:
-        """The packing of the first tiles only."""
+        """Return the packing of the first tiles only."""
         q = int(np.searchsorted(self.node, tiles * self.n))
         c = int(np.searchsorted(self.coupler_tile, tiles))
         couplers = {name: getattr(self, name)[..., :c] for name in ("ends", "coupler_tile", "pair", "share")}

@@ -122,7 +122,7 @@ class Family(NamedTuple):
 
 
 def cells(name: str, graph: networkx.Graph) -> dict[Cell, tuple[Qubit, ...]]:
-    """The whole cells of a chip with nodes in coordinates: place -> eight qubits, the vertical ones first."""
+    """Return the whole cells of a chip in coordinates: place -> eight qubits, the vertical ones first."""
     parts: dict[Cell, list[tuple[int, Qubit]]] = {}
     for qubit in graph:
         cell, slot = FAMILIES[name].place(qubit)
@@ -131,7 +131,7 @@ def cells(name: str, graph: networkx.Graph) -> dict[Cell, tuple[Qubit, ...]]:
 
 
 def chip_graph(family: str, *shape: int, coordinates: bool = True) -> networkx.Graph:
-    """A chip without defects; nodes are D-Wave's coordinates (on Pegasus nice ones), or its indices of qubits."""
+    """Return a chip without defects; nodes are D-Wave's coordinates (on Pegasus nice ones), or qubit indices."""
     import dwave.graphs as graphs
 
     named = {"nice_coordinates" if family == "pegasus" else "coordinates": True} if coordinates else {}
@@ -195,7 +195,7 @@ def _pattern(name: str, n: int) -> Topology:
 
 
 def _dense_cells(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph, count: int) -> list[frozenset[Cell]]:
-    """Sets of ``count`` cells with many couplers between them, best first: a beam search from the middle cell."""
+    """Find sets of ``count`` cells with many couplers between them, best first, by beam search from the middle."""
     links = _links(whole, chip)
     width = max(1, BEAM // count**2)
     sets = {frozenset([_middle(whole)]): 0}  # set of cells -> couplers between them
@@ -210,7 +210,7 @@ def _dense_cells(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph, cou
 
 
 def _links(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph) -> dict[Cell, dict[Cell, int]]:
-    """Cell -> neighbouring cell -> the number of couplers between them."""
+    """Cell -> neighboring cell -> the number of couplers between them."""
     cell_of = {qubit: cell for cell, qubits in whole.items() for qubit in qubits}
     links: dict[Cell, dict[Cell, int]] = {cell: {} for cell in whole}
     for q, r in chip.edges:
@@ -221,16 +221,16 @@ def _links(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph) -> dict[C
 
 
 def _middle(whole: dict[Cell, tuple[Qubit, ...]]) -> Cell:
-    centre = [sum(axis) / len(whole) for axis in zip(*whole, strict=True)]
-    return min(whole, key=lambda cell: (math.dist(cell, centre), cell))
+    center = [sum(axis) / len(whole) for axis in zip(*whole, strict=True)]
+    return min(whole, key=lambda cell: (math.dist(cell, center), cell))
 
 
 def _gains(chosen: frozenset[Cell], links: dict[Cell, dict[Cell, int]]) -> Iterator[tuple[Cell, int]]:
     gains: dict[Cell, int] = {}
     for cell in chosen:
-        for neighbour, couplers in links[cell].items():
-            if neighbour not in chosen:
-                gains[neighbour] = gains.get(neighbour, 0) + couplers
+        for neighbor, couplers in links[cell].items():
+            if neighbor not in chosen:
+                gains[neighbor] = gains.get(neighbor, 0) + couplers
     yield from sorted(gains.items())
 
 
@@ -239,7 +239,7 @@ def _couplers(qubits: list[Qubit], chip: networkx.Graph) -> int:
 
 
 def _drop(qubits: list[Qubit], surplus: int, chip: networkx.Graph) -> list[Qubit]:
-    """The qubits without those ``surplus`` ones whose couplers are missed least: greedy from many starts, then swaps.
+    """Drop the ``surplus`` qubits with the least useful couplers: greedily from many starts, then by swaps.
 
     Sets of qubits are the bits of an integer here: a degree is one AND and one population count.
     """

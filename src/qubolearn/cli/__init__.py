@@ -1,4 +1,4 @@
-"""The command line: one module per command, found in the table below and imported only when called."""
+"""The command line: commands are functions of the modules in the table below, which are imported when called."""
 
 from __future__ import annotations
 
@@ -6,74 +6,67 @@ import argparse
 import os
 import re
 import sys
+import sysconfig
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, NoReturn
 
 from qubolearn.cli.output import Output
-from qubolearn.cli.own_code import in_one_line
-from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.errors import RAISED_IN, QubolearnError, unknown_name
 from qubolearn.version import VERSION
 
 __all__ = ["COMMANDS", "main", "make_parser"]
 
-#: command -> (module with ``add_arguments(parser, argv)`` and ``run(args, output)``, one line of help)
+#: command -> (module with the functions add_COMMAND and run_COMMAND, one line of help)
 COMMANDS = {
-    "train": ("qubolearn.cli.train", "train a network that outputs QUBOs for a problem"),
-    "evaluate": ("qubolearn.cli.evaluate", "score a trained run on unseen instances, with any solver"),
-    "instances": ("qubolearn.cli.instances", "write instances of a problem to a file"),
-    "solve": ("qubolearn.cli.solve", "solve instances from a file: QUBOs, bits and answers"),
-    "export": ("qubolearn.cli.export", "write the QUBOs of instances as COO text or dimod files"),
-    "baseline": ("qubolearn.cli.baseline", "score a method without learning: Direct, QGM, AQM, ICP, Procrustes"),
-    "embed": ("qubolearn.cli.embed", "qubits, chains and instances per anneal on a chip"),
-    "benchmark": ("qubolearn.cli.benchmark", "our solvers and the peers, side by side"),
-    "info": ("qubolearn.cli.info", "say what a run or a model file holds; save a run as one file to share"),
-    "runs": ("qubolearn.cli.runs", "list run folders with their scores"),
-    "compare": ("qubolearn.cli.compare", "score runs on the same unseen instances, side by side"),
-    "plot": ("qubolearn.cli.plot", "draw what a run learned: histograms, couplings, curves"),
-    "explore": ("qubolearn.cli.explore", "write a run as one page to play with in the browser"),
-    "figure": ("qubolearn.cli.figure", "draw matches, alignments, failures, errors and energies of trained runs"),
-    "reproduce": ("qubolearn.cli.reproduce", "fill tables of the paper, and ours beside them"),
-    "report": ("qubolearn.cli.report", "write every table and figure beside the paper's, as one HTML page"),
-    "tables": ("qubolearn.cli.tables", "fill the tables of Markdown files from result files"),
-    "demo": ("qubolearn.cli.demo", "train, compare and draw: the tour in two minutes"),
-    "completion": ("qubolearn.cli.completion", "print a script that completes commands in bash, zsh or fish"),
+    "train": ("training", "train a network that outputs QUBOs for a problem"),
+    "evaluate": ("scoring", "score a trained run on unseen instances, with any solver"),
+    "compare": ("scoring", "score runs on the same unseen instances"),
+    "instances": ("solving", "write instances of a problem to a file"),
+    "solve": ("solving", "solve a QUBO, or instances with a trained run"),
+    "export": ("solving", "write the QUBOs of instances as COO text or dimod files"),
+    "embed": ("embed", "count qubits, chains and instances per anneal on a chip"),
+    "info": ("runs", "show the contents of a run or model file, or save a run as one file"),
+    "runs": ("runs", "list run folders with their scores"),
+    "plot": ("runs", "draw histograms, couplings and curves of runs"),
+    "explore": ("runs", "write an interactive page about a run"),
+    "demo": ("demo", "train, compare and draw: a tour of two minutes"),
+    "completion": ("options", "print a completion script for your shell"),
 }
 
-#: Words in torch's errors that mean that there is not enough memory.
+#: Commands of the second distribution in this repository.
+MOVED = ("baseline", "figure", "report", "reproduce", "tables")
+
+#: Words in errors of torch that mean that memory is exhausted.
 OUT_OF_MEMORY = ("allocate", "out of memory", "not enough memory", "overflow")
 
 EPILOG = """examples:
-  qubolearn demo                                          quant, diag and pure on graph matching, with pictures
+  qubolearn demo                                          max-cut, Sudoku and graph matching, with pictures
   qubolearn train randgraph --k 4 --out runs/k4           learn QUBOs that match graphs of 4 nodes
   qubolearn evaluate runs/k4 --solver annealing           score it with simulated annealing
   qubolearn instances randgraph --k 4 --out four.npz      write instances to a file ...
   qubolearn solve runs/k4 four.npz                        ... and solve them
-  qubolearn export runs/k4 four.npz --format bqm          ... or hand their QUBOs to D-Wave's tools
+  qubolearn export runs/k4 four.npz --format bqm          ... or write their QUBOs for dimod
 
---json anywhere prints the result as one JSON object on stdout, and nothing else there.
-QUBOLEARN_TRACEBACK=1 shows the traceback of an error in a problem of your own, and not one line.
-Exit codes: 0 done, 1 internal error (of reproduce: some jobs failed), 2 bad input, 130 interrupted (SIGINT), 143
-terminated (SIGTERM)."""
+--json anywhere prints the result as one JSON object on stdout, and everything else on stderr.
+QUBOLEARN_TRACEBACK=1 shows the traceback of an error in a user-defined problem instead of one line.
+Exit codes: 0 success, 1 internal error, 2 bad input, 130 interrupted (SIGINT), 143 terminated (SIGTERM)."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are ours: one line, exit code 2."""
+    """A parser that raises a QubolearnError, with the nearest known option or choice."""
 
     def error(self, message: str) -> NoReturn:
-        raise QubolearnError(f"{message}{self._hint(message)}; see {self.prog} --help")
-
-    def _hint(self, message: str) -> str:
-        """The option or choice that a misspelt one is nearest to."""
         wrong = re.search(r"unrecognized arguments:.*?(--[\w-]+)|invalid choice: '([\w-]+)' \((.*)\)", message)
-        if wrong is None:
-            return ""
-        known = self._option_string_actions if wrong[1] else re.findall(r"[\w-]+", wrong[3])
-        near = get_close_matches(wrong[1] or wrong[2], known, n=1)
-        return f" (did you mean {near[0]}?)" if near else ""
+        known = () if wrong is None else self._option_string_actions if wrong[1] else re.findall(r"[\w-]+", wrong[3])
+        near = get_close_matches(wrong[1] or wrong[2], known, n=1) if wrong else []
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise QubolearnError(f"{message}{hint}; see {self.prog} --help")
 
     def print_help(self, file: Any = None) -> None:
         print(self.format_help(), end="", file=file)  # argparse would ignore a full disk
@@ -86,38 +79,58 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # paths need not be valid text
     output = Output(json="--json" in arguments)
-    arguments = [argument for argument in arguments if argument != "--json"]
     try:
         try:
-            with in_one_line():
-                return _dispatch(arguments, output)
+            return _dispatch([argument for argument in arguments if argument != "--json"], output)
         finally:
-            sys.stdout.flush()  # so that a full disk is reported here and not by Python at its end
+            sys.stdout.flush()  # report a full disk here; Python would do it at exit
     except QubolearnError as error:
-        return _failed(str(error))
+        return _fail(str(error))
     except KeyboardInterrupt:
         print("qubolearn: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output has gone, e.g. head
+    except BrokenPipeError:  # the reader of our output is gone, for example head
         _drop_stdout()
         return 1
-    except OSError as error:
-        _drop_stdout()
-        return _failed(f"{error.strerror or error}{f': {error.filename}' if error.filename else ' (standard output)'}")
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in OUT_OF_MEMORY):
+    except Exception as error:
+        message = _describe(error)
+        if message is None:
             raise
-        return _failed(f"not enough memory; ask for fewer instances or smaller batches ({str(error)[:100]})")
+        return _fail(message)
 
 
-def _failed(message: str) -> int:
+def _describe(error: Exception) -> str | None:
+    """Return an error that is not a bug of qubolearn as one line, or None."""
+    if place := _user_code(error):
+        return f"{type(error).__name__}: {error} ({place}); QUBOLEARN_TRACEBACK=1 shows the traceback"
+    if isinstance(error, OSError):
+        _drop_stdout()
+        return f"{error.strerror or error}{f': {error.filename}' if error.filename else ' (standard output)'}"
+    memory = isinstance(error, RuntimeError) and any(sign in str(error) for sign in OUT_OF_MEMORY)
+    if memory or isinstance(error, MemoryError):
+        return f"not enough memory; use fewer instances or smaller batches ({str(error)[:100]})"
+    return None
+
+
+def _user_code(error: Exception) -> str:
+    """Return the place of an error in a file that is neither installed nor ours; empty if there is none."""
+    ours = (sysconfig.get_path("stdlib"), str(Path(__file__).parents[1]))
+    files = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.isfile(frame.filename)]
+    frames = [frame for frame in files if not (frame.filename.startswith(ours) or "site-packages" in frame.filename)]
+    if not frames or os.environ.get("QUBOLEARN_TRACEBACK"):
+        return ""
+    notes = [note for note in getattr(error, "__notes__", []) if note.startswith(RAISED_IN)]
+    return "; ".join([f"{frames[-1].filename}, line {frames[-1].lineno}", *notes])
+
+
+def _fail(message: str) -> int:
     with suppress(OSError):
         print(f"qubolearn: error: {' '.join(message.split())}", file=sys.stderr)
     return 2
 
 
 def _drop_stdout() -> None:
-    """Leave nothing that Python would try to write again when it ends."""
+    """Discard unwritten output, which Python would try to write again at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -126,36 +139,42 @@ def _dispatch(arguments: list[str], output: Output) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_help())
         return 0 if arguments else 2
-    if arguments[0] == "--version":
+    name, rest = arguments[0], arguments[1:]
+    if name == "--version":
         print(f"qubolearn {VERSION}")
         return 0
-    name, rest = arguments[0], arguments[1:]
+    if name in MOVED:
+        raise QubolearnError(f"{name} is now quant {name}, in quant-reproduction; pip install ./reproduction")
+    if name == "benchmark":
+        raise QubolearnError("benchmarks are not installed; run make benchmark NAME=... in a checkout")
     if name not in COMMANDS:
         raise unknown_name("command", name, COMMANDS)
-    parser = make_parser(name, rest)
-    code = import_module(COMMANDS[name][0]).run(parser.parse_intermixed_args(rest), output)
+    parser = make_parser(name, rest[0] if rest and not rest[0].startswith("-") else None)
+    run = getattr(import_module(f"qubolearn.cli.{COMMANDS[name][0]}"), f"run_{name}")
+    code = run(parser.parse_intermixed_args(rest), output)
     output.close()
     return int(code or 0)
 
 
-def make_parser(name: str, argv: Sequence[str]) -> Parser:
-    """The parser of a command; argv may name a problem, whose options it then has."""
-    module = import_module(COMMANDS[name][0])
-    parser = Parser(
-        prog=f"qubolearn {name}",
-        description=module.__doc__,
-        epilog=getattr(module, "EPILOG", None),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    module.add_arguments(parser, argv)
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    return parser
+def make_parser(name: str, first: str | None = None, parser: argparse.ArgumentParser | None = None) -> Parser:
+    """Return the parser of a command; ``first`` is its first argument, which may name a problem with more options."""
+    module = import_module(f"qubolearn.cli.{COMMANDS[name][0]}")
+    about, _, examples = (getattr(module, f"run_{name}").__doc__ or "").partition("examples:")
+    made = parser or Parser(prog=f"qubolearn {name}", allow_abbrev=False)
+    made.formatter_class = argparse.RawDescriptionHelpFormatter
+    made.description, made.epilog = _dedent(about), f"examples:{_dedent(examples)}" if examples else None
+    getattr(module, f"add_{name}")(made, first)
+    made.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    return made  # type: ignore[return-value]
+
+
+def _dedent(text: str) -> str:
+    return "\n".join(line.removeprefix("    ") for line in text.rstrip().splitlines())
 
 
 def _help() -> str:
     rows = "\n".join(f"  {name:<11}{summary}" for name, (_, summary) in COMMANDS.items())
-    about = "Learn QUBOs from data: networks that output an annealer's couplings, trained through the solver."
+    about = "Learn QUBOs from data: train networks that output QUBOs, and solve them."
     return (
         f"usage: qubolearn COMMAND ... [--json]\n\n{about}\n\ncommands (each has its own --help):\n{rows}\n\n{EPILOG}"
     )

@@ -1,11 +1,11 @@
-"""Frozen dataclasses as command-line options: a field is an option, the string below it is its help."""
+"""Options that several commands share, and fields of frozen dataclasses as options."""
 
 from __future__ import annotations
 
 import argparse
 import ast
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import MISSING, fields
 from functools import lru_cache
 from itertools import pairwise
@@ -13,182 +13,78 @@ from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
+from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError
-from qubolearn.problems import Problem, problem_names, problem_type
-from qubolearn.problems.from_file import is_reference, load_problem
+from qubolearn.files import read_text
+from qubolearn.problems import PROBLEMS, Problem, is_reference, load_problem, problem_names, problem_type
 from qubolearn.solvers import solver_names
-from qubolearn.typed import MAX_WHOLE
 
 if TYPE_CHECKING:
-    from qubolearn.training.runs import Run
+    import torch
 
-__all__ = [
-    "add_draw",
-    "add_fields",
-    "add_problem",
-    "add_problem_of_run",
-    "add_solver",
-    "at_least",
-    "chosen",
-    "count",
-    "is_problem",
-    "named_problem",
-    "open_run",
-    "problem_class",
-    "problem_from",
-    "seed",
-    "whole",
-]
-
-SOLVER_HELP = "with options as in annealing:reads=50,sweeps=200,seed=1"
+    from qubolearn.qubo import Clamp, Groups
+    from qubolearn.runs import Run
 
 
-def add_fields(
-    parser: argparse.ArgumentParser, kind: type, title: str, defaults: bool = True, skip: Sequence[str] = ()
-) -> None:
-    """One option per field of a dataclass. Options that are not given stay absent, see :func:`chosen`."""
+def integer(text: str) -> int:
+    """Parse an integer of 64 bits."""
+    number = int(text)
+    if abs(number) >= 2**63:
+        raise argparse.ArgumentTypeError(f"{text[:40]} is too large; expected less than 2**63 in size")
+    return number
+
+
+def seed(text: str, least: int = 0) -> int:
+    """Parse an integer of at least 0."""
+    if integer(text) < least:
+        raise argparse.ArgumentTypeError(f"{text}; expected at least {least}")
+    return integer(text)
+
+
+def count(text: str) -> int:
+    """Parse an integer of at least 1."""
+    return seed(text, 1)
+
+
+def add_fields(parser: argparse.ArgumentParser, kind: type, title: str, defaults: bool = True) -> None:
+    """Add one option per field of a dataclass. Options that are not given stay absent, see :func:`chosen`."""
     group = parser.add_argument_group(title)
     hints, helps = get_type_hints(kind), _field_docs(kind)
+    readers: dict[Any, tuple[Callable[[str], Any], str]]
+    readers = {int: (integer, "N"), float: (float, "X"), str: (str, "NAME"), Path: (Path, "PATH")}
     for field in fields(kind):
-        if field.name in skip:
-            continue
         text = helps.get(field.name, "").replace("%", "%%")
         if defaults and field.default is not MISSING:
             text = f"{text} [{field.default}]".strip()
-        option = "--" + field.name.replace("_", "-")
+        option, hint = "--" + field.name.replace("_", "-"), hints[field.name]
         settings: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS, "help": text}
-        hint = hints[field.name]
+        plain = next((part for part in get_args(hint) or (hint,) if part is not type(None)), hint)
         if hint is bool:
             group.add_argument(option, action=argparse.BooleanOptionalAction, **settings)
         elif get_origin(hint) is Literal:
             group.add_argument(option, choices=get_args(hint), **settings)
+        elif plain in readers:
+            read, metavar = readers[plain]
+            group.add_argument(option, type=read, metavar=metavar, **settings)
         else:
-            group.add_argument(option, type=_reader(hint), metavar=_metavar(hint), **settings)
+            raise QubolearnError(f"an option of type {hint} cannot be given on the command line")
 
 
 def chosen(args: argparse.Namespace, kind: type) -> dict[str, Any]:
-    """The fields of a dataclass that the command line gave."""
+    """Return the fields of a dataclass that the command line specifies."""
     return {field.name: getattr(args, field.name) for field in fields(kind) if hasattr(args, field.name)}
-
-
-def add_problem(parser: argparse.ArgumentParser, argv: Sequence[str], position: int = 0) -> None:
-    """The positional PROBLEM, and the options of the one that argv names as its word number ``position``.
-
-    Call it after the command's other options have been added, so that their values are not taken for problem names.
-    """
-    known = ", ".join(problem_names())
-    parser.add_argument("problem", metavar="PROBLEM", help=f"{known}, or FILE.py:CLASS (PROBLEM --help: its options)")
-    words = _positionals(parser, argv)
-    name = named_problem(parser, argv) or (words[position] if position < len(words) else None)
-    if name is not None and fields(kind := problem_class(name)):  # type: ignore[arg-type]
-        add_fields(parser, kind, f"options of {name}")
-
-
-def is_problem(word: str) -> bool:
-    """Whether a word of the command line names a problem type."""
-    return word in problem_names() or is_reference(word)
-
-
-def named_problem(parser: argparse.ArgumentParser, argv: Sequence[str]) -> str | None:
-    """The first positional word of argv that names a problem."""
-    return next(filter(is_problem, _positionals(parser, argv)), None)
-
-
-def _positionals(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
-    """The words of argv that are neither options nor values of options.
-
-    Options that the parser does not know yet may be the problem's own. The word after one is its value, unless it is
-    a problem's name.
-    """
-    words, option = [], ""  # the option whose value the next word may be
-    for word in argv:
-        if word.startswith("-"):
-            option = "" if "=" in word else word
-            continue
-        action = parser._option_string_actions.get(option)
-        takes_it = action.nargs != 0 if action else bool(option) and not is_problem(word)
-        option = ""
-        if not takes_it:
-            words.append(word)
-    return words
-
-
-def problem_class(name: str) -> type[Problem]:
-    """The problem class that the command line names; a user's file is executed to get it."""
-    return load_problem(name) if is_reference(name) else problem_type(name)
-
-
-def problem_from(args: argparse.Namespace) -> Problem:
-    """The problem that the command line describes, with its defaults."""
-    kind = problem_class(args.problem)
-    return kind(**chosen(args, kind))
-
-
-def add_problem_of_run(parser: argparse.ArgumentParser) -> None:
-    """The option --problem of commands that open runs."""
-    text = "the class of the run's problem, where it lies in a file of yours: a run never says which code to execute"
-    parser.add_argument("--problem", metavar="FILE.py:CLASS", help=text)
-
-
-def open_run(folder: Path | str, args: argparse.Namespace | None = None) -> Run:
-    """The run in a folder, of the problem that --problem names, or the model ``pretrained:NAME`` of the package."""
-    from qubolearn.training.pretrained import pretrained
-    from qubolearn.training.runs import Run
-
-    if str(folder).startswith("pretrained:"):
-        return pretrained(str(folder).partition(":")[2])
-    return Run.open(folder, problem_class(args.problem) if args and args.problem else None)
-
-
-def whole(text: str) -> int:
-    """A whole number that fits 64 bits."""
-    number = int(text)
-    if abs(number) >= MAX_WHOLE:
-        raise argparse.ArgumentTypeError(f"{text[:40]} is too large; want less than 2**63 in size")
-    return number
-
-
-def at_least(least: int) -> Callable[[str], int]:
-    """A parser of whole numbers with a minimum."""
-
-    def read(text: str) -> int:
-        number = whole(text)
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text}; want at least {least}")
-        return number
-
-    read.__name__ = "whole"  # argparse shows this name for text that is not a number
-    return read
-
-
-#: The types of options that count something, and of seeds.
-count, seed = at_least(1), at_least(0)
-
-
-def add_draw(parser: argparse.ArgumentParser) -> None:
-    """The options --seed and --split, which say which instances are drawn."""
-    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of the instances [0]")
-    splits = ["test", "validation", "train"]
-    parser.add_argument("--split", choices=splits, default="test", help="split to draw from [test]")
-
-
-def add_solver(parser: argparse.ArgumentParser, default: str = "auto") -> None:
-    """The option --solver."""
-    text = f"{', '.join(solver_names())}; {SOLVER_HELP} [{default}]"
-    parser.add_argument("--solver", default=default, metavar="NAME", help=text)
 
 
 @lru_cache
 def _field_docs(kind: type) -> dict[str, str]:
-    """field -> the string literal below it, through all base classes that have source."""
+    """Return field -> the string literal below it, from the source of the class and its bases."""
     docs: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):
         try:
             body = ast.parse(dedent(inspect.getsource(base))).body[0]
         except (OSError, TypeError, SyntaxError):
             continue
-        statements = getattr(body, "body", [])
-        for statement, following in pairwise(statements):
+        for statement, following in pairwise(getattr(body, "body", [])):
             if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
                 continue
             if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
@@ -196,14 +92,162 @@ def _field_docs(kind: type) -> dict[str, str]:
     return docs
 
 
-def _reader(hint: Any) -> Any:
-    plain = [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
-    if plain[0] is int:
-        return whole
-    if plain[0] in (float, str, Path):
-        return plain[0]
-    raise QubolearnError(f"an option of type {hint} cannot be given on the command line")
+def add_problem(parser: argparse.ArgumentParser, first: str | None) -> None:
+    """Add the first argument PROBLEM, and the options of the problem that it names."""
+
+    def read(text: str) -> str:
+        if first is None:
+            raise argparse.ArgumentTypeError(f"name it first, as in {parser.prog} {text} ...")
+        return text
+
+    text = f"{', '.join(problem_names())}, or FILE.py:CLASS ({parser.prog} PROBLEM --help shows its options)"
+    parser.add_argument("problem", metavar="PROBLEM", type=read, help=text)
+    if first is not None and fields(kind := problem_class(first)):  # type: ignore[arg-type]
+        add_fields(parser, kind, f"options of {first}")
 
 
-def _metavar(hint: Any) -> str:
-    return {whole: "N", float: "X", str: "NAME", Path: "PATH"}[_reader(hint)]
+def is_problem(word: str) -> bool:
+    """Return True if a word of the command line names a problem type."""
+    return is_reference(word) or word in problem_names()
+
+
+def problem_class(name: str) -> type[Problem]:
+    """Return the problem class that the user named; this executes a user's FILE.py."""
+    return load_problem(name) if is_reference(name) else problem_type(name)
+
+
+def add_run(parser: argparse.ArgumentParser, nargs: str | None = None, text: str = "") -> None:
+    """Add the argument RUN and the option --problem for its class."""
+    text = text or "run folder, model file or pretrained:NAME"
+    parser.add_argument("run" if nargs in (None, "?") else "runs", nargs=nargs, metavar="RUN", help=text)
+    text = "the class of the run's problem if it is in a file of yours; a run itself never executes code"
+    parser.add_argument("--problem", metavar="FILE.py:CLASS", help=text)
+
+
+def open_run(folder: Path | str, args: argparse.Namespace | None = None) -> Run:
+    """Open a run folder, a model file or ``pretrained:NAME``, with the problem of --problem."""
+    from qubolearn.runs import Run, pretrained
+
+    if str(folder).startswith("pretrained:"):
+        return pretrained(str(folder).partition(":")[2])
+    return Run.open(folder, problem_class(args.problem) if args and args.problem else None)
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """Add the option --seed."""
+    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of the instances [0]")
+
+
+def add_draw(parser: argparse.ArgumentParser, name: str, default: int, text: str) -> None:
+    """Add the options --seed, --split and a number of instances to draw."""
+    parser.add_argument(name, type=count, default=default, metavar="N", help=f"{text} [{default}]")
+    add_seed(parser)
+    splits = ["test", "validation", "train"]
+    parser.add_argument("--split", choices=splits, default="test", help="split to draw from [test]")
+
+
+def add_solver(parser: argparse.ArgumentParser) -> None:
+    """Add the option --solver."""
+    text = f"{', '.join(solver_names())}; with options as in annealing:reads=50,sweeps=200,seed=1 [auto]"
+    parser.add_argument("--solver", default="auto", metavar="NAME", help=text)
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Add the option --device."""
+    parser.add_argument("--device", metavar="NAME", help="cpu or cuda [cuda if available]")
+
+
+def pick_device(name: str | None) -> torch.device:
+    """Return the named device, or the best one that is available."""
+    import torch
+
+    from qubolearn.training.threads import usable_device
+
+    return usable_device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def add_constraints(parser: argparse.ArgumentParser) -> None:
+    """Add the options --clamp and --groups."""
+    text = "hold bits at values: 3=1,7=0, a text file of such words, or an .npz with clamp [count, n] of 0, 1 and -1"
+    parser.add_argument("--clamp", metavar="BITS", help=text)
+    text = "exactly one bit of each group is 1: the size of equal groups, or a text file with one group per line"
+    parser.add_argument("--groups", metavar="SIZE|FILE", help=text)
+
+
+def clamp_from(text: str) -> Clamp:
+    """Return the value of --clamp."""
+    if "=" not in text and text.endswith(".npz"):
+        import torch
+
+        from qubolearn.data import load_npz
+
+        return torch.tensor(load_npz(text, {"clamp": ("biu", 2)})["clamp"])
+    words = text if "=" in text else read_text(Path(text))
+    clamp: dict[int, int] = {}
+    for word in words.replace(",", " ").split():
+        bit, _, value = word.partition("=")
+        if not _is_number(bit) or value not in ("0", "1"):
+            raise QubolearnError(f"--clamp: {word[:40]!r} is not BIT=0 or BIT=1, as in 3=1,7=0")
+        if clamp.setdefault(int(bit), int(value)) != int(value):
+            raise QubolearnError(f"--clamp: bit {bit} is clamped to 0 and to 1; keep one of them")
+    return clamp
+
+
+def groups_from(text: str, n: int) -> Groups:
+    """Return the value of --groups for n bits."""
+    from qubolearn.qubo import Groups
+
+    if _is_number(text):
+        size = int(text)
+        if size < 1 or n % size:
+            raise QubolearnError(f"--groups {text}: n={n} bits are not a multiple of {text}; pass a file of groups")
+        return Groups.consecutive(n // size, size)
+    members = []
+    for number, line in enumerate(read_text(Path(text)).splitlines(), 1):
+        bits = line.partition("#")[0].replace(",", " ").split()
+        if not all(map(_is_number, bits)):
+            raise QubolearnError(f"{text}, line {number}: {line[:40]!r} is not a list of bits, as in 0 1 2")
+        if bits:
+            members.append([int(bit) for bit in bits])
+    if not members:
+        raise QubolearnError(f"{text} has no group; expected the bits of one group per line, as in 0 1 2")
+    return Groups(members)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 9
+
+
+def add_completion(parser: argparse.ArgumentParser, _: str | None) -> None:
+    parser.add_argument("shell", choices=["bash", "zsh", "fish", "tcsh"], help="your shell")
+
+
+def run_completion(args: argparse.Namespace, output: Output) -> None:
+    """Print a script that completes commands, options and names in your shell.
+
+    bash: add  eval "$(qubolearn completion bash)"  to ~/.bashrc
+    zsh:  qubolearn completion zsh > a folder of $fpath, as _qubolearn
+    fish: qubolearn completion fish > ~/.config/fish/completions/qubolearn.fish
+    """
+    import shtab
+
+    from qubolearn.cli import COMMANDS, make_parser
+
+    tree = argparse.ArgumentParser(prog="qubolearn", allow_abbrev=False)
+    commands = tree.add_subparsers()
+    for name, (_, summary) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary)
+        if name in ("train", "instances"):
+            problems = command.add_subparsers()
+            kinds = {kind: kind if kind in PROBLEMS else None for kind in problem_names()}  # others may import torch
+            leaves = [make_parser(name, first, problems.add_parser(kind, help=kind)) for kind, first in kinds.items()]
+        else:
+            leaves = [make_parser(name, None, command)]
+        for action in (action for leaf in leaves for action in leaf._actions):
+            if action.dest == "solver":
+                action.choices = solver_names()
+            elif isinstance(action.metavar, str) and not {"N", "X", "S", "NAME"} & {action.metavar}:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+    script = shtab.complete(tree, args.shell)
+    output.say(script)
+    output.result(shell=args.shell, script=script)

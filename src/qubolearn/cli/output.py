@@ -1,11 +1,10 @@
-"""Tables for people, one JSON object for programs, progress on stderr."""
+"""Output of commands: tables for people, one JSON object for programs, progress on stderr."""
 
 from __future__ import annotations
 
 import json as json_text
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -13,22 +12,18 @@ from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from qubolearn.errors import QubolearnError
-
 if TYPE_CHECKING:
     from qubolearn.evaluation import Evaluation
 
-__all__ = ["Output", "damage_said", "metric_rows", "percent"]
-
-#: Text is shown literally, because paths and names may look like rich's markup.
+#: Text is shown literally, because paths and names may look like markup of rich.
 PLAIN: Mapping[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
 
-#: More characters than any table has in a line.
+#: More characters than any line of a table has.
 WIDEST = 10_000
 
 
 class Output:
-    """Where a command's words go: with ``json``, tables and notes go to stderr and stdout gets one object."""
+    """Output of a command. With ``json``, tables and notes go to stderr, and stdout gets one object."""
 
     def __init__(self, json: bool = False) -> None:
         self.json = json
@@ -36,12 +31,13 @@ class Output:
         self.errors = Console(stderr=True, **PLAIN)
         self._result: Mapping[str, Any] | None = None
 
-    def say(self, text: str) -> None:
-        """A line for people."""
-        self.console.print(text)
+    def say(self, *lines: object) -> None:
+        """Print lines for people."""
+        for line in lines:
+            self.console.print(str(line))
 
     def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """A table for people; numbers are aligned right. One of many columns is wider than the terminal, and whole."""
+        """Print a table, which may be wider than the terminal."""
         table = Table(title=title, title_justify="left")
         for index, header in enumerate(headers):
             table.add_column(header, justify="left" if index == 0 else "right")
@@ -52,7 +48,7 @@ class Output:
         (Console(stderr=self.json, width=needed, **PLAIN) if wide else self.console).print(table)
 
     def result(self, **values: Any) -> None:
-        """The command's result, printed by :meth:`close` where JSON was asked for."""
+        """Set the result of the command, which :meth:`close` prints as JSON."""
         self._result = values
 
     def close(self) -> None:
@@ -61,39 +57,16 @@ class Output:
 
     @contextmanager
     def progress(self, title: str, total: int) -> Iterator[Progress]:
-        """A bar on stderr, if that is a terminal."""
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}", markup=False),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        bar = Progress(*columns, console=self.errors, disable=not self.errors.is_terminal, transient=True)
-        with bar:
+        """Show a progress bar if stderr is a terminal."""
+        words, note = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}"))
+        columns = (words, BarColumn(), MofNCompleteColumn(), note, TimeElapsedColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=self.errors, disable=not self.errors.is_terminal, transient=True) as bar:
             bar.add_task(title, total=total, note="")
             yield bar
 
 
-@contextmanager
-def damage_said(folder: Path) -> Iterator[None]:
-    """Report in one line that a result file lacks what its readers need.
-
-    A record has no schema of its own: every task stores what its tables and figures want.
-    """
-    try:
-        yield
-    except (QubolearnError, OSError, MemoryError):
-        raise
-    except Exception as error:
-        raise QubolearnError(
-            f"a result file in {folder} is damaged ({type(error).__name__}: {error}); delete it and reproduce it"
-        ) from error
-
-
 def metric_rows(found: Evaluation) -> list[tuple[str, str]]:
-    """Metrics by name, as people read them: accuracies in percent, the rest as numbers."""
+    """Return metrics by name: accuracies in percent, the rest as numbers."""
     return [
         (name.replace("_", ", "), percent(value) if name.startswith("accuracy") else f"{value:.3f}")
         for name, value in found.metrics.items()

@@ -1,31 +1,231 @@
-"""The explorer: a run as one page to play with, its QUBOs solved by the reader's own browser."""
+"""The explorer: an interactive page about a run, whose QUBOs the browser solves."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
+import torch
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from torch import Tensor
 
-from qubolearn.explore.numbers import contents
-from qubolearn.training.runs import Run
+from qubolearn.chips.topologies import FAMILIES, Topology, topology
+from qubolearn.data.arrays import tensors_of
+from qubolearn.data.contract import Instances, Problem
+from qubolearn.errors import QubolearnError
+from qubolearn.evaluation import solve_instances
+from qubolearn.problems.sudoku import Sudoku
+from qubolearn.qubo import FREE, Groups, Qubo, SparseQubo
+from qubolearn.random import stream
+from qubolearn.recipes import pattern_of
+from qubolearn.runs import Run
 
-__all__ = ["contents", "page", "rendered"]
+__all__ = ["contents", "page", "positions", "rendered"]
+
+#: Limits of the numbers of all instances together and of the couplers of one: either is about 1 MB of text.
+MAX_NUMBERS, MAX_COUPLERS = 120_000, 50_000
+#: Limits of the shown numbers of p, and of the bits of all right answers to one instance.
+MAX_INPUTS, MAX_RIGHT = 4096, 4096
+#: Limit of the words for all parts of answers, each with all its values.
+MAX_WORDS = 8192
+
+Point = tuple[float, float]
+
+#: Distance of cells, and positions of the four qubits of one direction in a cell.
+PITCH, ALONG = 1.2, (-0.42, -0.18, 0.18, 0.42)
 
 
 def page(run: Run, instances: int = 24, seed: int = 0) -> tuple[str, dict[str, Any]]:
-    """The page of a run as one HTML document, and the numbers that stand in it.
+    """Return the page of a run as one HTML document, and its numbers.
 
     Args:
-        run: any run folder.
-        instances: how many unseen instances the reader may leaf through; fewer where their QUBOs are large, since a
-            page stays below 2 MB.
-        seed: which ones.
+        run: Any run.
+        instances: Number of unseen instances; fewer if their QUBOs are large, since a page stays below 2 MB.
+        seed: Seed of the instances.
     """
     data = contents(run, instances, seed)
     return rendered(data), data
 
 
 def rendered(data: dict[str, Any]) -> str:
-    """The page of what :func:`contents` gathered; texts from a run are escaped."""
+    """Render the page of :func:`contents`; texts from a run are escaped."""
     templates = Environment(loader=PackageLoader("qubolearn.explore"), autoescape=True, undefined=StrictUndefined)
     return templates.get_template("page.html").render(data=data)
+
+
+def contents(run: Run, instances: int, seed: int) -> dict[str, Any]:
+    """Return the contents of the page as one object that can be written as JSON."""
+    problem, network = run.problem, run.network()
+    shown = min(instances, problem.available("test") or instances)
+    test = problem.sample(shown, stream(seed, "test"), "test")
+    with torch.no_grad():
+        A, dropped = _sparse(network(test.rows(slice(0, 2)).p))
+        inputs = _inputs(test).shape[1]
+        numbers = 2 * A.n + (0 if _is_shared(A) else A.edges.shape[1]) + min(inputs, MAX_INPUTS)
+        test = test.rows(slice(0, max(1, min(shown, MAX_NUMBERS // numbers))))
+        A, dropped = _sparse(network(test.p))
+    found, _ = solve_instances(network, test.p, problem=problem)
+    return {
+        "title": type(problem).__name__,
+        "options": _options(problem),
+        "problem": problem.name,
+        "method": run.recipe.method,
+        "topology": run.recipe.topology,
+        "n": A.n,
+        "inputs": inputs,
+        "positions": _positions(run),
+        "rows": A.edges[0].tolist(),
+        "columns": A.edges[1].tolist(),
+        "dropped": dropped,
+        "groups": [list(group) for group in problem.groups.members] if problem.groups else [],
+        "sudoku": problem.size if isinstance(problem, Sudoku) else 0,
+        "answers": _answers(problem, seed),
+        "metric": problem.metric,
+        "instances": _instances(problem, test, A, found),
+        **({"quadratic": _short(A.quadratic[0])} if _is_shared(A) else {}),
+    }
+
+
+def _options(problem: Problem) -> str:
+    """Return the options that are set: ``k = 4``."""
+    options: dict[str, Any] = asdict(problem) if is_dataclass(problem) else {}
+    return ", ".join(f"{name} = {value}" for name, value in options.items() if value is not None and value is not False)
+
+
+def _sparse(A: Qubo) -> tuple[SparseQubo, int]:
+    """Return QUBOs on one graph, and the number of dropped couplers: the weakest, if there are too many for a page."""
+    if not isinstance(A, SparseQubo):
+        A = SparseQubo.from_dense(A)
+    dropped = A.edges.shape[1] - MAX_COUPLERS
+    if dropped <= 0:
+        return A, 0
+    kept = A.quadratic.abs().amax(0).topk(MAX_COUPLERS).indices.sort().values
+    return SparseQubo(A.linear, A.edges[:, kept], A.quadratic[:, kept]), dropped
+
+
+def _is_shared(A: SparseQubo) -> bool:
+    return bool((A.quadratic == A.quadratic[:1]).all())
+
+
+def _inputs(test: Instances) -> Tensor:
+    """Return p as one row of numbers per instance, ``[count, m]``."""
+    parts = [tensor.flatten(1).float() for tensor in tensors_of(test.p)]
+    return torch.cat(parts, 1).nan_to_num()
+
+
+def _positions(run: Run) -> list[tuple[float, float]]:
+    if run.recipe.network in ("shared", "keypoints"):  # these have no pattern
+        return positions(topology("diagonal", run.problem.bits), run.problem.groups)
+    return positions(pattern_of(run.problem, run.recipe), run.problem.groups)
+
+
+def _instances(problem: Problem, test: Instances, A: SparseQubo, found: Tensor) -> list[dict[str, Any]]:
+    scores = problem.score(problem.decode(found), test)
+    hits = scores["accuracy"] == 1 if "accuracy" in scores else test.wrong_bits(found) == 0
+    held = problem.clamp(test.p)
+    clamp = torch.full(found.shape, FREE) if held is None else held
+    inputs, shared = _inputs(test)[:, :MAX_INPUTS], _is_shared(A)
+    listed = []
+    for i in range(len(found)):
+        right = test.x_true[i : i + 1] if test.right is None else test.right.states[i][test.right.valid[i]]
+        one = {
+            "p": _short(inputs[i]),
+            "linear": _short(A.linear[i]),
+            "clamp": [int(bit) for bit in clamp[i]],
+            "right": [_bits(x) for x in right[: max(1, MAX_RIGHT // A.n)]],
+            "found": _bits(found[i]),
+            "hit": bool(hits[i]),
+            "score": float(f"{scores[problem.metric][i].item():.4g}"),
+        }
+        listed.append(one if shared else {**one, "quadratic": _short(A.quadratic[i])})
+    return listed
+
+
+def _answers(problem: Problem, seed: int) -> list[list[str]]:
+    """Return words for parts of equal length in bits: for each part, the words of all its 2**length values.
+
+    The entries of a permutation depend on a few bits each, an angle on all. The list is empty if bits are the answer,
+    or if its parts depend on too many bits.
+    """
+    n = problem.bits
+    if type(problem).decode is Problem.decode or isinstance(problem, Sudoku):
+        return []
+    size = problem.decode(torch.zeros(1, n))[0].numel()
+    for parts in (size, 1):
+        if parts < 1 or n % parts or n // parts > 20 or parts << n // parts > MAX_WORDS:
+            continue
+        length = n // parts
+        values = torch.arange(2**length)
+        block = (values[:, None] >> torch.arange(length) & 1).float()  # bit 0 of a value is the first bit of the part
+        words = []
+        for part in range(parts):
+            x = torch.zeros(len(values), n)
+            x[:, part * length : (part + 1) * length] = block
+            answer = problem.decode(x).reshape(len(values), -1)
+            words.append([_words(row[part : part + 1] if parts > 1 else row) for row in answer])
+        if _words_match(problem, words, length, seed):
+            return words
+    return []
+
+
+def _words_match(problem: Problem, words: list[list[str]], length: int, seed: int) -> bool:
+    """Return True if the words of parts, joined, are the answers to random bits."""
+    x = torch.randint(2, (256, problem.bits), generator=stream(seed, "explore")).float()
+    value = (x.reshape(256, len(words), length).long() << torch.arange(length)).sum(-1)
+    said = [" ".join(words[part][v] for part, v in enumerate(row)) for row in value.tolist()]
+    return said == [_words(row) for row in problem.decode(x).reshape(256, -1)]
+
+
+def _words(answer: Tensor) -> str:
+    return " ".join(f"{value:.4g}" for value in answer.tolist())
+
+
+def _bits(x: Tensor) -> str:
+    return "".join("1" if bit else "0" for bit in x.tolist())
+
+
+def _short(values: Tensor) -> list[float]:
+    """Round to five digits, which is enough for a page."""
+    numbers = [float(f"{value:.5g}") for value in values.tolist()]
+    if not all(map(math.isfinite, numbers)):
+        raise QubolearnError("the run's network returns numbers that are not finite; train it again")
+    return [int(number) if number == int(number) else number for number in numbers]
+
+
+def positions(pattern: Topology, groups: Groups | None = None) -> list[Point]:
+    """Return a point for each bit; x goes right, y goes down, and neighboring cells are 1.2 apart.
+
+    The eight qubits of a cell form a cross, so that no two couplers are on one line. Without a chip, groups of bits
+    are small circles in rows of equal length; if not all bits are in groups, all bits are on one circle.
+
+    >>> from qubolearn.chips.topologies import topology
+    >>> positions(topology("chimera", 8))[:5]
+    [(-0.42, 0.0), (-0.18, 0.0), (0.18, 0.0), (0.42, 0.0), (0.0, -0.42)]
+    >>> [(round(x), round(y)) for x, y in positions(topology("dense", 4))]
+    [(0, -1), (1, 0), (0, 1), (-1, 0)]
+    """
+    if pattern.qubits is None or pattern.name not in FAMILIES:
+        return _circles(pattern.n, groups)
+    places = [FAMILIES[pattern.name].place(qubit) for qubit in pattern.qubits]
+    # only the order of rows and columns counts: the planes of some families have gaps
+    rows, columns = (sorted({cell[axis] for cell, _ in places}) for axis in (0, 1))
+    found = []
+    for (y, x, *layer), slot in places:
+        shift = PITCH / 2 * sum(layer)  # Zephyr has two cells at a crossing
+        along = ALONG[slot % 4]
+        across = (along, 0.0) if slot < 4 else (0.0, along)
+        found.append((PITCH * columns.index(x) + shift + across[0], PITCH * rows.index(y) + shift + across[1]))
+    return found
+
+
+def _circles(n: int, groups: Groups | None) -> list[Point]:
+    members = groups.members if groups and sum(map(len, groups.members)) == n else (tuple(range(n)),)
+    columns = math.ceil(math.sqrt(len(members)))
+    found = [(0.0, 0.0)] * n
+    for number, group in enumerate(members):
+        y, x = divmod(number, columns)
+        for place, bit in enumerate(group):
+            angle = 2 * math.pi * place / len(group)
+            found[bit] = round(3 * x + math.sin(angle), 4), round(3 * y - math.cos(angle), 4)
+    return found

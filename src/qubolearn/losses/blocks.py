@@ -11,9 +11,9 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.losses.contract import Batch, Loss
-from qubolearn.losses.groups import refuse_broken, shared_by_all
-from qubolearn.qubo import Groups, Qubo, SparseQubo, energies
-from qubolearn.randomness import stream
+from qubolearn.losses.groups import refuse_broken
+from qubolearn.qubo import Groups, Qubo, SparseQubo, energies, shared_qubo
+from qubolearn.random import stream
 from qubolearn.solvers.partition import log_partition
 
 __all__ = ["BlockLikelihood"]
@@ -26,20 +26,18 @@ LARGEST = 24
 class BlockLikelihood(Loss):
     """Minus the log-likelihood of a random block B of bits given the others: -(n / |B|) log p(x̂_B | x̂_rest).
 
-    Each instance draws its block anew in every step, from the step's seed. A block of all bits is
+    Each instance draws a new block in every step, from the step's seed. A block of all bits is
     :class:`qubolearn.Likelihood`; the mean over all blocks of one bit is :class:`qubolearn.PseudoLikelihood`. In
-    between, couplings within a block are learned from all of its 2^|B| states, so that x̂ must win against every
-    change of that many bits instead of one. Cost: 2^|B| states for each instance, any n, no solver. Reference:
-    composite likelihood, Lindsay, Contemporary Mathematics 1988.
+    between, couplings within a block are learned from all of its 2^|B| states. Cost: 2^|B| states per instance, any n,
+    no solver. Reference: composite likelihood, Lindsay, Contemporary Mathematics 1988.
 
-    Where instances have several right answers, x̂ is the one of lowest energy, and all right answers that agree with it
+    If instances have several right answers, x̂ is the one of lowest energy, and all right answers that agree with it
     outside of the block count as right.
 
     Args:
         bits: |B|, from 1 to 24; at most n bits are taken.
         beta: β, the inverse temperature.
-        connected: grow blocks along the couplings of A, so that on a sparse graph the bits of a block have much to
-            say to each other; on a complete graph this changes nothing.
+        connected: grow blocks along the couplings of A, so that the bits of a block on a sparse graph are coupled.
         groups: one-hot groups, which the model is given. A block then holds whole groups, as many as have at most
             2^bits states, and only allowed states are summed; ``connected`` is not used.
 
@@ -59,9 +57,7 @@ class BlockLikelihood(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.bits <= LARGEST:
-            raise QubolearnError(
-                f"bits={self.bits}; want a block of 1 to {LARGEST} bits, all states of which are summed"
-            )
+            raise QubolearnError(f"bits={self.bits}; expected 1 to {LARGEST}, all states of which are summed")
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         with torch.no_grad():
@@ -82,12 +78,12 @@ class BlockLikelihood(Loss):
         return block.scale * (log_z - logits.logsumexp(1))
 
     def block(self, A: Qubo, batch: Batch) -> _Block:
-        """The blocks of this step."""
+        """Draw the blocks of this step."""
         n, generator = A.shape[2], stream(batch.seed, "blocks")
         if self.groups is not None:
             bits, groups, share = _whole_groups(self.groups, n, len(batch), 2**self.bits, generator)
         else:
-            grown = _grown(_neighbours(A), len(batch), min(self.bits, n), generator, self.connected)
+            grown = _grown(_neighbors(A), len(batch), min(self.bits, n), generator, self.connected)
             bits, groups, share = grown, None, n / grown.shape[1]
         return _Block(bits.to(A.device), groups, share)
 
@@ -98,29 +94,29 @@ class _Block(NamedTuple):
     scale: float  # n / f, so that every bit counts once on the average
 
 
-def _neighbours(A: Qubo) -> Tensor:
-    """Which bits are coupled in any instance, bool ``[n, n]``, on the CPU."""
+def _neighbors(A: Qubo) -> Tensor:
+    """Return which bits are coupled in any instance, bool ``[n, n]``, on the CPU."""
     if isinstance(A, SparseQubo):
         there = torch.zeros(A.n, A.n, dtype=torch.bool)
         there[A.edges[0].cpu(), A.edges[1].cpu()] = True
     else:
-        shared = shared_by_all(A)
-        there = (A if shared is None else shared[None]).detach().ne(0).any(0).cpu()
+        shared = shared_qubo(A)
+        there = (A if shared is None else shared).detach().ne(0).any(0).cpu()
     return there | there.T
 
 
-def _grown(neighbours: Tensor, batch: int, size: int, generator: torch.Generator, connected: bool) -> Tensor:
-    """Blocks ``[batch, size]``: bits in random order, but neighbours of those that are in already come first."""
-    n = len(neighbours)
-    luck = torch.rand(batch, n, generator=generator)
-    if not connected or size == n or int(neighbours.sum()) >= n * (n - 1):
-        return luck.topk(size, 1).indices
+def _grown(neighbors: Tensor, batch: int, size: int, generator: torch.Generator, connected: bool) -> Tensor:
+    """Blocks ``[batch, size]``: bits in random order, but neighbors of those that are in already come first."""
+    n = len(neighbors)
+    uniforms = torch.rand(batch, n, generator=generator)
+    if not connected or size == n or int(neighbors.sum()) >= n * (n - 1):
+        return uniforms.topk(size, 1).indices
     rows, bits, near = torch.arange(batch), [], torch.zeros(batch, n)
     for _ in range(size):
-        chosen = (luck + near).argmax(1)
+        chosen = (uniforms + near).argmax(1)
         bits.append(chosen)
-        near = torch.maximum(near, neighbours[chosen].to(near))  # adds more than luck can
-        luck[rows, chosen] = -2.0
+        near = torch.maximum(near, neighbors[chosen].to(near))  # above all random numbers
+        uniforms[rows, chosen] = -2.0
     return torch.stack(bits, 1)
 
 
@@ -150,7 +146,7 @@ def _whole_groups(
 
 @lru_cache(maxsize=8)
 def _units(groups: Groups, n: int) -> list[list[tuple[int, ...]]]:
-    """What can change by itself: groups of two and more bits, and single bits in no group, sorted by size."""
+    """Return the independent units: groups of two and more bits, and single bits in no group, by size."""
     loose: list[tuple[int, ...]] = [(int(bit),) for bit in (groups.of_bits(n) < 0).nonzero()]
     by_size: dict[int, list[tuple[int, ...]]] = {1: loose} if loose else {}
     for group in groups.members:
@@ -162,7 +158,7 @@ def _units(groups: Groups, n: int) -> list[list[tuple[int, ...]]]:
 
 
 def _given_the_rest(A: Qubo, rest: Tensor, bits: Tensor) -> Tensor:
-    """The QUBO ``[batch, f, f]`` of the block's bits ``[batch, f]`` beside the others' values ``[batch, n]``."""
+    """Return the QUBO ``[batch, f, f]`` of the block's bits ``[batch, f]`` given the others' values ``[batch, n]``."""
     b, f = bits.shape
     if isinstance(A, SparseQubo):
         (i, j), couplings = A.edges, A.quadratic
@@ -174,8 +170,8 @@ def _given_the_rest(A: Qubo, rest: Tensor, bits: Tensor) -> Tensor:
         spot = row, place[row, i[edge]], place[row, j[edge]]
         inner = A.linear.new_zeros(b, f, f).index_put(spot, couplings[row, edge])
         return inner + torch.diag_embed(linear.gather(1, bits))
-    shared = shared_by_all(A)
-    if shared is not None:
+    if (one := shared_qubo(A)) is not None:
+        shared: Tensor = one[0]
         fields = rest @ (shared + shared.T)
         return shared[bits[:, :, None], bits[:, None]] + torch.diag_embed(fields.gather(1, bits))
     fields = (rest[:, None] @ (A + A.mT))[:, 0]

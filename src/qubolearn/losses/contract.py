@@ -1,8 +1,7 @@
-"""What a loss is: a value that takes A and a batch to one number per instance, and states its equation once.
+"""The contract of losses: values that map A and a batch to one number per instance, and state their equation once.
 
-With φ(x) = xxᵀ the energy is E(x) = <A, φ(x)>, and all losses that ask a solver are sums of energies around the present
-A: L = c + Σ_t w_t E(x_t) [+ log Z]. Such a loss only says its :class:`Terms`. Value and gradient follow from these:
-here by autograd, in ``training/fast`` by compiled kernels, and on a GPU as a part of a CUDA graph.
+With φ(x) = xxᵀ the energy is E(x) = <A, φ(x)>, and all losses that call a solver are sums of energies around the
+present A: L = c + Σ_t w_t E(x_t) [+ log Z]. Such a loss states its :class:`Terms`, which give value and gradient.
 """
 
 from __future__ import annotations
@@ -15,26 +14,26 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from qubolearn.data.contract import Instances, RightAnswers, SoftTargets
 from qubolearn.errors import QubolearnError, inside
-from qubolearn.problems.contract import Instances, RightAnswers, SoftTargets
 from qubolearn.qubo import Qubo, SparseQubo, energies
 from qubolearn.solvers.contract import Solver
-from qubolearn.solvers.partition import log_partition
+from qubolearn.solvers.partition import log_partition, log_partition_and_marginals
 
 __all__ = ["Batch", "EnergyLoss", "Loss", "OwnLoss", "Sum", "Terms", "as_loss", "value_of"]
 
 
 class Batch:
-    """The instances of a step, the solver and the network's features: all that a loss may use besides A.
+    """The instances of a step, the solver and the network's features: what a loss may use besides A.
 
-    All arguments are attributes, too, and so are ``p``, ``x_true``, ``answer`` and ``right`` of the instances.
+    All arguments are attributes, and so are ``p``, ``x_true``, ``answer`` and ``right`` of the instances.
 
     Args:
         instances: the :class:`qubolearn.Instances` of the step.
-        solver: the solver of the training, with the randomness of this step. States of a wrong shape are refused.
-        soft: states that are nearly right with their weights, where the problem has them and the loss wants them.
+        solver: the solver of the training run, with the randomness of this step.
+        soft: states that are nearly right with their weights, if the problem has them and the loss uses them.
         features: outputs of the network's hidden layers, ``[batch, hidden]`` each; empty for most networks.
-        energies: how to compute energies of states ``[batch, t, n]``; engines pass a faster function.
+        energies: a function of A and states ``[batch, t, n]``; engines pass a faster one.
         seed: the seed of this step, for a loss that draws random numbers.
 
     >>> from qubolearn import ExhaustiveSearch
@@ -56,35 +55,34 @@ class Batch:
         self.p, self.x_true, self.answer, self.right = instances
         self.solver, self.soft, self.features = solver, soft, features
         self.seed = seed
-        self.energies = energies  # of states [batch, t, n]; an engine may bring a faster one
-        self._solved: tuple[Tensor, int, Tensor] | None = None
+        self.energies = energies
+        self._solved: tuple[Qubo, object, Tensor] | None = None
 
     def __len__(self) -> int:
         return len(self.x_true)
 
     def best(self, A: Qubo, count: int) -> Tensor:
-        """The ``count`` lowest states of A that the solver finds, ``[batch, count, n]``, best first.
+        """Return the ``count`` lowest states of A that the solver finds, ``[batch, count, n]``, best first.
 
-        Losses that are added up share one call, as long as the first one asks for the most states.
+        Losses that are added up share one call, if the first one requests the most states.
         """
-        numbers = A.linear if isinstance(A, SparseQubo) else A
-        if self._solved is None or self._solved[0].data_ptr() != numbers.data_ptr() or self._solved[1] < count:
-            self._solved = numbers, count, self._ask(A.detach(), count)
-        states = self._solved[2]
-        return states if states.shape[1] == count else states[:, :count]
+        key = _identity(A)
+        if self._solved is None or key is None or self._solved[1] != key or self._solved[2].shape[1] < count:
+            self._solved = A, key, self._ask(A.detach(), count)  # keeps A, so that its memory is not used again
+        return self._solved[2][:, :count]
 
     def _ask(self, A: Qubo, count: int) -> Tensor:
-        """The solver's states, whoever wrote it."""
+        """Call the solver and validate its output."""
         with inside("the solver", self.solver, A=A):
             found = self.solver(A, count)
         states, want = getattr(found, "states", None), (A.shape[0], count, A.shape[2])
         if not isinstance(states, Tensor) or states.shape != want:
             shape = list(states.shape) if isinstance(states, Tensor) else "none"
-            raise QubolearnError(f"the solver {self.solver!r} returned states {shape}; want a Solution of {list(want)}")
+            raise QubolearnError(f"the solver {self.solver!r} returned states {shape}, not {list(want)}")
         return states
 
     def solution(self, A: Qubo) -> Tensor:
-        """x̂ ``[batch, n]``: the right state, or where there are several the one of lowest energy under A."""
+        """Return x̂ ``[batch, n]``: the right state, or if there are several the one of lowest energy under A."""
         if self.right is None:
             return self.x_true
         E = self.energies(A, self.right.states).masked_fill(~self.right.valid, float("inf"))
@@ -92,12 +90,20 @@ class Batch:
         return self.right.states.gather(1, lowest)[:, 0]
 
 
+def _identity(A: Qubo) -> tuple[object, ...] | None:
+    """Return what A shares only with its own detached forms while its values stay the same; None if unknown."""
+    numbers = (A.linear, A.quadratic, A.edges) if isinstance(A, SparseQubo) else (A,)
+    if any(some.is_inference() for some in numbers):  # torch counts no changes of these
+        return None
+    return tuple((some.data_ptr(), some.shape, some.stride(), some.dtype, some._version) for some in numbers)
+
+
 class Loss(ABC):
     """A loss as a value: ``loss(A, batch)`` gives one number per instance, ``[batch]``, differentiable in A.
 
-    Losses can be added up and multiplied by numbers: ``Gap() + 1e-4 * SparseFeatures()``. Derive from this class where
-    the equation is no sum of energies; a plain function ``f(A, batch)`` will do as well. A dataclass with a field
-    ``beta`` refuses values that are no finite number above 0.
+    Losses can be added and multiplied by numbers: ``Gap() + 1e-4 * SparseFeatures()``. Derive from this class if the
+    equation is not a sum of energies; a plain function ``f(A, batch)`` works as well. A field ``beta`` must be a finite
+    number above 0.
 
     >>> class MeanEnergy(Loss):
     ...     def __call__(self, A, batch):
@@ -106,29 +112,28 @@ class Loss(ABC):
     2
     """
 
-    #: How many of the lowest states it asks of the solver; 0 where it needs none.
+    #: The number of lowest states that it requests from the solver.
     states: int = 0
-    #: Whether it wants the soft targets of a problem.
+    #: True if it uses the soft targets of a problem.
     soft: bool = False
-    #: Whether it calls the solver at all.
+    #: True if it calls the solver.
     solves: bool = False
-    #: Whether it draws random numbers, from ``batch.seed``.
+    #: True if it draws random numbers, from ``batch.seed``.
     draws: bool = False
-    #: Whether nothing in it needs the host on a GPU, if the solver does not either.
+    #: True if it runs on a GPU without the host, given that the solver does.
     capturable: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse an inverse temperature that is none; a dataclass calls this."""
         beta = getattr(self, "beta", 1.0)
         if not isinstance(beta, (int, float)) or not 0 < beta < float("inf"):
-            raise QubolearnError(f"beta={beta!r}; want a finite inverse temperature above 0")
+            raise QubolearnError(f"beta={beta!r}; expected a finite number above 0")
 
     @abstractmethod
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
-        """A ``[batch, n, n]`` -> losses ``[batch]``."""
+        """Return the losses ``[batch]`` of A ``[batch, n, n]``."""
 
     def begin(self) -> Loss:
-        """The loss as a training begins with it: one that remembers anything of its steps returns a new copy."""
+        """Return the loss for a new training run: a copy if it keeps state between steps."""
         return self
 
     @property
@@ -150,14 +155,14 @@ class Loss(ABC):
 class Terms(NamedTuple):
     """The terms of a loss: L = constant + Σ_t weights_t E(states_t) [+ log Z at ``beta``].
 
-    They hold in a neighbourhood of the A that they were stated for, so their gradient is that of the loss.
+    They hold in a neighborhood of the A that they were stated for, so their gradient is that of the loss.
 
     Args:
         states: x_t, ``[batch, t, n]``.
         weights: w_t, ``[batch, t]``.
         constant: c, ``[batch]``, or None for 0.
-        beta: the inverse temperature of log Z, or None where it is not added.
-        energies: E(x_t) ``[batch, t]``, where the loss has computed them anyway.
+        beta: the inverse temperature of log Z, or None if it is not added.
+        energies: E(x_t) ``[batch, t]``, if the loss has computed them anyway.
 
     >>> terms = Terms(torch.ones(1, 1, 2), torch.tensor([[2.0]]))  # L = 2 E(11)
     >>> value_of(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), terms).tolist()
@@ -187,16 +192,45 @@ class EnergyLoss(Loss):
 
     @abstractmethod
     def terms(self, A: Qubo, batch: Batch) -> Terms:
-        """The terms of the loss around A ``[batch, n, n]``, which carries no gradient here."""
+        """Return the terms of the loss around A ``[batch, n, n]``, which carries no gradient here."""
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         with torch.no_grad():
             terms = self.terms(A.detach(), batch)
-        return value_of(A, terms)
+        if isinstance(A, SparseQubo) or not A.requires_grad:
+            return value_of(A, terms)
+        value: Tensor = _Value.apply(A, terms)  # type: ignore[no-untyped-call]
+        return value
+
+
+class _Value(torch.autograd.Function):
+    """The value of terms with its gradient in closed form, faster than autograd through :func:`value_of`."""
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, terms: Terms) -> Tensor:
+        states, weights = terms.states.to(A.dtype), terms.weights.to(A.dtype)
+        scaled = (states * weights[:, :, None]).mT
+        slope = scaled * states if states.shape[1] == 1 else scaled @ states  # both are Σ_t w_t φ(x_t)
+        value = (slope * A).sum((1, 2)) if terms.energies is None else (weights * terms.energies).sum(-1)
+        if terms.constant is not None:
+            value = value + terms.constant
+        if terms.beta is not None:
+            log_z, marginals = log_partition_and_marginals(A.detach(), terms.beta)
+            value, slope = value + log_z, slope.sub_(marginals, alpha=terms.beta)
+        ctx.terms = terms
+        ctx.save_for_backward(A, slope)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        A, slope = ctx.saved_tensors
+        if torch.is_grad_enabled():  # second derivatives
+            return torch.autograd.grad(value_of(A, ctx.terms), A, grad, create_graph=True)[0], None
+        return grad[:, None, None] * slope, None
 
 
 def value_of(A: Qubo, terms: Terms) -> Tensor:
-    """The value ``[batch]`` of terms, whose gradient is ∂L/∂A = Σ_t w_t φ(x_t) - β E[φ]."""
+    """Return the value ``[batch]`` of terms, whose gradient is ∂L/∂A = Σ_t w_t φ(x_t) - β E[φ]."""
     value = (terms.weights * energies(A, terms.states)).sum(-1)
     if terms.constant is not None:
         value = value + terms.constant
@@ -205,7 +239,7 @@ def value_of(A: Qubo, terms: Terms) -> Tensor:
 
 @dataclass(frozen=True)
 class Sum(Loss):
-    """A weighted sum of losses; one solver call serves all that ask for the states of A itself."""
+    """A weighted sum of losses; one solver call serves all parts."""
 
     added: tuple[tuple[float, Loss], ...]
 
@@ -237,7 +271,7 @@ class Sum(Loss):
 
 @dataclass(frozen=True)
 class OwnLoss(Loss):
-    """Any callable ``f(A, batch)`` of the user's as a loss: one value per instance, checked."""
+    """A user-defined function ``f(A, batch)`` as a loss: one value per instance, checked."""
 
     function: Callable[[Any, Batch], Tensor]
     solves = True
@@ -247,7 +281,7 @@ class OwnLoss(Loss):
         if not isinstance(value, Tensor) or value.shape != (len(batch),):
             shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise QubolearnError(
-                f"the loss {self!r} returned {shape} for {len(batch)} instances; want one value each, [{len(batch)}]"
+                f"the loss {self!r} returned {shape} for {len(batch)} instances; expected [{len(batch)}]"
             )
         return value
 
@@ -256,16 +290,16 @@ class OwnLoss(Loss):
 
 
 def as_loss(loss: Loss | Callable[..., Tensor]) -> Loss:
-    """A loss of ours as it is, and any other callable as :class:`OwnLoss`."""
+    """Return a ``Loss`` unchanged, and any other callable as :class:`OwnLoss`."""
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, type) or not callable(loss):
         hint = f"; call it: {loss.__name__}()" if isinstance(loss, type) else "; e.g. Likelihood(beta=6.0)"
-        raise QubolearnError(f"loss={loss!r} is no loss: want a loss value or a callable f(A, batch){hint}")
+        raise QubolearnError(f"expected a loss or a callable f(A, batch), got {loss!r}{hint}")
     return OwnLoss(loss)
 
 
-def refuse_several(right: RightAnswers | None, name: str, instead: str) -> None:
+def require_unique_answer(right: RightAnswers | None, name: str, instead: str) -> None:
     """Raise where instances have several right answers and a loss cannot use them."""
     if right is not None:
         raise QubolearnError(f"{name} knows one right answer per instance, but these have several; use {instead}")

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.losses.contract import Batch, Loss
-from qubolearn.qubo import Groups, Qubo, SparseQubo
-from qubolearn.randomness import stream
+from qubolearn.qubo import Groups, Qubo, SparseQubo, shared_qubo
+from qubolearn.random import stream
 
-__all__ = ["GroupPseudoLikelihood", "refuse_broken", "shared_by_all"]
+__all__ = ["GroupPseudoLikelihood", "refuse_broken"]
 
 
 @dataclass(frozen=True)
@@ -20,17 +20,14 @@ class GroupPseudoLikelihood(Loss):
     """Pseudo-likelihood of one-hot groups: -Σ_g log p(x̂_g | the groups that are shown).
 
     With f_i = A_ii + Σ_j (A_ij + A_ji) x̂_j over the bits j of shown groups other than i's own, p(bit i of g is the
-    one) = exp(-βf_i) / Σ_{k in g} exp(-βf_k). In every step each instance hides a random part of its groups, so that
-    no group can lean on all others: where one row already decides a Sudoku's cell, nothing would be learned from
-    columns and boxes. The hidden part is drawn from the seed of the training's step. Bits outside of all groups
-    are always shown. Cost: one product of x̂ and A, no solver, any n. Reference: Besag, The Statistician 1975.
+    one) = exp(-βf_i) / Σ_{k in g} exp(-βf_k). In every step each instance hides a random part of its groups: if one row
+    already decides a Sudoku's cell, nothing would be learned from columns and boxes. Bits outside of all groups are
+    always shown. Cost: one product of x̂ and A, no solver, any n. Reference: Besag, The Statistician 1975.
 
     Args:
         groups: the one-hot groups, which the model is given and does not learn.
         beta: β, the inverse temperature.
-        masking: the largest share of groups that is hidden; each instance draws its own between 0 and this one.
-
-    Solutions that break a group are refused.
+        masking: the largest share of hidden groups; each instance draws its own between 0 and this one.
 
     >>> from qubolearn import Batch, Instances
     >>> A, x = torch.diag(torch.tensor([1.0, 3.0]))[None], torch.tensor([[1.0, 0.0]])
@@ -47,9 +44,9 @@ class GroupPseudoLikelihood(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.masking <= 1:
-            raise QubolearnError(f"masking={self.masking}; want a share of groups from 0 to 1")
+            raise QubolearnError(f"masking={self.masking}; expected a share of groups from 0 to 1")
         if not len(self.groups):
-            raise QubolearnError("no groups; want at least one, or PseudoLikelihood for bits without groups")
+            raise QubolearnError("expected at least one group; use PseudoLikelihood for bits without groups")
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         x = batch.x_true.to(A.dtype)
@@ -72,7 +69,7 @@ class GroupPseudoLikelihood(Loss):
 
 
 def refuse_broken(groups: Groups, x: Tensor) -> None:
-    """Raise where a solution of x ``[batch, n]`` has a group without exactly one 1."""
+    """Raise if a solution of x ``[batch, n]`` has a group without exactly one 1."""
     broken = ~groups.allowed(x)
     if bool(broken.any()):
         raise QubolearnError(f"x_true of instance {int(broken.nonzero()[0])} has a group without exactly one 1")
@@ -85,17 +82,8 @@ def _fields(A: Qubo, x: Tensor, number: Tensor) -> Tensor:
         apart = ((number[i] != number[j]) | (number[i] < 0)).to(x)
         return A.linear.index_add(1, i, apart * couplings * x[:, j]).index_add(1, j, apart * couplings * x[:, i])
     together = ((number[:, None] == number) & (number >= 0)) | torch.eye(len(number), dtype=torch.bool, device=x.device)
-    shared = shared_by_all(A)
-    if shared is not None:
-        return shared.diagonal() + x @ (shared + shared.T).masked_fill(together, 0.0)
+    if (shared := shared_qubo(A)) is not None:
+        one: Tensor = shared[0]
+        return one.diagonal() + x @ (one + one.T).masked_fill(together, 0.0)
     couplings = (A + A.mT).masked_fill(together, 0.0)
     return A.diagonal(dim1=1, dim2=2) + (x[:, None] @ couplings)[:, 0]
-
-
-def shared_by_all(A: Tensor) -> Tensor | None:
-    """The one ``[n, n]`` that all instances share, where A is an expanded view of it, as of :class:`SharedQubo`.
-
-    Going through the view instead would make a gradient of [batch, n, n] in every step.
-    """
-    one = A._base if A.stride(0) == 0 else None
-    return one.reshape(A.shape[1:]) if one is not None and one.numel() == A[0].numel() else None

@@ -54,13 +54,14 @@ def right_terms(A: Qubo, batch: Batch, beta: float) -> Terms:
 class SoftLikelihood(EnergyLoss):
     """Cross entropy against the soft targets of the problem: βΣ_t w_t E(x_t) + log Σ_x exp(-βE(x)).
 
-    It is for solutions that are numbers, where the neighbouring bins are nearly right. It equals :class:`Likelihood`
+    It is for solutions that are numbers, where the neighboring bins are nearly right. It equals :class:`Likelihood`
     where the only soft target is the solution. A problem without soft targets is refused. Cost: 2ⁿ states per instance.
 
     Args:
         beta: β, the inverse temperature.
 
-    >>> from qubolearn import Batch, ExhaustiveSearch, Instances, SoftTargets
+    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
+    >>> from qubolearn.data.contract import SoftTargets
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])
     >>> soft = SoftTargets(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]]), torch.tensor([[0.5, 0.5]]))
     >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch(), soft)

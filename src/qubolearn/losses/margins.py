@@ -8,22 +8,22 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
-from qubolearn.losses.contract import Batch, EnergyLoss, Terms, refuse_several
+from qubolearn.errors import check_numbers
+from qubolearn.losses.contract import Batch, EnergyLoss, Terms, require_unique_answer
 from qubolearn.qubo import Qubo, SparseQubo
 
 __all__ = ["Gap", "HammingHinge", "Hinge", "best_wrong", "hamming_augmented"]
 
-#: Right states beyond which a hinge does not ask the solver for one state more than there are.
-MOST_RIGHT = 63
+#: The most right states for which a hinge requests one state more than there are.
+MAX_RIGHT = 63
 
 
 @dataclass(frozen=True)
 class Gap(EnergyLoss):
     """The paper's data terms, L_gap + λ L_unique (QuAnt, Eq. 1 and 3).
 
-    L_gap = E(x̂) - E(x*) pulls the solution down and pushes the minimiser up; it is 0 once they agree.
-    L_unique = -|E(x̂) - E(x⁺)| works against several minimisers. While E(x̂) > E(x⁺) it pushes E(x̂) *up*;
+    L_gap = E(x̂) - E(x*) pulls the solution down and pushes the minimizer up; it is 0 once they agree.
+    L_unique = -|E(x̂) - E(x⁺)| works against several minimizers. While E(x̂) > E(x⁺) it pushes E(x̂) *up*;
     :class:`Hinge` is the same idea without that fault.
 
     ∂L_gap/∂A_ij = x̂_i x̂_j - x*_i x*_j. Cost: one solver call. Where instances have several right answers, x̂ is the
@@ -43,7 +43,7 @@ class Gap(EnergyLoss):
     solves = True
 
     def __post_init__(self) -> None:
-        _check_size("weight_unique", self.weight_unique)
+        check_numbers(zero=True, weight_unique=self.weight_unique)
 
     @property
     def states(self) -> int:  # type: ignore[override]
@@ -60,14 +60,9 @@ class Gap(EnergyLoss):
         return Terms(X, c, energies=E)
 
 
-def _check_size(name: str, value: object) -> None:
-    if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise QubolearnError(f"{name}={value!r}; want a finite number of at least 0")
-
-
 @lru_cache
 def _row(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A few constants, made once: a graph on a GPU cannot wait for them, and a step on a CPU should not."""
+    """Return cached constants: a CUDA graph cannot copy them from the host."""
     return torch.tensor(numbers, dtype=dtype, device=device)
 
 
@@ -75,7 +70,7 @@ def _row(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -
 class Hinge(EnergyLoss):
     """The structured SVM with 0/1 margin: max(0, m + E(x̂) - E(x̄)), where x̄ is the best state that is not right.
 
-    It is zero once the solution is the minimiser by a gap of m. Cost: one solver call for two states, so it also runs
+    It is zero once the solution is the minimizer by a gap of m. Cost: one solver call for two states, so it also runs
     on an annealer. Where instances have several right answers, x̂ is the one of lowest energy, and the call asks for
     one state more than there are right ones. Reference: Tsochantaridis et al., JMLR 2005.
 
@@ -93,7 +88,7 @@ class Hinge(EnergyLoss):
     solves, states = True, 2
 
     def __post_init__(self) -> None:
-        _check_size("margin", self.margin)
+        check_numbers(zero=True, margin=self.margin)
 
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         other, found = best_wrong(A, batch)
@@ -112,7 +107,7 @@ def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor | None]:
         right = (batch.x_true == x_star).all(-1, keepdim=True)
         return torch.where(right, x_plus, x_star), None
     n, t = batch.x_true.shape[1], batch.right.states.shape[1]
-    states = batch.best(A, min(min(t, MOST_RIGHT) + 1, 2 ** min(n, 30)))
+    states = batch.best(A, min(min(t, MAX_RIGHT) + 1, 2 ** min(n, 30)))
     wrong = ~batch.right.include(states)  # [batch, count]
     first = wrong.to(torch.uint8).argmax(1)[:, None, None].expand(-1, 1, n)
     return states.gather(1, first)[:, 0], wrong.any(1)
@@ -139,10 +134,10 @@ class HammingHinge(EnergyLoss):
     solves = True
 
     def __post_init__(self) -> None:
-        _check_size("margin", self.margin)
+        check_numbers(zero=True, margin=self.margin)
 
     def terms(self, A: Qubo, batch: Batch) -> Terms:
-        refuse_several(batch.right, "HammingHinge", "Hinge or Likelihood")
+        require_unique_answer(batch.right, "HammingHinge", "Hinge or Likelihood")
         x_true = batch.x_true
         x_tilde = batch.solver(hamming_augmented(A, x_true, self.margin), 1).states[:, 0]
         ones = torch.ones_like(x_true[:, 0])
@@ -151,7 +146,7 @@ class HammingHinge(EnergyLoss):
 
 
 def hamming_augmented(A: Qubo, x_true: Tensor, margin: float = 1.0) -> Qubo:
-    """The QUBO of E(x) - m·Δ(x, x̂), up to a constant: A - m·diag(1 - 2x̂). Same graph as A."""
+    """Return the QUBO of E(x) - m·Δ(x, x̂), up to a constant: A - m·diag(1 - 2x̂). Same graph as A."""
     step = margin * (1 - 2 * x_true.to(A.dtype))
     if isinstance(A, SparseQubo):
         return A.with_values(A.linear - step, A.quadratic)

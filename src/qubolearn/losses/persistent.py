@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
+from qubolearn.data.arrays import tensors_of
+from qubolearn.errors import QubolearnError, check_counts
 from qubolearn.losses.contract import Batch, Loss
-from qubolearn.losses.groups import refuse_broken, shared_by_all
-from qubolearn.problems.structures import tensors_of
-from qubolearn.qubo import Groups, Qubo, SparseQubo, energies
-from qubolearn.randomness import derive_seed, stream
+from qubolearn.losses.groups import refuse_broken
+from qubolearn.qubo import Groups, Qubo, energies, shared_qubo
+from qubolearn.random import derive_seed, stream
 from qubolearn.solvers.chains import move_chains
-from qubolearn.solvers.seeds import instance_seeds
+from qubolearn.solvers.contract import instance_seeds
 
 __all__ = ["PersistentContrastive"]
 
@@ -25,26 +25,23 @@ ROOM = 2**28
 
 @dataclass(frozen=True)
 class PersistentContrastive(Loss):
-    """β(E(x̂) - mean_r E(x_r)), where x_r are states of Markov chains at β that go on from step to step.
+    """β(E(x̂) - mean_r E(x_r)) with states x_r of Markov chains at β that continue from step to step.
 
-    Its gradient estimates that of :class:`qubolearn.Likelihood` at any n. Since A changes slowly, a few sweeps keep the
-    chains near equilibrium, where :class:`qubolearn.Contrastive` draws anew in every step. Its value is no
-    likelihood. Where all instances share one A, they share the chains; otherwise each instance keeps its own and is
-    recognised by its p, so that chains go on when the instance comes again. Instances that are drawn anew every
-    epoch never do, and their chains only make a few sweeps from x̂. Cost: chains · sweeps · n heat-bath moves.
-    Reference: Tieleman, ICML 2008; with tempering, Desjardins et al., AISTATS 2010.
+    Its gradient estimates that of :class:`qubolearn.Likelihood` at any n; its value is not a likelihood. Since A
+    changes slowly, a few sweeps keep the chains near equilibrium. If all instances share one A (``SharedQubo``),
+    they share the chains; otherwise each instance keeps its own, identified by its p. Instances that never return only
+    make a few sweeps from x̂. Cost: chains · sweeps · n heat-bath moves. Reference: Tieleman, ICML 2008; with tempering,
+    Desjardins et al., AISTATS 2010.
 
-    Every training begins with new chains, and so does one that is resumed from its folder, whose further steps
-    differ from those of a training that was never stopped.
-
-    Where instances have several right answers, E(x̂) becomes -log Σ_{x right} exp(-βE(x)) / β.
+    Every training run begins with new chains, also a resumed one, whose further steps therefore differ from those of an
+    uninterrupted run. If instances have several right answers, E(x̂) becomes -log Σ_{x right} exp(-βE(x)) / β.
 
     Args:
         beta: β, the inverse temperature of likelihood and chains.
         chains: states of each instance, or of the shared A. Half of them begin at x̂, half at random.
-        sweeps: how many sweeps chains make in a step.
-        rungs: temperatures from β / rungs to β. Chains at neighbouring ones swap states once a step, so that hot
-            chains carry cold ones out of a valley; only those at β count. 1 is without tempering.
+        sweeps: sweeps per step.
+        rungs: temperatures from β / rungs to β. Chains at adjacent ones swap states once per step, so that hot chains
+            carry cold ones out of a valley; only those at β count. 1 is without tempering.
         groups: one-hot groups, which chains never break.
 
     >>> from qubolearn import Batch, Instances
@@ -65,9 +62,7 @@ class PersistentContrastive(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if min(self.chains, self.sweeps, self.rungs) < 1:
-            given = f"chains={self.chains}, sweeps={self.sweeps}, rungs={self.rungs}"
-            raise QubolearnError(f"{given}; want at least 1 of each")
+        check_counts(chains=self.chains, sweeps=self.sweeps, rungs=self.rungs)
 
     def begin(self) -> Loss:
         return replace(self)
@@ -75,7 +70,7 @@ class PersistentContrastive(Loss):
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         if self.groups is not None:
             refuse_broken(self.groups, batch.x_true)
-        one = _shared(A)
+        one = shared_qubo(A)
         reads = self.move(A.detach() if one is None else one.detach(), batch, one is not None).to(A.device, A.dtype)
         up = energies(A if one is None else one, reads).mean(1)
         if batch.right is not None:
@@ -108,32 +103,23 @@ class PersistentContrastive(Loss):
         return x
 
     def _swap(self, A: Qubo, states: Tensor, seed: int) -> None:
-        """Swap states of neighbouring rungs, with probability min(1, exp(ΔβΔE)), which leaves each at its own β."""
+        """Swap states of neighboring rungs, with probability min(1, exp(ΔβΔE)), which leaves each at its own β."""
         E = energies(A, states.to(A.device, A.dtype)).cpu().view(-1, self.rungs, self.chains)
         rungs = states.view(-1, self.rungs, self.chains, states.shape[2])
-        luck = torch.rand(E.shape, generator=stream(seed, "swaps")).log()
+        uniforms = torch.rand(E.shape, generator=stream(seed, "swaps")).log()
         for k in [*range(0, self.rungs - 1, 2), *range(1, self.rungs - 1, 2)]:
-            swap = luck[:, k] < self.beta / self.rungs * (E[:, k + 1] - E[:, k])
+            swap = uniforms[:, k] < self.beta / self.rungs * (E[:, k + 1] - E[:, k])
             for pair in (E, rungs):
                 hot, cold = pair[:, k].clone(), pair[:, k + 1].clone()
                 mine = swap if pair is E else swap[..., None]
                 pair[:, k], pair[:, k + 1] = torch.where(mine, cold, hot), torch.where(mine, hot, cold)
 
 
-def _shared(A: Qubo) -> Qubo | None:
-    """The one QUBO of a batch ``[1, n, n]`` that all instances share, or None."""
-    if isinstance(A, SparseQubo):
-        parts = A.linear, A.quadratic
-        return A[:1] if len(A) and all(part.stride(0) == 0 or not part.shape[1] for part in parts) else None
-    one = shared_by_all(A)
-    return None if one is None else one[None]
-
-
 def _names(batch: Batch) -> list[bytes]:
-    """What tells instances apart: a digest of each row of p, and a number where a row comes twice."""
+    """Return a key per instance: a digest of its row of p, and a number if a row occurs twice."""
     columns = [tensor.detach().cpu().contiguous().flatten(1).view(torch.uint8) for tensor in tensors_of(batch.p)]
     if not columns:
-        raise QubolearnError("PersistentContrastive knows instances by their p, which holds no tensors here")
+        raise QubolearnError("PersistentContrastive identifies instances by their p, which holds no tensors here")
     rows = torch.cat(columns, 1).numpy()
     seen: dict[bytes, int] = {}
     names = []

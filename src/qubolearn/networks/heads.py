@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import warnings
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,14 +11,14 @@ from torch import Tensor, nn
 from qubolearn.chips.topologies import Topology
 from qubolearn.errors import NonFiniteError, QubolearnError, unknown_name
 from qubolearn.networks import Method
-from qubolearn.notebook import MOST_CELLS, heat_map, table
+from qubolearn.notebook import MAX_CELLS, heat_map, table
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, reflected
 
-__all__ = ["Couplings", "QuboNetwork", "Standardise"]
+__all__ = ["HEADS", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwork", "Standardise"]
 
 
 class Standardise(nn.Module):
-    """(p - mean) / std, fitted on training data and stored with the model. ``[batch, m] -> [batch, m]``"""
+    """Map p ``[batch, m]`` to (p - mean) / std, fitted on training data and stored with the model."""
 
     mean: Tensor
     scale: Tensor
@@ -28,10 +29,7 @@ class Standardise(nn.Module):
         self.register_buffer("scale", torch.ones(size))
 
     def fit(self, p: Tensor) -> None:
-        """Take mean and standard deviation from p ``[instances, m]``; entries that never vary are only shifted.
-
-        NaN and infinities are refused, since they would silently spread to every instance.
-        """
+        """Store mean and deviation of p ``[instances, m]``; constant entries are only shifted, and NaN raises."""
         mean, std = p.mean(0), p.std(0, correction=0)
         if not bool(mean.isfinite().all()):
             instance, entry = (~p.isfinite()).nonzero()[0].tolist()
@@ -53,30 +51,23 @@ class Couplings(NamedTuple):
 class QuboNetwork(nn.Module):
     """A network p -> A around any body: symmetric ``[batch, n, n]``, with entries only where the topology has them.
 
-    A body is any module that takes p to ``topology.size`` numbers per instance: one for each bit, then one for each
+    A body is any module that maps p to ``topology.size`` numbers per instance: one for each bit, then one for each
     coupler, in the order of ``topology.entries``. It may return ``(outputs, features)`` instead, with a list of hidden
-    features that :class:`qubolearn.SparseFeatures` uses. p is whatever the body takes: a tensor ``[batch, m]``, or a
-    structure of tensors.
+    features for :class:`qubolearn.losses.SparseFeatures`. If it has a method ``reference(p)``, bits ``[batch, n]``, its
+    numbers are those of the QUBO of (x XOR reference), which :func:`qubolearn.qubo.reflected` turns into A.
 
-    A body with a method ``reference(p)``, bits ``[batch, n]``, is understood to speak of changes to these: its numbers
-    are those of the QUBO of (x XOR reference), which :func:`qubolearn.qubo.reflected` turns into A.
-
-    quant and diag end in sin, so that entries stay in [-1, 1], the range of an annealer's couplers. *pure* regresses
-    scores of the bits without a last activation; as a QUBO that is A = -diag(scores), whose minimiser is scores > 0, so
-    that all methods are evaluated through the same pipeline.
+    Outputs end in sin, so that entries stay in [-1, 1], the range of an annealer's couplers.
 
     Args:
         body: the module.
-        topology: which entries exist; the diagonal one for *diag* and *pure*.
-        inputs: m, where p ``[batch, m]`` should be standardised; ``fit`` then takes mean and deviation from the
-            training data. None hands p to the body as it is.
-        method: quant, diag or pure.
-        sparse: return A as a :class:`qubolearn.SparseQubo`, without ever making ``[batch, n, n]``; by default from 256
-            bits on, where at most one entry in eight exists.
+        topology: which entries exist.
+        inputs: m, if p ``[batch, m]`` should be standardized; ``fit`` takes mean and deviation from the training data.
+        method: deprecated; use :class:`DiagonalHead` for ``"diag"`` and :class:`DirectHead` for ``"pure"``.
+        sparse: return A as a :class:`qubolearn.SparseQubo`, without making ``[batch, n, n]``; by default from 256 bits
+            on, if at most one entry in eight exists.
 
     Raises:
-        QubolearnError: for an unknown method, couplers with *diag* or *pure*, or a body that is no module; when called,
-            for a body that returns another number of entries.
+        QubolearnError: If the body is not a module; when called, if it returns another number of entries.
 
     >>> from qubolearn import topology
     >>> pattern = topology("dense", 3)
@@ -85,7 +76,8 @@ class QuboNetwork(nn.Module):
     torch.Size([2, 3, 3])
     """
 
-    column: Tensor  # [n * n]: which of the entries stands there; empty where A is sparse
+    method: ClassVar[Method] = "quant"  # its name in recipes
+    column: Tensor  # [n * n]: the index of each entry; empty if A is sparse
     edges: Tensor  # [2, couplers]
 
     def __init__(
@@ -93,22 +85,24 @@ class QuboNetwork(nn.Module):
         body: nn.Module,
         topology: Topology,
         inputs: int | None = None,
-        method: Method = "quant",
+        method: Method | None = None,
         sparse: bool | None = None,
     ) -> None:
         super().__init__()
-        if method not in ("quant", "diag", "pure"):
-            raise unknown_name("method", method, ["quant", "diag", "pure"])
+        if method is not None:
+            if method not in HEADS:
+                raise unknown_name("method", method, HEADS)
+            warnings.warn(f"QuboNetwork(method={method!r}): use {HEADS[method].__name__}", DeprecationWarning, 2)
+            self.__class__ = HEADS[method]
         if not isinstance(body, nn.Module):
-            raise QubolearnError(f"body={body!r} is no torch.nn.Module")
-        if method != "quant" and topology.couplers:
+            raise QubolearnError(f"expected a torch.nn.Module as body, got {body!r}")
+        if isinstance(self, DiagonalHead) and topology.couplers:
             raise QubolearnError(
-                f"method {method!r} has no couplers, but topology {topology.name!r} has {len(topology.couplers)}; "
+                f"{type(self).__name__} has no couplers, but topology {topology.name!r} has {len(topology.couplers)}; "
                 "use topology('diagonal', n)"
             )
         self.standardise = None if inputs is None else Standardise(inputs)
         self.body = body
-        self.method = method
         self.n = topology.n
         rows, columns = topology.entries
         self.size = len(rows)
@@ -121,7 +115,7 @@ class QuboNetwork(nn.Module):
         self._graph: SparseQubo | None = None
 
     def couplings(self, p: Any) -> Couplings:
-        """A and the hidden features that SparseFeatures needs."""
+        """Return A and the hidden features."""
         outputs = self.body(p if self.standardise is None else self.standardise(p))
         features: list[Tensor] = []
         if isinstance(outputs, tuple) and len(outputs) == 2:
@@ -129,18 +123,18 @@ class QuboNetwork(nn.Module):
         if not isinstance(outputs, Tensor) or outputs.ndim != 2 or outputs.shape[1] != self.size:
             shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             raise QubolearnError(
-                f"the body {type(self.body).__name__} returned {shape}; want [batch, {self.size}]: {self.n} bits and "
-                f"{self.size - self.n} couplers (topology.size)"
+                f"the body {type(self.body).__name__} returned {shape}; expected [batch, {self.size}]: {self.n} bits "
+                f"and {self.size - self.n} couplers (topology.size)"
             )
         A, reference = self.assemble(self.entries(outputs)), getattr(self.body, "reference", None)
         return Couplings(A if reference is None else reflected(A, reference(p)), features)
 
     def entries(self, outputs: Tensor) -> Tensor:
-        """The last activation: what the body says ``[batch, entries]`` -> the entries of A that exist."""
-        return -outputs if self.method == "pure" else torch.sin(outputs)
+        """Apply the last activation: outputs of the body ``[batch, entries]`` -> the entries of A that exist."""
+        return torch.sin(outputs)
 
     def assemble(self, entries: Tensor) -> Qubo:
-        """Entries ``[batch, entries]`` -> A ``[batch, n, n]``, symmetric, or the same as a sparse value."""
+        """Return A ``[batch, n, n]``, symmetric, or sparse, of entries ``[batch, entries]``."""
         if self.sparse:
             linear, quadratic = entries[:, : self.n], 2 * entries[:, self.n :]  # A_ij + A_ji
             if self._graph is None or self._graph.device != entries.device:
@@ -149,16 +143,16 @@ class QuboNetwork(nn.Module):
         return nn.functional.pad(entries, (0, 1)).index_select(1, self.column).reshape(-1, self.n, self.n)
 
     def forward(self, p: Any) -> Qubo:
-        """p -> A ``[batch, n, n]``, or the same as a sparse value."""
+        """Return A ``[batch, n, n]``, or the same as a sparse value."""
         return self.couplings(p).A
 
     def _repr_html_(self) -> str:
         weights = sum(parameter.numel() for parameter in self.parameters())
         rows: list[tuple[str, object]] = [("bits", self.n), ("couplers", self.size - self.n), ("method", self.method)]
         rows += [("body", type(self.body).__name__), ("weights", weights)]
-        if self.sparse or self.n > MOST_CELLS:
+        if self.sparse or self.n > MAX_CELLS:
             return table(type(self).__name__, rows)
-        if self.standardise is None:  # nothing says what p looks like
+        if self.standardise is None:  # the shape of p is unknown
             there = (self.column < self.size).double().reshape(self.n, self.n)
             return table(type(self).__name__, rows) + heat_map(there.tolist(), "entries of A that exist")
         was_training = self.training
@@ -168,3 +162,25 @@ class QuboNetwork(nn.Module):
         finally:
             self.train(was_training)
         return table(type(self).__name__, rows) + heat_map(A.tolist(), "A of the mean input")
+
+
+class DiagonalHead(QuboNetwork):
+    """A head without couplers: A is diagonal, and each bit is decided alone."""
+
+    method: ClassVar[Method] = "diag"
+
+
+class DirectHead(DiagonalHead):
+    """A head that regresses scores of the bits: A = -diag(scores), whose minimizer is scores > 0.
+
+    It has no last activation. As a QUBO it is trained and evaluated through the same pipeline as the other heads.
+    """
+
+    method = "pure"
+
+    def entries(self, outputs: Tensor) -> Tensor:
+        return -outputs
+
+
+#: The heads by their names in recipes.
+HEADS: dict[str, type[QuboNetwork]] = {head.method: head for head in (QuboNetwork, DiagonalHead, DirectHead)}

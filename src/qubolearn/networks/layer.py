@@ -7,9 +7,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.randomness import stream
-from qubolearn.solvers.contract import Solver
+from qubolearn.errors import check_counts, check_numbers, unknown_name
+from qubolearn.qubo import Qubo, SparseQubo, check_qubo
+from qubolearn.random import stream
+from qubolearn.solvers.contract import Solver, check_solver
 
 __all__ = ["Backward", "QuboLayer"]
 
@@ -17,24 +18,24 @@ Backward = Literal["none", "blackbox", "perturbed"]
 
 
 class QuboLayer(nn.Module):
-    """A ``[batch, n, n]`` -> its minimiser x* ``[batch, n]``.
+    """Map A ``[batch, n, n]``, dense or sparse, to its minimizer x* ``[batch, n]``.
 
-    The minimiser is piecewise constant in A, so its true gradient is zero almost everywhere. ``backward`` says
-    what stands in for it:
+    The minimizer is piecewise constant in A, so its true gradient is zero almost everywhere. ``backward`` selects a
+    replacement:
 
-    - ``none``: no gradient. Losses that are differentiable in A itself (gap, hinge, NLL) need nothing else.
+    - ``none``: no gradient. Losses that are differentiable in A itself (gap, hinge, likelihood) need nothing else.
     - ``blackbox``: with g = ∂L/∂x*, solve once more for x' = argmin of A + strength·diag(g); the gradient is
       (φ(x') - φ(x*)) / strength. One more solver call in the backward pass. Vlastelica et al., ICLR 2020.
-    - ``perturbed``: returns the mean of x* over ``samples`` draws of A + strength·Z, Z standard normal on the
-      entries of A that are not zero; the gradient is E[<g, x*> Z] / strength. ``samples`` solver calls forward,
-      none backward. Berthet et al., NeurIPS 2020.
+    - ``perturbed``: return the mean of x* over ``samples`` draws of A + strength·Z, Z standard normal on the entries
+      of A that are not zero; the gradient is E[<g, x*> Z] / strength. ``samples`` solver calls forward, none backward.
+      Berthet et al., NeurIPS 2020.
 
     Args:
         solver: any solver.
-        backward: one of the three.
-        strength: the step of ``blackbox``, the deviation of ``perturbed``; above 0.
-        samples: draws of ``perturbed``.
-        seed: fixes these draws.
+        backward: one of the three rules.
+        strength: the step of ``blackbox``, the standard deviation of ``perturbed``; above 0.
+        samples: the number of draws of ``perturbed``.
+        seed: the seed of these draws.
 
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]], requires_grad=True)
@@ -47,31 +48,32 @@ class QuboLayer(nn.Module):
     """
 
     def __init__(
-        self,
-        solver: Solver,
-        backward: Backward = "blackbox",
-        strength: float = 1.0,
-        samples: int = 16,
-        seed: int = 0,
+        self, solver: Solver, backward: Backward = "blackbox", strength: float = 1.0, samples: int = 16, seed: int = 0
     ) -> None:
         super().__init__()
+        check_solver(solver)
         if backward not in ("none", "blackbox", "perturbed"):
             raise unknown_name("backward rule", backward, ["none", "blackbox", "perturbed"])
-        if not strength > 0 or samples < 1:
-            raise QubolearnError(f"strength={strength}, samples={samples}; both must be positive")
+        check_numbers(strength=strength)
+        check_counts(samples=samples)
         self.solver = solver
         self.backward_rule = backward
         self.strength = strength
         self.samples = samples
         self._noise = stream(seed, "perturbed")
 
-    def forward(self, A: Tensor) -> Tensor:
-        if self.backward_rule == "none":
+    def forward(self, A: Qubo) -> Tensor:
+        check_qubo(A)
+        rule: Any = {"blackbox": _Blackbox, "perturbed": _Perturbed}.get(self.backward_rule)
+        if rule is None:
             return self.solver(A.detach(), 1).states[:, 0]
-        if self.backward_rule == "blackbox":
-            return _Blackbox.apply(A, self.solver, self.strength)  # type: ignore[no-any-return, no-untyped-call]
-        Z = torch.randn(self.samples, *A.shape, generator=self._noise, dtype=torch.float32).to(A)
-        return _Perturbed.apply(A, self.solver, self.strength, Z * (A != 0))  # type: ignore[no-any-return, no-untyped-call]
+        minimizer: Tensor = rule.apply(self, A.detach(), *_numbers(A))
+        return minimizer
+
+    def noise(self, A: Qubo) -> list[Tensor]:
+        """Draw Z ``[samples, ...]`` for each tensor of A's numbers; zero entries get none."""
+        draw = (torch.randn(self.samples, *some.shape, generator=self._noise) for some in _numbers(A))
+        return [Z.to(some) * (some != 0) for Z, some in zip(draw, _numbers(A), strict=True)]
 
     def extra_repr(self) -> str:
         return f"{self.solver}, backward={self.backward_rule!r}, strength={self.strength}"
@@ -79,36 +81,54 @@ class QuboLayer(nn.Module):
 
 class _Blackbox(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, A: Tensor, solver: Solver, strength: float) -> Tensor:
-        x_star = solver(A.detach(), 1).states[:, 0]
-        ctx.solver, ctx.strength = solver, strength
-        ctx.save_for_backward(A, x_star)
+    def forward(ctx: Any, layer: QuboLayer, A: Qubo, *numbers: Tensor) -> Tensor:
+        x_star = layer.solver(A, 1).states[:, 0]
+        ctx.layer, ctx.A = layer, A
+        ctx.save_for_backward(x_star)
         return x_star
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        A, x_star = ctx.saved_tensors
-        x_moved = ctx.solver(A + ctx.strength * torch.diag_embed(grads[0]), 1).states[:, 0]
-        return (_outer(x_moved) - _outer(x_star)) / ctx.strength, None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x_star,), strength = ctx.saved_tensors, ctx.layer.strength
+        step, first, *rest = strength * grads[0], *_numbers(ctx.A)
+        moved = _with_numbers(ctx.A, first + step if rest else first + torch.diag_embed(step), *rest)
+        x_moved = ctx.layer.solver(moved, 1).states[:, 0]
+        pairs = zip(_features(ctx.A, x_moved), _features(ctx.A, x_star), strict=True)
+        return None, None, *((after - before) / strength for after, before in pairs)
 
 
 class _Perturbed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, A: Tensor, solver: Solver, strength: float, Z: Tensor) -> Tensor:
-        samples, batch, n, _ = Z.shape
-        noisy = (A.detach() + strength * Z).reshape(samples * batch, n, n)
-        x = solver(noisy, 1).states[:, 0].reshape(samples, batch, n)
-        ctx.strength = strength
-        ctx.save_for_backward(x, Z)
+    def forward(ctx: Any, layer: QuboLayer, A: Qubo, *numbers: Tensor) -> Tensor:
+        Z = layer.noise(A)
+        noisy = (some + layer.strength * noise for some, noise in zip(numbers, Z, strict=True))
+        states = layer.solver(_with_numbers(A, *(some.flatten(0, 1) for some in noisy)), 1).states
+        x = states.reshape(layer.samples, len(A), A.shape[2])
+        ctx.strength = layer.strength
+        ctx.save_for_backward(x, *Z)
         return x.mean(0)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        x, Z = ctx.saved_tensors
-        # Centring x on its mean leaves the expectation as it is, since E[Z] = 0, and lowers the variance.
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, *Z = ctx.saved_tensors
+        # Centering x on its mean keeps the expectation, since E[Z] = 0, and lowers the variance.
         inner = ((x - x.mean(0)) * grads[0]).sum(-1)  # [samples, batch]
-        return (inner[:, :, None, None] * Z).mean(0) / ctx.strength, None, None, None
+        scaled = (inner.reshape(*inner.shape, *[1] * (some.ndim - 2)) * some for some in Z)
+        return None, None, *(some.mean(0) / ctx.strength for some in scaled)
 
 
-def _outer(x: Tensor) -> Tensor:
-    return x[:, :, None] * x[:, None, :]
+def _numbers(A: Qubo) -> tuple[Tensor, ...]:
+    """Return the tensors that a gradient is taken for."""
+    return (A.linear, A.quadratic) if isinstance(A, SparseQubo) else (A,)
+
+
+def _with_numbers(A: Qubo, *numbers: Tensor) -> Qubo:
+    return A.with_values(*numbers) if isinstance(A, SparseQubo) else numbers[0]
+
+
+def _features(A: Qubo, x: Tensor) -> tuple[Tensor, ...]:
+    """Return φ(x), the gradient of xᵀAx in each of the numbers of A."""
+    if isinstance(A, SparseQubo):
+        i, j = A.edges
+        return x, x[:, i] * x[:, j]
+    return (x[:, :, None] * x[:, None, :],)

@@ -1,4 +1,4 @@
-"""One A for all instances, as laws are: what differs between instances enters as clamped bits or as biases."""
+"""One A for all instances, as for rules: instances differ by clamped bits or by biases."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from qubolearn.data.arrays import count_rows
 from qubolearn.errors import QubolearnError
 from qubolearn.notebook import heat_map, table
-from qubolearn.problems.structures import count_rows
-from qubolearn.qubo import Qubo, SparseQubo
+from qubolearn.qubo import Qubo, SparseQubo, share
 
 __all__ = ["Hardened", "SharedQubo", "harden"]
 
 
 class SharedQubo(nn.Module):
-    """p -> the same symmetric A ``[batch, n, n]`` for every instance; p counts the instances, and may add biases.
+    """Return the same symmetric A ``[batch, n, n]`` for every instance; p counts the instances, and may add biases.
 
     Args:
         n: the number of bits.
         edges: the pairs of bits i < j that may be coupled, ``[2, m]``; A is then a :class:`qubolearn.SparseQubo`. By
             default all pairs, and A is dense.
-        levels: in evaluation mode couplings are rounded to so many levels (:func:`harden`) and linear terms are cut.
-            None, and couplings that are still all equal, leave A as it is.
+        levels: in evaluation mode couplings are rounded to this many levels (:func:`harden`), and linear terms are cut.
+            None, or couplings that are still all equal, leave A as it is.
         biases: with levels, in evaluation mode, p ``[batch, n]`` are the linear terms. Rules are learned from solutions
-            alone: what p says of bits would explain them away.
-        strength: scale rounded couplings so that the weakest one is of this size: above all that biases may say, rules
-            are hard.
+            alone, which biases would explain away.
+        strength: the size to which the weakest rounded coupling is scaled; above the largest bias, rules are hard.
 
-    Entries start at 0 and are not bounded. Options that contradict each other are refused.
+    Entries start at 0 and are not bounded.
 
     >>> SharedQubo(5)(torch.zeros(3, 2)).shape
     torch.Size([3, 5, 5])
@@ -45,11 +44,11 @@ class SharedQubo(nn.Module):
     ) -> None:
         super().__init__()
         if n < 1:
-            raise QubolearnError(f"n={n} bits; want at least 1")
+            raise QubolearnError(f"expected n >= 1 bits, got n={n}")
         if levels is not None and (levels < 2 or edges is not None):
-            raise QubolearnError(f"levels={levels}; want at least 2, and no edges: hardening finds them")
+            raise QubolearnError(f"levels={levels}; expected at least 2, and no edges, which hardening finds")
         if (biases or strength is not None) and levels is None:
-            raise QubolearnError("biases and strength go with rounded couplings; say levels=2")
+            raise QubolearnError("biases and strength require rounded couplings; pass levels=2")
         self.n, self.levels, self.biases, self.strength = n, levels, biases, strength
         self.linear = nn.Parameter(torch.zeros(n))
         self.quadratic = nn.Parameter(torch.zeros((n, n) if edges is None else edges.shape[1]))
@@ -60,20 +59,20 @@ class SharedQubo(nn.Module):
     def forward(self, p: Any) -> Qubo:
         batch = count_rows(p)
         if self._graph is not None:
-            return self._graph.with_values(self.linear.expand(batch, -1), self.quadratic.expand(batch, -1))
+            return share(self._graph.with_values(self.linear[None], self.quadratic[None]), batch)
         hard = None if self.training else self.hardened()
         if hard is not None:
             rules = hard.A.quadratic * (self.strength / hard.A.quadratic.abs().min() if self.strength else 1.0)
             given = p if self.biases else rules.new_zeros(1, self.n)
             return hard.A.with_values(given.expand(batch, -1), rules.expand(batch, -1))
-        return self.soft().expand(batch, -1, -1)
+        return share(self.soft()[None], batch)
 
     def soft(self) -> Tensor:
-        """A as it was learned, ``[n, n]``."""
+        """Return A as it was learned, ``[n, n]``."""
         return ((self.quadratic + self.quadratic.T) / 2).diagonal_scatter(self.linear)
 
     def hardened(self) -> Hardened | None:
-        """The couplings in few levels and what was cut, where ``levels`` are asked for and some couplings differ."""
+        """Return the rounded couplings if ``levels`` is set and enough couplings differ."""
         if self.levels is None:
             return None
         soft = self.soft().detach()
@@ -94,29 +93,20 @@ class SharedQubo(nn.Module):
 
 
 class Hardened(NamedTuple):
-    """Couplings made hard, and what that did."""
+    """Rounded couplings, and what rounding changed."""
 
     A: SparseQubo  # a batch of one, without the couplings that became 0
-    levels: list[float]  # the values that are left, 0 among them, in rising order
-    counts: list[int]  # how many pairs of bits have each
-    gaps: list[tuple[float, float]]  # between which soft values the levels were told apart
-    largest_linear: float  # of the linear terms, which are cut: the largest magnitude
+    levels: list[float]  # the remaining values, 0 among them, ascending
+    counts: list[int]  # the number of pairs of bits of each level
+    gaps: list[tuple[float, float]]  # the soft values on both sides of each cut
+    largest_linear: float  # the largest magnitude of the linear terms, which are cut
 
 
 def harden(A: Tensor, levels: int = 2) -> Hardened:
     """Round soft couplings to few levels, splitting the values A_ij + A_ji at their widest gaps.
 
-    Each class gets the mean of its values, and the class nearest to 0 becomes 0. Linear terms are cut.
-
-    Args:
-        A: one QUBO, ``[n, n]`` or ``[1, n, n]``.
-        levels: how many, at least 2.
-
-    Returns:
-        The rounded couplings as a sparse QUBO, their levels and counts, the gaps between them, and what was cut.
-
-    Raises:
-        QubolearnError: where A is not one QUBO, or has fewer different couplings than levels.
+    Each class gets the mean of its values, and the class nearest to 0 becomes 0. Linear terms are cut. A is one QUBO,
+    ``[n, n]`` or ``[1, n, n]``; fewer different couplings than levels raise an error.
 
     >>> A = torch.tensor([[0.0, 1.0, 0.1], [0.0, 0.0, 0.9], [0.0, 0.0, 0.0]])
     >>> found = harden(A)
@@ -125,7 +115,7 @@ def harden(A: Tensor, levels: int = 2) -> Hardened:
     """
     n = A.shape[-1]
     if A.numel() != n * n:
-        raise QubolearnError(f"A has shape {list(A.shape)}; want one QUBO, [n, n]")
+        raise QubolearnError(f"expected one QUBO [n, n], got A of shape {list(A.shape)}")
     one = A.detach().reshape(n, n)
     i, j = torch.triu_indices(n, n, 1, device=one.device)
     values = (one + one.T)[i, j]
@@ -133,7 +123,7 @@ def harden(A: Tensor, levels: int = 2) -> Hardened:
     steps = ordered.diff()
     different = 1 + int((steps > 0).sum())
     if not 2 <= levels <= different:
-        raise QubolearnError(f"levels={levels}, but A has {different} different couplings; want 2 to that many")
+        raise QubolearnError(f"levels={levels}, but A has {different} different couplings; expected 2 to that many")
     cuts = steps.topk(levels - 1).indices.sort().values
     bounds = (ordered[cuts] + ordered[cuts + 1]) / 2
     kind = torch.bucketize(values, bounds)

@@ -1,19 +1,19 @@
-"""problem -> (p, x̂); x -> answer -> metric. One file per problem type.
-
-The table below and the entry points of the group ``qubolearn.problems`` say what names there are.
-"""
+"""Problem types by name: the table below, entry points of the group ``qubolearn.problems``, and classes in files."""
 
 from __future__ import annotations
 
-from dataclasses import fields
-from functools import cache
+import sys
+from dataclasses import fields, is_dataclass
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from inspect import isabstract
+from pathlib import Path
 from typing import Any
 
+from qubolearn.data.contract import Instances, Problem, RightAnswers, SoftTargets, Split
 from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.problems.contract import Instances, Problem, RightAnswers, SoftTargets, Split
-from qubolearn.problems.from_file import is_reference
 
 __all__ = [
     "PROBLEMS",
@@ -22,6 +22,8 @@ __all__ = [
     "RightAnswers",
     "SoftTargets",
     "Split",
+    "is_reference",
+    "load_problem",
     "make_problem",
     "problem_names",
     "problem_type",
@@ -31,23 +33,22 @@ PROBLEMS = {
     "knapsack": "qubolearn.problems.knapsack:Knapsack",
     "maxcut": "qubolearn.problems.maxcut:MaxCut",
     "randgraph": "qubolearn.problems.randgraph:RandGraph",
-    "scene": "qubolearn.problems.scene:Scene",
-    "snakes": "qubolearn.problems.snakes:Snakes",
     "sudoku": "qubolearn.problems.sudoku:Sudoku",
-    "visual-sudoku": "qubolearn.problems.visual_sudoku:VisualSudoku",
 }
+#: Problems of the second distribution in this repository.
+REPRODUCTION = ("pointset", "rotation", "scene", "snakes", "sudoku-set", "visual-sudoku", "willow", "willow-matching")
 
 
 def problem_names() -> list[str]:
-    """The names of all problem types: ours and those that installed packages register."""
+    """Return the names of all problem types: ours and those that installed packages register."""
     return [*PROBLEMS, *sorted(entry_points(group="qubolearn.problems").names - PROBLEMS.keys())]
 
 
 def problem_type(name: str) -> type[Problem]:
-    """The class of a problem type.
+    """Return the class of a problem type.
 
-    A name ``FILE.py:CLASS`` is refused: names also come from strangers' files, which must not run code. The command
-    line loads what its user typed through :func:`qubolearn.problems.from_file.load_problem`.
+    A name ``FILE.py:CLASS`` raises, because names also come from untrusted files, which must not run code. The command
+    line passes names that its user typed to :func:`load_problem`.
     """
     if is_reference(name):
         raise QubolearnError(
@@ -61,29 +62,31 @@ def problem_type(name: str) -> type[Problem]:
     return _registered(name)
 
 
-@cache  # a look into all installed packages takes longer than most problems
+@cache  # searching all installed packages takes longer than most problems
 def _registered(name: str) -> type[Problem]:
-    """The class that an installed package registers; what is not found may be installed later."""
+    """Return the class that an installed package registers; an error is not cached."""
     for entry in entry_points(group="qubolearn.problems", name=name):
-        loaded = entry.load()
+        try:
+            loaded = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise QubolearnError(f"problem {name!r} cannot be imported: {error}; reinstall its package") from error
         if not (isinstance(loaded, type) and issubclass(loaded, Problem)):
-            raise QubolearnError(f"entry point {name!r} of qubolearn.problems is {loaded!r}, want a Problem class")
+            raise QubolearnError(f"entry point {name!r} of qubolearn.problems is {loaded!r}; expected a Problem class")
         return loaded
+    if name in REPRODUCTION:
+        raise QubolearnError(f"problem {name!r} is in quant-reproduction; pip install ./reproduction")
     raise unknown_name("problem", name, problem_names())
 
 
 def make_problem(name: str, **options: Any) -> Problem:
-    """A problem from its name and the options that are fields of its class.
+    """Return a problem by its name.
 
     Args:
-        name: one of ours, such as ``randgraph``, or one that an installed package registers.
-        options: fields of the problem; the others keep their defaults.
-
-    Returns:
-        The problem, a frozen value.
+        name: One of ours, such as ``randgraph``, or one that an installed package registers.
+        options: Fields of the problem; the others keep their defaults.
 
     Raises:
-        QubolearnError: for an unknown name or option, with the nearest known one.
+        QubolearnError: If the name or an option is unknown, with the nearest known one.
 
     >>> make_problem("randgraph", k=5)
     RandGraph(k=5)
@@ -94,3 +97,45 @@ def make_problem(name: str, **options: Any) -> Problem:
         if option not in known:
             raise unknown_name(f"option of {name}", option, known)
     return kind(**options)
+
+
+def is_reference(name: str) -> bool:
+    """Return True if a name is ``FILE.py:CLASS``.
+
+    >>> is_reference("my_file.py:MyProblem"), is_reference("randgraph")
+    (True, False)
+    """
+    return ".py:" in name
+
+
+@lru_cache
+def load_problem(reference: str) -> type[Problem]:
+    """Execute the file of ``FILE.py:CLASS`` and return its class, with the reference as its name.
+
+    Only the command line calls this, with a word that its user typed.
+    """
+    file, _, attribute = reference.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise QubolearnError(f"no file {path}; expected FILE.py:CLASS, as in my_file.py:MyProblem")
+    module_name = f"_qubolearn_{path.stem}"
+    spec = spec_from_file_location(module_name, path)
+    assert spec is not None, "a name that ends in .py"
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise QubolearnError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    found: Any = getattr(module, attribute, None)
+    if found is None:
+        classes = [name for name, value in vars(module).items() if isinstance(value, type)]
+        raise unknown_name(f"class of {path}", attribute, classes)
+    is_problem = isinstance(found, type) and issubclass(found, Problem) and is_dataclass(found)
+    if not is_problem or isabstract(found):
+        missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
+        remedy = f"it lacks {missing}" if missing else "expected a frozen dataclass that derives from qubolearn.Problem"
+        raise QubolearnError(f"{reference} is not a problem type; {remedy}")
+    # a subclass, since the file may import the class from elsewhere
+    return type(found.__name__, (found,), {"name": reference, "__module__": module_name, "__doc__": found.__doc__})

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from qubolearn.data.contract import Instances, Problem, RightAnswers, Split
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances, Problem, RightAnswers, Split
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -74,8 +74,7 @@ class Knapsack(Problem):
         for some in torch.split(p, chunk):
             values, weights, capacity = self._parts(some)
             worth = (values @ packings.T).masked_fill(weights @ packings.T > capacity, -1.0)
-            best = worth == worth.amax(1, keepdim=True)
-            found.append(best)
+            found.append(worth == worth.amax(1, keepdim=True))
         best = torch.cat(found) if found else torch.zeros(0, 2**self.items, dtype=torch.bool, device=p.device)
         most = int(best.sum(1).max()) if len(best) else 1
         valid, index = best.to(torch.uint8).topk(most, 1)
@@ -94,7 +93,7 @@ class Knapsack(Problem):
         return {"value": value, "feasible": feasible.float(), "exact": (value == 1).float()}
 
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
-        """What each packing weighs and is worth, and whether it fits."""
+        """Return the weight and value of each packing, and whether it fits."""
         values, weights, capacity = self._parts(p)
         found = zip((weights * answer).sum(1).tolist(), capacity[:, 0].tolist(), (values * answer).sum(1), strict=True)
         return [
@@ -126,7 +125,7 @@ class Knapsack(Problem):
         return greedy_by_density(self, p)
 
     def features(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """What the network ``pairwise`` sees of items ``[batch, items, 9]`` and of pairs ``[batch, pairs, 3]``.
+        """Return the inputs of the network ``pairwise``: items ``[batch, items, 9]`` and pairs ``[batch, pairs, 3]``.
 
         With s = 1 for items that greedy leaves out and -1 for the others, r the room that it leaves, and λ the density
         at which it first lacks room: sw, w², swr, s, s(v - λw), |v - λw|, r, r - sw and v of an item, and the products
@@ -151,15 +150,15 @@ class Knapsack(Problem):
         """Draw one instance on a matplotlib axis: value against weight, packed items filled; red if they do not fit."""
         (values, weights, capacity), x = self._parts(instances.p), answer[0]
         load = float((weights[0] * x).sum())
-        colour = "C0" if load <= float(capacity) else "C3"
+        color = "C0" if load <= float(capacity) else "C3"
         for value, weight, packed in zip(values[0].tolist(), weights[0].tolist(), x.tolist(), strict=True):
-            axis.plot(weight, value, "o", ms=7, mec=colour, mfc=colour if packed else "w")
+            axis.plot(weight, value, "o", ms=7, mec=color, mfc=color if packed else "w")
         axis.set_xlabel(f"weight, {load:.0f} packed of {float(capacity):.0f}", fontsize=9)
         axis.set_ylabel(f"value, {float((values[0] * x).sum()):.0f} packed", fontsize=9)
 
 
 def greedy_by_density(problem: Knapsack, p: Tensor) -> Tensor:
-    """The classical rival: put in what fits, the item of the most value per weight first. ``[batch, items]`` bits.
+    """Pack greedily by value per weight, the classical baseline: bits ``[batch, items]``.
 
     >>> import torch
     >>> p = torch.tensor([[60.0, 100.0, 100.0, 10.0, 20.0, 30.0, 50.0]])  # values, weights, capacity

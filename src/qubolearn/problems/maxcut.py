@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from qubolearn.data.contract import Instances, Problem, RightAnswers, Split
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances, Problem, RightAnswers, Split
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -82,7 +82,7 @@ class MaxCut(Problem):
         return [f"cuts {cut:g} of {edges:g} edges" for cut, edges in counts]
 
     def features(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """What the network ``pairwise`` sees: degrees ``[batch, n, 1]`` and edges ``[batch, pairs, 1]``."""
+        """Return the inputs of the network ``pairwise``: degrees ``[batch, n, 1]`` and edges ``[batch, pairs, 1]``."""
         import torch
 
         i, j = torch.triu_indices(self.nodes, self.nodes, 1, device=p.device)
@@ -91,7 +91,7 @@ class MaxCut(Problem):
         return (2 * degree / (self.nodes - 1) - 1)[:, :, None], (2 * p - 1)[:, :, None]
 
     def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
-        """Draw one graph and its cut on a matplotlib axis: nodes on a circle, edges between the sides in colour."""
+        """Draw one graph and its cut on a matplotlib axis: nodes on a circle, edges between the sides in color."""
         import math
 
         p, x = instances.p[0], answer[0]
@@ -163,7 +163,7 @@ def optimal_cuts(p: Tensor, nodes: int) -> RightAnswers:
 
 
 def local_search(problem: MaxCut, p: Tensor) -> Tensor:
-    """The classical rival: nodes one by one to the side that cuts more, then the best single move while it cuts more.
+    """Cut greedily node by node, then by the best single moves: the classical baseline.
 
     >>> import torch
     >>> local_search(MaxCut(nodes=4), torch.tensor([[1.0, 0.0, 0.0, 1.0, 0.0, 1.0]])).tolist()  # a path

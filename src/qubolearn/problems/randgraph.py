@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from qubolearn.data.contract import Instances, PermutationProblem, Split
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances, Split
-from qubolearn.problems.permutations import PermutationProblem
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -41,7 +40,7 @@ class RandGraph(PermutationProblem):
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
         import torch
 
-        from qubolearn.problems.encodings import encode_permutation
+        from qubolearn.data.encodings import encode_permutation
 
         k, device = self.k, generator.device
         D = torch.rand(count, k, k, generator=generator, device=device)

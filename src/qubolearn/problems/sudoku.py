@@ -1,44 +1,55 @@
-"""Sudokus as a problem, and answers to puzzles in words; which bit is what is in ``sudoku_rules``."""
+"""Sudoku as a problem: puzzles, learned rules, and answers; ``sudoku_grids`` defines the bits."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
+from qubolearn.data.contract import Instances, Problem, Split
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances, Problem, Split
-from qubolearn.problems.pools import draw_rows
-from qubolearn.problems.sudoku_grids import all_small_grids, count_solutions, keeps_rules, random_grids, random_puzzles
-from qubolearn.problems.sudoku_rules import (
+from qubolearn.problems.sudoku_grids import (
+    all_small_grids,
     bits_of,
     clashes_of,
     clashing_hints,
+    count_solutions,
     grids_of,
     hint_clamp,
+    keeps_rules,
+    random_grids,
+    random_puzzles,
     rule_groups,
     rule_qubo,
 )
-from qubolearn.problems.sudoku_sets import Sudokus, load_set
 from qubolearn.qubo import Groups, SparseQubo
-from qubolearn.randomness import stream
+from qubolearn.random import stream
 from qubolearn.solvers import Solver, solve
 from qubolearn.solvers.tempering import ParallelTempering
 
+if TYPE_CHECKING:
+    from qubolearn.networks.shared import Hardened, SharedQubo
+
 __all__ = [
+    "LearnedRules",
     "Sudoku",
     "SudokuAnswers",
+    "Sudokus",
     "bits_of",
     "clashes_of",
+    "draw_rows",
     "grids_of",
     "hint_clamp",
+    "learn_rules",
     "on_cpu",
     "rule_groups",
     "rule_qubo",
+    "rules_found",
     "solve_puzzles",
 ]
 
@@ -46,33 +57,40 @@ __all__ = [
 COUNTED = 100
 
 
+class Sudokus(NamedTuple):
+    """Puzzles with their solutions; 0 is an empty cell."""
+
+    puzzles: Tensor  # [count, cells], int64
+    solutions: Tensor  # [count, cells], int64
+
+    def rows(self, index: Any) -> Sudokus:
+        """Return the Sudokus at an index."""
+        return Sudokus(self.puzzles[index], self.solutions[index])
+
+
 @dataclass(frozen=True)
 class Sudoku(Problem):
-    """Sudokus: p is the puzzle, digits with 0 where a cell is empty, and the bits are the solved grid.
+    """Sudoku: p is the puzzle, digits with 0 in empty cells, and the bits are the solved grid.
 
-    Any grid that keeps the rules and the hints is right. That a cell holds one digit is given (:func:`rule_groups`),
-    and hints are clamped; the rules are to be learned. Generated grids of size 9 are never seen twice; the 288 grids of
-    size 4 are divided among the splits, six in eight for training.
+    Any grid that keeps the rules and the hints is right. One digit per cell is given (:func:`rule_groups`), and hints
+    are clamped; the rules are learned. Generated grids of size 9 do not repeat; the 288 grids of size 4 are divided
+    among the splits, six in eight for training.
     """
 
     name: ClassVar[str] = "sudoku"
 
     size: int = 9
     """Digits, rows and columns: 4 or 9."""
-    set: Literal["generated", "satnet", "rrn"] = "generated"
-    """Where puzzles come from: generated here, or a published set of size 9 in $QUBOLEARN_DATA/sudoku."""
     hints: int | None = None
-    """Cells that are shown; by default 36 of 81 or 6 of 16, and of published sets the puzzles of any number."""
+    """Cells that are shown; by default 36 of 81 or 6 of 16."""
     unique: bool = False
-    """Make sure that each generated puzzle has one solution; some then keep more hints. It takes time."""
+    """Generate puzzles with one solution only; some keep more hints. This takes time."""
 
     def __post_init__(self) -> None:
         if self.size not in (4, 9):
             raise QubolearnError(f"size={self.size}; Sudoku has grids of size 4 and 9")
         if self.hints is not None and not 0 <= self.hints <= self.size**2:
-            raise QubolearnError(f"hints={self.hints}; want 0 to {self.size**2}")
-        if self.set != "generated" and self.size != 9:
-            raise QubolearnError(f"set={self.set!r} has grids of size 9, not {self.size}; use set='generated'")
+            raise QubolearnError(f"hints={self.hints}; expected 0 to {self.size**2}")
 
     @property
     def input_size(self) -> int:
@@ -96,24 +114,8 @@ class Sudoku(Problem):
         puzzles, grids = self.draw(count, on_cpu(generator), split)
         return Instances(puzzles.float(), bits_of(grids).float(), grids).to(generator.device)
 
-    def available(self, split: Split) -> int | None:
-        return None if self.set == "generated" else len(self._known(split).puzzles)
-
-    def _known(self, split: Split) -> Sudokus:
-        """All puzzles of a published set's split that have the right number of hints."""
-        assert self.set != "generated"
-        known = load_set(self.set)[split]
-        if self.hints is not None:
-            known = known.rows((known.puzzles > 0).sum(1) == self.hints)
-        if not len(known.puzzles):
-            raise QubolearnError(f"set={self.set!r} has no {split} puzzles with hints={self.hints}; leave it out")
-        return known
-
     def draw(self, count: int, generator: Generator, split: Split) -> Sudokus:
-        """Puzzles and their grids. Those of a set come in random order, none again before all were drawn."""
-        if self.set != "generated":
-            known = self._known(split)
-            return known.rows(draw_rows(torch.arange(len(known.puzzles)), count, generator))
+        """Draw puzzles and their grids."""
         if self.size == 4:
             mine = all_small_grids()[torch.randperm(288, generator=stream(0, "sudoku"))]
             mine = {"train": mine[:216], "validation": mine[216:252], "test": mine[252:]}[split]
@@ -124,41 +126,41 @@ class Sudoku(Problem):
         return Sudokus(random_puzzles(grids, hints, generator, self.unique), grids)
 
     def decode(self, x: Tensor) -> Tensor:
-        """The digits; a cell without exactly one digit says 0."""
+        """Return the digits, 0 for a cell without exactly one digit."""
         cells = x.reshape(len(x), self.size**2, self.size)
         return torch.where(cells.sum(-1) == 1, cells.argmax(-1) + 1, 0)
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """``accuracy``: whether all cells are filled, no rule is broken and every hint is kept; ``cells``: the share of
-        cells that are as in the grid that the puzzle was made of."""
+        """Return ``accuracy``, 1 if the grid is full and keeps all rules and hints, and ``cells``, the share of cells
+        that equal the grid from which the puzzle was made."""
         hints = instances.p.to(answer.dtype)
         kept = ((answer == hints) | (hints == 0)).all(1) & (answer > 0).all(1)
         cells = (answer == instances.answer).float().mean(1)
         return {"accuracy": (kept & keeps_rules(answer)).float(), "cells": cells}
 
     def shown(self, p: Tensor) -> Tensor:
-        """The digits ``[batch, cells]`` that p shows, 0 where a cell is empty."""
+        """Return the digits ``[batch, cells]`` that p shows, 0 for empty cells."""
         return p.long()
 
     def answer_of(self, x: Tensor, p: Tensor) -> Tensor:
-        """Grids that keep the rules, and else the puzzle as it was: a wrong grid is no answer."""
+        """Return grids that keep the rules, and the puzzle itself in place of others."""
         grids = self.decode(x)
         return grids.where(keeps_rules(grids)[:, None], self.shown(p).to(grids))
 
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
-        """What there is to say of answers to puzzles p: solved, one of several solutions, or why there is none."""
+        """Return for each answer whether it is solved, one of several solutions, or why there is none."""
         clash = clashing_hints(rule_qubo(self.size), p)
         return [
-            said or _said(puzzle, solved)
-            for puzzle, solved, said in zip(p.long().tolist(), keeps_rules(answer).tolist(), clash, strict=True)
+            remark or _remark(puzzle, solved)
+            for puzzle, solved, remark in zip(p.long().tolist(), keeps_rules(answer).tolist(), clash, strict=True)
         ]
 
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         if name != "best":
             return super().preset(name, options)
-        if options.get("method", "quant") != "quant":  # these see the hints, and say each cell by itself
-            return {**_BEST, "network": "mlp", "hidden": 256, "epochs": 20, "learning_rate": 1e-3, "standardise": True}
+        if options.get("method", "quant") != "quant":  # these see the hints and predict each cell separately
+            return {**_BEST, "network": "mlp", "hidden": 256, "epochs": 20, "learning_rate": 1e-3, "standardize": True}
         return {
             **_BEST,
             **({"instances": 2000, "epochs": 5, "learning_rate": 0.05} if options.get("size") == 4 else {}),
@@ -175,24 +177,24 @@ _BEST: Mapping[str, Any] = {
     "batch_size": 100,
     "epochs": 2,
     "learning_rate": 0.02,
-    "standardise": False,
+    "standardize": False,
     "weight_mlp": 0.0,
     "validation": 5,
 }
 
 
 def on_cpu(generator: Generator) -> Generator:
-    """The generator, or one on the CPU that it decides: grids are made there."""
+    """Return the generator, or one on the CPU that is seeded by it, since grids are made there."""
     if generator.device.type == "cpu":
         return generator
     return stream(int(torch.randint(2**62, (1,), generator=generator, device=generator.device)), "sudoku")
 
 
-def _said(puzzle: list[int], solved: bool, clashes: tuple[int, ...] | None = None) -> str:
-    """An answer to a puzzle in words: how many solutions there are, or why none was found."""
+def _remark(puzzle: list[int], solved: bool, clashes: tuple[int, ...] | None = None) -> str:
+    """Return how many solutions there are, or why none was found, in words."""
     count = count_solutions(puzzle, COUNTED if solved else 1, clashes)
     if not solved:
-        why = "it has a solution, which takes more sweeps, or other rules" if count else "it has no solution"
+        why = "it has a solution; use more sweeps or other rules" if count else "it has no solution"
         return f"not solved: {why}"
     if count == 1:
         return "solved"
@@ -200,23 +202,23 @@ def _said(puzzle: list[int], solved: bool, clashes: tuple[int, ...] | None = Non
 
 
 class SudokuAnswers(NamedTuple):
-    """What a solver found for puzzles."""
+    """Answers of a solver to puzzles."""
 
-    grids: Tensor  # [batch, cells]: solved, or the puzzle as it was where no solution was found
+    grids: Tensor  # [batch, cells]: solved, or the puzzle itself if no solution was found
     solved: Tensor  # [batch], bool
     said: list[str]  # one line each: "solved", "solved, one of 3 solutions", or why not
 
 
 def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None) -> SudokuAnswers:
-    """Solve puzzles ``[batch, cells]`` under rules A, a batch of one whose energies are 0 where no rule is broken.
+    """Solve puzzles ``[batch, cells]`` under rules A, a batch of one whose energy is 0 if no rule is broken.
 
-    Hints are clamped and cells are groups. Hints that break the rules by themselves, and puzzles for which the solver
-    finds no grid of energy 0, are given back with a line that says so. Solutions are counted by backtracking.
+    Hints are clamped and cells are groups. Puzzles whose hints break the rules, and those without a grid of energy 0,
+    are returned as they are, with a remark. Solutions are counted by backtracking.
 
     Args:
-        A: the rules, :func:`rule_qubo` or learned and hardened ones.
-        puzzles: digits, 0 for empty cells.
-        solver: by default parallel tempering of up to 200,000 sweeps that ends where no rule is broken.
+        A: The rules: :func:`rule_qubo`, or learned and rounded ones.
+        puzzles: Digits, 0 for empty cells.
+        solver: Parallel tempering by default, up to 200,000 sweeps, until no rule is broken.
 
     >>> solve_puzzles(rule_qubo(4), torch.tensor([[1, 1] + 14 * [0]])).said
     ['hints contradict each other: digit 1 in cells 0 and 1']
@@ -232,5 +234,43 @@ def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None) 
         solved[tried[good]] = True
         grids[tried[good]] = grids_of(found.states[:, 0].cpu())[good]
     for row in tried.tolist():
-        said[row] = _said(puzzles[row].tolist(), bool(solved[row]), clashes)
+        said[row] = _remark(puzzles[row].tolist(), bool(solved[row]), clashes)
     return SudokuAnswers(grids, solved, said)
+
+
+class LearnedRules(NamedTuple):
+    """A network that learned the rules of Sudoku, its rounded couplings, and the training time in seconds."""
+
+    network: SharedQubo
+    hard: Hardened
+    seconds: float
+
+
+def learn_rules(seed: int = 0, **options: Any) -> LearnedRules:
+    """Train the preset ``best`` for Sudoku, or for ``problem``, with these options, on the CPU."""
+    from qubolearn.recipes import preset, train
+
+    began = time.perf_counter()
+    network: Any = train(*preset("best", options.pop("problem", "sudoku"), seed=seed, **options))
+    hard = network.hardened()
+    return LearnedRules(network, hard, time.perf_counter() - began)
+
+
+def rules_found(learned: SparseQubo, size: int) -> dict[str, Any]:
+    """Count the couplings that are rules, the rules, and the couplings that are not rules."""
+    mine, rules = (set(map(tuple, A.edges.T.tolist())) for A in (learned, rule_qubo(size)))
+    return {"rules": len(mine & rules), "of": len(rules), "others": len(mine - rules)}
+
+
+def draw_rows(rows: Tensor, count: int, generator: Generator) -> Tensor:
+    """Draw ``count`` rows in random order; if there are fewer, repeat all of them equally often.
+
+    >>> sorted(draw_rows(torch.tensor([4, 5]), 4, Generator().manual_seed(0)).tolist())
+    [4, 4, 5, 5]
+    """
+    if not len(rows):
+        raise QubolearnError("the split is empty; hold out at least one instance (held_out)")
+    device = generator.device
+    rounds = range(-(-count // len(rows)))
+    order = [torch.randperm(len(rows), generator=generator, device=device) for _ in rounds]
+    return rows[torch.cat([torch.zeros(0, dtype=torch.int64, device=device), *order])[:count].cpu()]

@@ -1,6 +1,8 @@
-"""Solved grids and puzzles of Sudoku, made here: random backtracking, shuffles that keep the rules, and a counter.
+"""Sudoku grids: the rules as a QUBO, random grids and puzzles, and a solver by backtracking that counts solutions.
 
-A grid is a row of ``size * size`` digits from 1 on, a puzzle one with 0 where a cell is empty.
+A grid is a row of ``size * size`` digits from 1 on; a puzzle has 0 in empty cells. Bit ``cell * size + digit - 1`` is 1
+if the cell holds the digit. The bits of a cell are a one-hot group, hints are clamped bits, and the energy of a grid is
+the number of pairs of cells that break a rule.
 """
 
 from __future__ import annotations
@@ -13,44 +15,166 @@ import torch
 from torch import Generator, Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.sudoku_rules import rule_clashes
+from qubolearn.qubo import FREE, Groups, SparseQubo
 
 __all__ = [
     "all_small_grids",
+    "bits_of",
+    "clashes_of",
+    "clashing_hints",
     "count_solutions",
+    "grids_of",
+    "hint_clamp",
     "keeps_rules",
     "random_grids",
     "random_puzzles",
+    "rule_clashes",
+    "rule_groups",
+    "rule_qubo",
     "solutions",
 ]
 
-#: One grid in so many is found by backtracking of its own; the others are shuffled copies of these.
+#: Grids that are shuffled copies of one grid found by backtracking.
 COPIES = 20
 
 
-def random_grids(count: int, generator: Generator, size: int = 9) -> Tensor:
-    """``count`` random solved grids ``[count, size * size]``, int64.
+def bits_of(grids: Tensor) -> Tensor:
+    """Encode digits ``[batch, size * size]`` as bits ``[batch, size ** 3]``, int64.
 
-    One grid in twenty is found by backtracking with a random order of digits, so that grids come from many
-    classes of symmetry. From each of these twenty are made by renaming digits, swapping bands, rows in a band, stacks
-    and columns in a stack, and transposing.
+    >>> bits_of(torch.tensor([[2] + 15 * [1]]))[0, :6].tolist()
+    [0, 1, 0, 0, 1, 0]
     """
-    blank = [0] * size**2
-    bases = []
+    return torch.nn.functional.one_hot(grids.long() - 1, math.isqrt(grids.shape[-1])).flatten(-2)
+
+
+def grids_of(states: Tensor) -> Tensor:
+    """Decode states ``[..., size ** 3]`` with one bit per cell to digits ``[..., size * size]``, int64."""
+    size = round(states.shape[-1] ** (1 / 3))
+    _box(size if size**3 == states.shape[-1] else 0)
+    return states.reshape(*states.shape[:-1], size**2, size).argmax(-1) + 1
+
+
+def rule_qubo(size: int = 9, batch: int = 1) -> SparseQubo:
+    """Return energy 1 for every pair of cells in one row, column or box that hold the same digit.
+
+    Size 9 has 729 bits and 7,290 pairs: 810 pairs of cells for each of 9 digits.
+
+    >>> rule_qubo(4)
+    SparseQubo(batch=1, n=64, edges=224, dtype=torch.float32, device=cpu)
+    """
+    box = _box(size)
+    cell = torch.arange(size**2)
+    row, column = cell // size, cell % size
+    block = row // box * box + column // box
+    together = (row[:, None] == row) | (column[:, None] == column) | (block[:, None] == block)
+    pairs = together.triu(1).nonzero()
+    edges = (pairs[:, :, None] * size + torch.arange(size)).permute(1, 0, 2).reshape(2, -1)
+    edges = edges[:, (edges[0] * size**3 + edges[1]).argsort()]
+    one = SparseQubo(torch.zeros(1, size**3), edges, torch.ones(1, edges.shape[1]))
+    return one.with_values(one.linear.expand(batch, -1), one.quadratic.expand(batch, -1))
+
+
+def rule_groups(size: int = 9) -> Groups:
+    """Return the groups of bits of each cell, of which exactly one is 1."""
+    _box(size)
+    return Groups.consecutive(size**2, size)
+
+
+def hint_clamp(puzzles: Tensor) -> Tensor:
+    """Return the clamped bits ``[batch, size ** 3]`` of puzzles ``[batch, size * size]``.
+
+    >>> hint_clamp(torch.tensor([[2] + 15 * [0]]))[0, :6].tolist()
+    [0, 1, 0, 0, -1, -1]
+    """
+    if puzzles.ndim != 2:
+        raise QubolearnError(f"puzzles have shape {list(puzzles.shape)}; expected [batch, cells]")
+    cells = puzzles.shape[1]
+    size = math.isqrt(cells)
+    _box(size if size**2 == cells else cells)
+    given = puzzles.detach().cpu()
+    digits = given.long()
+    if not torch.equal(given.double(), digits.double()):
+        row, cell = (given.double() != digits.double()).nonzero()[0].tolist()
+        raise QubolearnError(f"puzzle {row} has {given[row, cell].item():g} in cell {cell}; expected an integer")
+    if digits.numel() and not 0 <= int(digits.min()) <= int(digits.max()) <= size:
+        low, high = int(digits.min()), int(digits.max())
+        raise QubolearnError(f"digits from {low} to {high}; expected 1 to {size}, or 0 for an empty cell")
+    bits = (digits[:, :, None] == torch.arange(1, size + 1)).to(torch.int8)
+    return torch.where((digits > 0)[:, :, None], bits, FREE).to(torch.int8).flatten(1)
+
+
+def _box(size: int) -> int:
+    """Return the side of a box."""
+    box = math.isqrt(max(0, size))
+    if box < 1 or box**2 != size:
+        raise QubolearnError(f"Sudoku of size {size}; expected a square number, such as 4 or 9")
+    return box
+
+
+@cache
+def rule_clashes(size: int) -> tuple[int, ...]:
+    """Return for each bit the bits that the rules forbid next to it, as a bit mask."""
+    return clashes_of(rule_qubo(size))
+
+
+def clashes_of(A: SparseQubo) -> tuple[int, ...]:
+    """Return for each bit of a batch of one the bits with a positive coupling to it, as a bit mask."""
+    clashes = [0] * A.n
+    for i, j in A.edges[:, A.quadratic[0] > 0].T.tolist():
+        clashes[i] |= 1 << j
+        clashes[j] |= 1 << i
+    return tuple(clashes)
+
+
+def clashing_hints(A: SparseQubo, puzzles: Tensor) -> list[str]:
+    """Return for each puzzle the first two hints that a rule of A forbids together, in words, or an empty string."""
+    shown, size = hint_clamp(puzzles) == 1, math.isqrt(puzzles.shape[1])
+    i, j = A.edges.cpu()
+    clash = shown[:, i] & shown[:, j] & (A.quadratic[0] > 0).cpu()
+    remarks = [""] * len(puzzles)
+    for row in clash.any(1).nonzero()[:, 0].tolist():
+        edge = int(clash[row].nonzero()[0])
+        digit, cells = int(i[edge]) % size + 1, sorted((int(i[edge]) // size, int(j[edge]) // size))
+        remarks[row] = f"hints contradict each other: digit {digit} in cells {cells[0]} and {cells[1]}"
+    return remarks
+
+
+def keeps_rules(grids: Tensor) -> Tensor:
+    """Return True for each grid ``[batch, size * size]`` with every digit once in every row, column and box.
+
+    >>> keeps_rules(torch.stack([all_small_grids()[0], torch.ones(16, dtype=torch.int64)])).tolist()
+    [True, False]
+    """
+    size = math.isqrt(grids.shape[1])
+    box = math.isqrt(size)
+    rows = grids.reshape(-1, size, size)
+    boxes = grids.reshape(-1, box, box, box, box).transpose(2, 3).reshape(-1, size, size)
+    digits = torch.arange(1, size + 1, device=grids.device)
+    units = torch.cat([rows, rows.mT, boxes], 1).sort(2).values
+    return (units == digits).flatten(1).all(1)
+
+
+def random_grids(count: int, generator: Generator, size: int = 9) -> Tensor:
+    """Return random solved grids ``[count, size * size]``, int64.
+
+    One grid in twenty comes from backtracking with a random order of digits, so that grids are of many symmetry
+    classes. The others are copies of it with renamed digits, swapped bands, rows, stacks and columns, or transposed.
+    """
+    blank, bases = [0] * size**2, []
     for _ in range(math.ceil(count / COPIES)):
-        luck = torch.rand(size**2, size, generator=generator).tolist()
-        bases.append(next(solutions(blank, luck)))
+        order = torch.rand(size**2, size, generator=generator).tolist()
+        bases.append(next(solutions(blank, order)))
     grids = torch.tensor(bases).reshape(-1, size, size).repeat_interleave(COPIES, 0)[:count]
     return _shuffled(grids, generator)
 
 
 def _shuffled(grids: Tensor, generator: Generator) -> Tensor:
-    """Each grid ``[count, size, size]`` shuffled in a way that keeps the rules: ``[count, size * size]``."""
+    """Shuffle each grid ``[count, size, size]`` in a way that keeps the rules; return ``[count, size * size]``."""
     count, size, _ = grids.shape
     box = math.isqrt(size)
 
     def lines() -> Tensor:
-        """An order of lines that keeps bands together, ``[count, size]``."""
+        """Draw an order of lines that keeps bands together, ``[count, size]``."""
         bands = torch.rand(count, box, generator=generator).argsort(1)
         inner = torch.rand(count, box, box, generator=generator).argsort(2)
         return (bands[:, :, None] * box + inner).flatten(1)
@@ -64,14 +188,14 @@ def _shuffled(grids: Tensor, generator: Generator) -> Tensor:
 
 
 def random_puzzles(grids: Tensor, hints: int, generator: Generator, unique: bool = False) -> Tensor:
-    """Puzzles ``[batch, cells]`` with ``hints`` shown cells of grids ``[batch, cells]``, 0 elsewhere.
+    """Return puzzles ``[batch, cells]`` that show ``hints`` cells of grids ``[batch, cells]``.
 
-    With ``unique`` cells are emptied in a random order unless that would allow a second solution; where no further
-    cell can be emptied, a puzzle keeps more hints than asked for.
+    With ``unique``, cells are emptied in a random order unless that would allow a second solution, so a puzzle may keep
+    more hints.
     """
     cells = grids.shape[1]
     if not 0 <= hints <= cells:
-        raise QubolearnError(f"hints={hints}; want 0 to {cells}")
+        raise QubolearnError(f"hints={hints}; expected 0 to {cells}")
     order = torch.rand(grids.shape, generator=generator).argsort(1)
     if not unique:
         return torch.where(order < hints, grids, 0)
@@ -90,8 +214,14 @@ def random_puzzles(grids: Tensor, hints: int, generator: Generator, unique: bool
     return torch.tensor(puzzles).reshape(grids.shape)
 
 
+@cache
+def all_small_grids() -> Tensor:
+    """Return all 288 solved grids of size 4, ``[288, 16]``."""
+    return torch.tensor(list(solutions([0] * 16)))
+
+
 def count_solutions(puzzle: Sequence[int], most: int = 2, clashes: Sequence[int] | None = None) -> int:
-    """How many solutions a puzzle has under the rules or other ``clashes``; counting ends at ``most``.
+    """Return the number of solutions of a puzzle, counted up to ``most``; ``clashes`` replace the rules.
 
     >>> count_solutions([1, 0, 0, 0] + [0] * 12), count_solutions([1, 1, 0, 0] + [0] * 12)
     (2, 0)
@@ -99,34 +229,15 @@ def count_solutions(puzzle: Sequence[int], most: int = 2, clashes: Sequence[int]
     return sum(1 for _, _ in zip(range(most), solutions(puzzle, clashes=clashes), strict=False))
 
 
-@cache
-def all_small_grids() -> Tensor:
-    """All 288 solved grids of size 4, ``[288, 16]``."""
-    return torch.tensor(list(solutions([0] * 16)))
-
-
-def keeps_rules(grids: Tensor) -> Tensor:
-    """Whether each grid ``[batch, size * size]`` holds every digit once in every row, column and box: bool ``[batch]``.
-
-    >>> keeps_rules(torch.stack([all_small_grids()[0], torch.ones(16, dtype=torch.int64)])).tolist()
-    [True, False]
-    """
-    size = math.isqrt(grids.shape[1])
-    box = math.isqrt(size)
-    rows = grids.reshape(-1, size, size)
-    boxes = grids.reshape(-1, box, box, box, box).transpose(2, 3).reshape(-1, size, size)
-    digits = torch.arange(1, size + 1, device=grids.device)
-    units = torch.cat([rows, rows.mT, boxes], 1).sort(2).values
-    return (units == digits).flatten(1).all(1)
-
-
 def solutions(
-    puzzle: Sequence[int], luck: Sequence[Sequence[float]] | None = None, clashes: Sequence[int] | None = None
+    puzzle: Sequence[int], order: Sequence[Sequence[float]] | None = None, clashes: Sequence[int] | None = None
 ) -> Iterator[list[int]]:
-    """All solutions of a puzzle, by backtracking from the cell of fewest candidates.
+    """Yield all solutions of a puzzle, by backtracking from the cell with the fewest candidates.
 
-    ``luck``, numbers for each cell and digit, gives the order in which digits are tried. ``clashes`` are the rules, as
-    :func:`qubolearn.problems.sudoku_rules.rule_clashes` has them; others may be learned.
+    Args:
+        puzzle: Digits, 0 for empty cells.
+        order: Numbers for each cell and digit; digits are tried in ascending order of them.
+        clashes: Rules as in :func:`rule_clashes`; others may be learned.
     """
     size = math.isqrt(len(puzzle))
     clashes, grid, full = clashes or rule_clashes(size), list(puzzle), (1 << size) - 1
@@ -150,8 +261,8 @@ def solutions(
                 if count < 2:
                     break
         digits = [digit for digit in range(size) if options >> digit & 1]
-        if luck is not None:
-            digits.sort(key=luck[chosen].__getitem__)
+        if order is not None:
+            digits.sort(key=order[chosen].__getitem__)
         rest = [cell for cell in empty if cell != chosen]
         for digit in digits:
             grid[chosen] = digit + 1

@@ -1,4 +1,4 @@
-"""QUBO algebra: energies xᵀAx in batches, what a flip costs, normal forms, QUBO <-> Ising.
+"""QUBO algebra: energies xᵀAx in batches, costs of flips, normal forms, QUBO <-> Ising.
 
 ``A [batch, n, n]`` is a batch of QUBOs, or a :class:`~qubolearn.qubo.SparseQubo`; ``x [..., n]`` are bits, 0 or 1.
 A need not be symmetric: only A_ij + A_ji matters.
@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from typing import Generic, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo.checks import check_dense, check_finite
-from qubolearn.qubo.sparse import Qubo, SparseQubo, upper_triangular
+from qubolearn.qubo.sparse import Qubo, SparseQubo, check_dense, check_finite, check_range, upper_triangular
 
 __all__ = [
     "Ising",
     "all_states",
     "check_qubo",
+    "check_solvable",
     "energies",
     "flip_costs",
     "from_ising",
@@ -41,18 +42,15 @@ def check_qubo(A: Qubo, what: str = "A") -> None:
         check_dense(A, what)
 
 
+def check_solvable(A: Qubo) -> None:
+    """Raise unless A passes :func:`check_qubo` and float64 holds its energies."""
+    check_qubo(A)
+    for part in (A.linear, A.quadratic) if isinstance(A, SparseQubo) else (A,):
+        check_range(part.detach(), A.shape[2])
+
+
 def energies(A: Qubo, x: Tensor) -> Tensor:
-    """E(x) = xᵀAx, differentiable in A.
-
-    Args:
-        A: QUBOs ``[batch, n, n]``, or sparse ones.
-        x: states ``[batch, ..., n]`` of any dtype.
-
-    Returns:
-        Energies ``[batch, ...]`` in A's dtype.
-
-    Raises:
-        QubolearnError: where the shapes do not fit together.
+    """Return E(x) = xᵀAx ``[batch, ...]`` in A's dtype, differentiable in A, of states x ``[batch, ..., n]``.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> x = torch.tensor([[[0, 0], [1, 0], [1, 1]]])
@@ -72,7 +70,7 @@ def energies(A: Qubo, x: Tensor) -> Tensor:
 
 
 def flip_costs(A: Qubo, x: Tensor) -> Tensor:
-    """How much the energy of bits x ``[batch, ..., n]`` changes when bit i alone flips: ``[batch, ..., n]``.
+    """Return how much the energy of bits x ``[batch, ..., n]`` changes when bit i alone flips: ``[batch, ..., n]``.
 
     That is (1 - 2x_i) (A_ii + Σ_{j≠i} (A_ij + A_ji) x_j), differentiable in A, dense or sparse.
 
@@ -80,7 +78,7 @@ def flip_costs(A: Qubo, x: Tensor) -> Tensor:
     tensor([[-2., -1.]])
     """
     if isinstance(A, Tensor) and x.ndim == 2 and x.dtype == A.dtype and x.shape == A.shape[:2]:  # a training step
-        fields = ((A + A.mT) @ x[:, :, None]).squeeze(-1)  # counts A_ii twice where x_i = 1
+        fields = ((A + A.mT) @ x[:, :, None]).squeeze(-1)  # counts A_ii twice if x_i = 1
         return (1 - 2 * x) * fields + A.diagonal(dim1=1, dim2=2)
     rows = _rows(A, x)
     if isinstance(A, SparseQubo):
@@ -95,17 +93,17 @@ def flip_costs(A: Qubo, x: Tensor) -> Tensor:
 
 
 def _rows(A: Qubo, x: Tensor) -> Tensor:
-    """States x ``[batch, ..., n]`` as ``[batch, states, n]`` in A's dtype."""
+    """Return states x ``[batch, ..., n]`` as ``[batch, states, n]`` in A's dtype."""
     batch, n = A.shape[0], A.shape[-1]
     if not isinstance(x, Tensor):
-        raise QubolearnError(f"states must be a torch.Tensor [{batch}, ..., {n}], got {type(x).__name__}")
+        raise QubolearnError(f"expected states as a torch.Tensor [{batch}, ..., {n}], got {type(x).__name__}")
     if x.ndim < 2 or x.shape[0] != batch or x.shape[-1] != n:
-        raise QubolearnError(f"states {list(x.shape)} do not fit QUBOs {list(A.shape)}: want [{batch}, ..., {n}]")
+        raise QubolearnError(f"states {list(x.shape)} do not fit QUBOs {list(A.shape)}: expected [{batch}, ..., {n}]")
     return x.to(A.dtype).reshape(batch, math.prod(x.shape[1:-1]), n)
 
 
 def reflected(A: Qubo, x: Tensor) -> Qubo:
-    """The QUBO of E(x XOR z) as a function of z, up to a constant: A ``[batch, n, n]`` or sparse, x ``[batch, n]``.
+    """Return the QUBO of E(x XOR z) as a function of z, up to a constant: A dense or sparse, x ``[batch, n]``.
 
     >>> B = reflected(torch.tensor([[[1.0, -3.0], [0.0, 5.0]]]), torch.tensor([[1.0, 0.0]]))
     >>> energies(B, torch.tensor([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])).tolist()  # E(10), E(00), E(11), less E(10)
@@ -121,12 +119,12 @@ def reflected(A: Qubo, x: Tensor) -> Qubo:
 
 
 def symmetric(A: Tensor) -> Tensor:
-    """The symmetric matrix of the same energies: (A + Aᵀ) / 2. Shape ``[..., n, n]``."""
+    """Return the symmetric matrix of the same energies, (A + Aᵀ) / 2: ``[..., n, n]``."""
     return (A + A.mT) / 2
 
 
 def all_states(n: int, device: torch.device | str | None = None, dtype: torch.dtype = torch.float32) -> Tensor:
-    """All bit vectors ``[2**n, n]``; row r holds the bits of r, most significant first.
+    """Return all bit vectors ``[2**n, n]``; row r holds the bits of r, most significant first.
 
     >>> all_states(2).tolist()
     [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
@@ -137,19 +135,23 @@ def all_states(n: int, device: torch.device | str | None = None, dtype: torch.dt
     return ((index[:, None] >> torch.arange(n - 1, -1, -1, device=device)) & 1).to(dtype)
 
 
+def code_bits(codes: Tensor, n: int) -> Tensor:
+    """Return the states ``[..., n]`` (int64; uint8 on a CPU) of codes ``[...]``: bit i of a code is x_i."""
+    if codes.is_cpu:  # without torch's threads, which would then wait on the cores of the kernels
+        return torch.from_numpy((codes.numpy()[..., None] >> np.arange(n) & 1).astype(np.uint8))
+    return (codes[..., None] >> torch.arange(n, device=codes.device)) & 1
+
+
 class Ising(NamedTuple, Generic[Q]):
     """sᵀJs + bᵀs + offset over s in {-1, +1}^n."""
 
-    J: Q  # [batch, n, n], upper triangular, zero diagonal; sparse where the QUBO was
+    J: Q  # [batch, n, n], upper triangular, zero diagonal; sparse if the QUBO was
     b: Tensor  # [batch, n]
     offset: Tensor  # [batch]
 
 
 def to_ising(A: Q) -> Ising[Q]:
-    """The Ising model with the energies of A ``[batch, n, n]``, or of sparse QUBOs, under x = (s + 1) / 2.
-
-    Returns:
-        J of A's shape, b ``[batch, n]`` and offset ``[batch]``: E = sᵀJs + bᵀs + offset.
+    """Return the Ising model sᵀJs + bᵀs + offset with the energies of A ``[batch, n, n]`` or sparse; x = (s + 1) / 2.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> J, b, offset = to_ising(A)
@@ -171,17 +173,10 @@ def to_ising(A: Q) -> Ising[Q]:
 
 
 def from_ising(J: Q, b: Tensor) -> tuple[Q, Tensor]:
-    """The QUBO with the energies sᵀJs + bᵀs of an Ising model under s = 2x - 1.
+    """Return A and the offset ``[batch]`` with xᵀAx + offset = sᵀJs + bᵀs under s = 2x - 1.
 
-    Args:
-        J: couplings ``[batch, n, n]``, or sparse ones.
-        b: biases ``[batch, n]``.
-
-    Returns:
-        A of J's shape, and the offset ``[batch]`` to add to xᵀAx.
-
-    A = 4J + diag(2b - 2(J1 + Jᵀ1)), offset = 1ᵀJ1 - 1ᵀb. The formula printed in the QuAnt paper (1/4 J + ...)
-    fails brute force. A diagonal of J is a constant here, since s² = 1, and 4J_ii x_i - 4J_ii x_i cancel.
+    J is ``[batch, n, n]`` or sparse, b ``[batch, n]``. A = 4J + diag(2b - 2(J1 + Jᵀ1)), offset = 1ᵀJ1 - 1ᵀb; the
+    formula printed in the QuAnt paper (1/4 J + ...) fails brute force. A diagonal of J is a constant, since s² = 1.
 
     >>> A, offset = from_ising(torch.tensor([[[0.0, 1.0], [0.0, 0.0]]]), torch.tensor([[0.5, 0.0]]))
     >>> x = torch.tensor([[1.0, 0.0]])  # s = (1, -1): -1 + 0.5
@@ -196,5 +191,5 @@ def from_ising(J: Q, b: Tensor) -> tuple[Q, Tensor]:
 
 
 def _add_at_ends(bits: Tensor, edges: Tensor, values: Tensor) -> Tensor:
-    """bits ``[batch, n]`` with each edge's value ``[batch, m]`` added at both of its ends."""
+    """Add each edge's value ``[batch, m]`` to bits ``[batch, n]`` at both of its ends."""
     return bits.index_add(-1, edges[0], values).index_add(-1, edges[1], values)

@@ -1,4 +1,4 @@
-"""Clamped bits: values known before a QUBO is solved, the bits that they force, and the smaller QUBO that remains.
+"""Clamped bits: values known before a QUBO is solved, the bits that follow from them, and the QUBO that remains.
 
 A clamp is an int8 tensor ``[batch, n]`` of 0, 1 and :data:`FREE`. Public functions also take one row ``[n]`` for the
 whole batch, or a mapping ``{bit: value}``.
@@ -17,23 +17,22 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo.algebra import energies
-from qubolearn.qubo.checks import check_plain
 from qubolearn.qubo.groups import Groups
-from qubolearn.qubo.sparse import Qubo, SparseQubo
+from qubolearn.qubo.sparse import Qubo, SparseQubo, check_plain
 
-__all__ = ["FREE", "Clamp", "Reduced", "allowed_bits", "as_clamp", "decoupled", "forced", "reduced"]
+__all__ = ["FREE", "Clamp", "Reduced", "allowed_bits", "as_clamp", "decoupled", "propagate_clamps", "reduced"]
 
 #: The entry of a bit that is not clamped.
 FREE = -1
 
-#: What flipping a clamped bit costs, over the most that flipping a free one can; a little more than 1 for no ties.
+#: The cost of flipping a clamped bit, relative to the most that flipping a free one can cost; above 1, without ties.
 HOLD = 1.001
 
 Clamp: TypeAlias = Tensor | Mapping[int, int]
 
 
 def as_clamp(clamp: Clamp | None, batch: int, n: int) -> Tensor:
-    """A clamp of any form as int8 ``[batch, n]`` on the CPU; None clamps nothing.
+    """Return a clamp of any form as int8 ``[batch, n]`` on the CPU; None clamps nothing.
 
     >>> as_clamp({2: 1}, batch=2, n=3).tolist()
     [[-1, -1, 1], [-1, -1, 1]]
@@ -44,26 +43,26 @@ def as_clamp(clamp: Clamp | None, batch: int, n: int) -> Tensor:
             if not (isinstance(bit, (int, np.integer)) and 0 <= bit < n):
                 raise QubolearnError(f"clamp of bit {bit!r}, but the QUBO has bits 0 to {n - 1}")
             if value not in (0, 1):
-                raise QubolearnError(f"clamp of bit {bit} to {value!r}; want 0 or 1, or leave the bit out")
+                raise QubolearnError(f"clamp of bit {bit} to {value!r}; expected 0 or 1")
             row[bit] = operator.index(int(value))
         return row.expand(batch, n).clone()
     if not isinstance(clamp, Tensor):
-        raise QubolearnError(f"clamp must be a tensor [{batch}, {n}] or {{bit: value}}, got {type(clamp).__name__}")
+        raise QubolearnError(f"expected clamp [{batch}, {n}] or {{bit: value}}, got {type(clamp).__name__}")
     check_plain("clamp", clamp)
     if list(clamp.shape) not in ([n], [1, n], [batch, n]):
-        raise QubolearnError(f"clamp has shape {list(clamp.shape)}; want [{batch}, {n}], or [{n}] for all instances")
+        raise QubolearnError(f"clamp has shape {list(clamp.shape)}; expected [{batch}, {n}], or [{n}] for all")
     rows = clamp.detach().cpu().reshape(-1, n)
     wrong = ~((rows == 0) | (rows == 1) | (rows == FREE))
     if bool(wrong.any()):
         row, bit = wrong.nonzero()[0].tolist()
-        raise QubolearnError(f"clamp[{row}, {bit}] is {rows[row, bit].item()}; want 0, 1, or {FREE} for a free bit")
+        raise QubolearnError(f"clamp[{row}, {bit}] is {rows[row, bit].item()}; expected 0, 1, or {FREE} for a free bit")
     return rows.to(torch.int8).expand(batch, n).clone()
 
 
-def forced(clamp: Tensor, groups: Groups) -> Tensor:
-    """The clamp ``[batch, n]`` with the bits that groups force: 0 beside a 1, and 1 where only one bit can still be 1.
+def propagate_clamps(clamp: Tensor, groups: Groups) -> Tensor:
+    """Return the clamp ``[batch, n]`` with the bits that groups imply: 0 next to a 1, and 1 for the last free bit.
 
-    >>> forced(as_clamp({0: 1}, 1, 4), Groups([[0, 1, 2]])).tolist()
+    >>> propagate_clamps(as_clamp({0: 1}, 1, 4), Groups([[0, 1, 2]])).tolist()
     [[1, 0, 0, -1]]
     """
     if not len(groups):
@@ -75,7 +74,7 @@ def forced(clamp: Tensor, groups: Groups) -> Tensor:
         if bool(wrong.any()):
             row, group = wrong.nonzero()[0].tolist()
             bits = list(groups.members[group])
-            raise QubolearnError(f"the clamp of instance {row} {what} group {group}, bits {bits}; want exactly one 1")
+            raise QubolearnError(f"the clamp of instance {row} {what} group {group}, bits {bits}; set exactly one")
     filled, single = ones[:, number] == 1, free[:, number] == 1
     open_ = (clamp == FREE) & inside
     clamp = torch.where(open_ & filled, 0, clamp)
@@ -83,7 +82,7 @@ def forced(clamp: Tensor, groups: Groups) -> Tensor:
 
 
 def allowed_bits(clamp: Tensor, groups: Groups) -> Tensor:
-    """log2 of the number of states that a clamp ``[batch, n]`` and groups allow: ``[batch]``, float64.
+    """Return log2 of the number of states that a clamp ``[batch, n]`` and groups allow: ``[batch]``, float64.
 
     >>> allowed_bits(as_clamp({0: 1}, 1, 6), Groups([[2, 3, 4, 5]])).tolist()
     [3.0]
@@ -96,7 +95,7 @@ def allowed_bits(clamp: Tensor, groups: Groups) -> Tensor:
 
 
 def _per_group(chosen: Tensor, number: Tensor, groups: int) -> Tensor:
-    """How many bits of each group are chosen: bool ``[batch, bits]`` -> int64 ``[batch, groups]``."""
+    """Count the chosen bits of each group: bool ``[batch, bits]`` -> int64 ``[batch, groups]``."""
     return torch.zeros(len(chosen), groups, dtype=torch.int64).index_add(1, number, chosen.long())
 
 
@@ -107,22 +106,22 @@ class Reduced:
     rows: Tensor  # [b]: their places in the batch
     bits: Tensor  # [b, f]: the free bits of each
     clamped: Tensor  # [b, n]: the values of the clamped bits, 0 where free
-    A: Qubo  # [b, f, f]
-    offset: Tensor  # [b], float64: what is to be added to energies of A
-    groups: Groups  # among the f bits; none where the batch has no groups
+    A: Qubo  # [b, f, f], float64: sums over clamped bits are exact where A has few digits
+    offset: Tensor  # [b], float64: to be added to energies of A
+    groups: Groups  # among the f bits
 
     def expand(self, states: Tensor) -> Tensor:
-        """States ``[b, c, f]`` of the free bits with the clamped ones between them: ``[b, c, n]``."""
+        """Return states ``[b, c, n]`` of all bits from those of the free ones ``[b, c, f]``."""
         b, c, f = states.shape
         whole = self.clamped.to(states)[:, None].expand(b, c, -1).clone()
         return whole.scatter(2, self.bits.to(states.device)[:, None].expand(b, c, f), states)
 
 
 def reduced(A: Qubo, clamp: Tensor, groups: Groups) -> list[Reduced]:
-    """A batch of QUBOs without its clamped bits, in parts of equal shape; clamp as :func:`forced` returns it.
+    """Return the batch without its clamped bits in float64, in parts of equal shape; see :func:`propagate_clamps`.
 
-    A dense batch is parted by the number of free bits and of free bits in each group, a sparse one, whose parts share
-    a graph each, by the set of free bits. What clamped ones add to a free bit becomes part of its linear term.
+    A dense batch is split by the number of free bits and of free bits in each group, a sparse one, whose parts share a
+    graph each, by the set of free bits. Couplings to clamped bits become part of linear terms.
     """
     free = clamp == FREE
     number = groups.of_bits(clamp.shape[1])
@@ -135,12 +134,13 @@ def reduced(A: Qubo, clamp: Tensor, groups: Groups) -> list[Reduced]:
 
 
 def decoupled(A: SparseQubo, clamp: Tensor) -> SparseQubo:
-    """QUBOs of all n bits in which clamped ones have no couplings left, so that a batch stays one on its graph.
+    """Return QUBOs of all n bits, float64, in which clamped bits have no couplings, so that a batch keeps its graph.
 
-    What clamped bits add to free ones becomes part of their linear terms, as in :func:`reduced`. A clamped bit gets a
-    linear term that costs a little more to flip against than any flip of a free bit can: lowest states have it right,
-    and the temperatures that annealing takes from the largest and the smallest terms stay those of the free part.
+    Couplings to clamped bits become part of linear terms. A clamped bit gets a linear term that costs a little more to
+    flip against than any flip of a free bit: lowest states have it right, and the temperatures that annealing takes
+    from the largest and the smallest terms stay those of the free part.
     """
+    A = A.to(torch.float64)
     known, fixed = clamp.clamp_min(0).to(A.device, A.dtype), (clamp != FREE).to(A.device)
     i, j = A.edges
     quadratic = A.quadratic.masked_fill(fixed[:, i] | fixed[:, j], 0.0)
@@ -153,7 +153,7 @@ def decoupled(A: SparseQubo, clamp: Tensor) -> SparseQubo:
 
 
 def _in_groups(free: Tensor, number: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-    """Bits ``[batch, n]`` in order of the sizes of their groups, those in no group last, and what shape that has."""
+    """Return bits ``[batch, n]`` in order of the sizes of their groups, those in no group last, and that shape."""
     inside = number >= 0
     sizes, order = _per_group(free[:, inside], number[inside], groups).sort(dim=1, stable=True)
     place = torch.nn.functional.pad(order.argsort(1), (0, 1), value=groups)[:, number]  # number -1 is in no group
@@ -161,7 +161,7 @@ def _in_groups(free: Tensor, number: Tensor, groups: int) -> tuple[Tensor, Tenso
 
 
 def _part(A: Qubo, clamp: Tensor, order: Tensor, number: Tensor, rows: Tensor) -> Reduced:
-    """The QUBOs in these rows, whose free bits have one shape."""
+    """Return the QUBOs in these rows, whose free bits have one shape."""
     order, clamp = order[rows], clamp[rows]
     free = clamp.gather(1, order) == FREE
     bits = order[free].reshape(len(rows), -1)
@@ -177,8 +177,8 @@ def _part(A: Qubo, clamp: Tensor, order: Tensor, number: Tensor, rows: Tensor) -
 
 
 def _free_part(A: Qubo, bits: Tensor, known: Tensor) -> Qubo:
-    """A ``[b, f, f]`` among bits ``[b, f]``, with what known bits ``[b, n]`` add to the linear terms."""
-    b, f = bits.shape
+    """Return A ``[b, f, f]`` of bits ``[b, f]`` in float64; known bits ``[b, n]`` become part of the linear terms."""
+    A, (b, f) = A.to(torch.float64), bits.shape
     if f == 0:
         return torch.zeros(b, 0, 0, dtype=A.dtype, device=A.device)
     ones = known.to(A.dtype)

@@ -1,11 +1,11 @@
-"""Files of one QUBO, COO text and dimod's BQM files, which ``qubolearn export`` writes, read without trusting them.
+"""Read files of one QUBO, COO text and dimod's BQM files, as untrusted input.
 
-``dimod.BinaryQuadraticModel.from_file`` believes the counts and indices that a file names. Here they are checked
-against the bytes that are there, before anything of their size is made.
+``dimod.BinaryQuadraticModel.from_file`` trusts the counts and indices in a file. Here they are checked against the
+bytes that exist before anything of their size is made.
 
-A file is: ``DIMODBQM``, two bytes of version, four of the header's length, a JSON header with the shape [n, m] and
+A BQM file is: ``DIMODBQM``, two bytes of version, four of the header's length, a JSON header with the shape [n, m] and
 the types; then the offset, n pairs (start of the row, linear bias), 2m pairs (column, quadratic bias) row by row, and
-where the header says so the labels, which are left unread.
+optionally labels, which are not read.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ MAX_BYTES = 2**29
 
 
 def read_qubo(path: Path) -> tuple[SparseQubo, float]:
-    """The QUBO of a file as a sparse batch of one in float64, and the offset of its energies.
+    """Return the QUBO of a file, COO text or a BQM file, as a sparse batch of one in float64, and its offset.
 
-    Args:
-        path: COO text, or a BQM file of dimod's, of up to a million bits and 512 MiB; which of them, its content says.
+    Files have up to a million bits and 512 MiB.
     """
     data = read_bytes(path, MAX_BYTES)
     try:
@@ -48,7 +47,7 @@ def read_qubo(path: Path) -> tuple[SparseQubo, float]:
 
 
 def read_bqm(data: bytes) -> tuple[SparseQubo, float]:
-    """The QUBO of a BQM file's content as a sparse batch of one in float64, and its offset; bits follow its variables.
+    """Return the QUBO of a BQM file's content as a sparse batch of one in float64, and its offset.
 
     >>> import dimod
     >>> with dimod.BinaryQuadraticModel({"a": 1.0}, {("a", "b"): -3.0}, 0.5, "BINARY").to_file() as file:
@@ -70,22 +69,22 @@ def read_bqm(data: bytes) -> tuple[SparseQubo, float]:
     bounds = np.append(rows["start"].astype(np.int64), 2 * pairs)
     columns = entries["column"].astype(np.int64)
     if bounds[0] != 0 or (np.diff(bounds) < 0).any() or not ((columns >= 0) & (columns < n)).all():
-        raise QubolearnError(f"BQM file of n={n}: its couplers are out of order or name a variable that is not there")
-    # every coupler stands in both rows; only one of the two is read
+        raise QubolearnError(f"BQM file of n={n}: its couplers are out of order or name an unknown variable")
+    # every coupler is in both rows; only one of the two is read
     line = np.repeat(np.arange(n), np.diff(bounds))
     above = line < columns
     keys, quadratic = line[above] * n + columns[above], entries["bias"][above].astype(np.float64)
     if np.unique(keys).size < keys.size:
-        raise QubolearnError(f"BQM file of n={n}: a coupler stands twice in a row; write it again with dimod")
+        raise QubolearnError(f"BQM file of n={n}: a coupler occurs twice in a row; write it again with dimod")
     linear = rows["bias"].astype(np.float64)
     A, offsets = as_bits(keys, linear[None], quadratic[None], np.array([offset]), [header["vartype"] == "SPIN"])
     return A, offsets.item()
 
 
 def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:
-    """The header's n, pairs, dtype, itype, ntype and vartype, checked, and what follows it."""
+    """Return the header's checked n, pairs, dtype, itype, ntype and vartype, and the bytes that follow it."""
     if data[: len(MAGIC)] != MAGIC or len(data) < PREFIX:
-        raise QubolearnError(f"not a BQM file: it begins with {data[:8]!r}, want {MAGIC!r}")
+        raise QubolearnError(f"not a BQM file: it begins with {data[:8]!r}, not {MAGIC!r}")
     if data[len(MAGIC)] not in VERSIONS:
         raise QubolearnError(
             f"BQM file of version {data[len(MAGIC)]}; versions {VERSIONS} are read, convert it in dimod"
@@ -100,10 +99,10 @@ def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:
     if type(n) is not int or type(pairs) is not int or not 1 <= n <= MAX_SPARSE_FILE_BITS or not 0 <= pairs <= n * n:
         shape = str(header["shape"])[:40]
         raise QubolearnError(
-            f"BQM file of shape {shape}; want 1 to {MAX_SPARSE_FILE_BITS} variables and their couplers"
+            f"BQM file of shape {shape}; expected 1 to {MAX_SPARSE_FILE_BITS} variables and their couplers"
         )
     known = {"dtype": BIASES, "itype": INDICES, "ntype": INDICES, "vartype": ("BINARY", "SPIN")}
     for name, options in known.items():
         if types[name] not in options:
-            raise QubolearnError(f"BQM file with {name} {types[name][:20]!r}; want one of {', '.join(options)}")
+            raise QubolearnError(f"BQM file with {name} {types[name][:20]!r}; expected one of {', '.join(options)}")
     return {"n": n, "pairs": pairs, **types}, memoryview(data)[PREFIX + length :]

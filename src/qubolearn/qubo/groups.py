@@ -1,4 +1,4 @@
-"""One-hot groups: sets of bits of which exactly one is 1, and the penalties that say so to a solver without groups."""
+"""One-hot groups: sets of bits of which exactly one is 1, and penalties that encode them for other solvers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import QubolearnError, check_counts
 from qubolearn.qubo.interchange import one_qubo, to_bqm
 from qubolearn.qubo.sparse import Qubo, SparseQubo
-from qubolearn.typed import check_counts
 
 if TYPE_CHECKING:
     import dimod
@@ -22,16 +21,16 @@ if TYPE_CHECKING:
 __all__ = [
     "Groups",
     "as_groups",
-    "penalised_bqm",
+    "drop_intragroup_couplings",
+    "penalized_bqm",
     "penalty_weights",
     "to_cqm",
     "to_dqm",
     "with_penalties",
-    "without_pairs",
 ]
 
-#: By how much a penalty weight exceeds the least upper bound, as a share of it, and at least of the largest |A_ij|.
-MARGIN, LEAST_MARGIN = 0.01, 1e-3
+#: The excess of a penalty weight over its bound: a share of the bound, and at least of the largest |A_ij|.
+MARGIN, MIN_MARGIN = 0.01, 1e-3
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Groups:
     """Disjoint groups of bits; in an allowed state exactly one bit of each group is 1. Other bits are free.
 
     Args:
-        members: the bits of each group, numbered from 0. Empty groups and bits in two groups are refused.
+        members: the bits of each group, numbered from 0. Empty groups and bits in two groups raise.
 
     >>> Groups([[0, 1, 2], [4, 5]])
     Groups(members=((0, 1, 2), (4, 5)))
@@ -53,22 +52,22 @@ class Groups:
         try:
             plain = tuple(tuple(operator.index(bit) for bit in group) for group in members)
         except TypeError:
-            raise QubolearnError(f"groups {members!r}; want lists of bits, as in [[0, 1, 2], [4, 5]]") from None
+            raise QubolearnError(f"expected lists of bits, as in [[0, 1, 2], [4, 5]], got {members!r}") from None
         object.__setattr__(self, "members", plain)
         home: dict[int, int] = {}
         for number, group in enumerate(plain):
             if not group:
-                raise QubolearnError(f"group {number} is empty, so that none of its bits can be 1; leave it out")
+                raise QubolearnError(f"group {number} is empty; leave it out")
             for bit in group:
                 if bit < 0:
                     raise QubolearnError(f"group {number} holds bit {bit}; bits are numbered from 0")
                 if bit in home:
-                    raise QubolearnError(f"bit {bit} is in group {home[bit]} and in group {number}; want it in one")
+                    raise QubolearnError(f"bit {bit} is in group {home[bit]} and in group {number}; keep it in one")
                 home[bit] = number
 
     @classmethod
     def consecutive(cls, count: int, size: int) -> Groups:
-        """Groups of equal size, one after the other: bits 0 ... size-1, then size ... 2 size - 1, and so on."""
+        """Return groups of equal size: bits 0 to size - 1, then size to 2 size - 1, and so on."""
         check_counts(count=count or 1, size=size)  # no group at all is fine
         return cls(range(first, first + size) for first in range(0, count * size, size))
 
@@ -79,10 +78,10 @@ class Groups:
         """Raise unless all bits are below n."""
         largest = max((max(group) for group in self.members), default=-1)
         if largest >= n:
-            raise QubolearnError(f"a group holds bit {largest}, but the QUBO has n={n} bits; want at most {n - 1}")
+            raise QubolearnError(f"a group holds bit {largest}, but the QUBO has n={n} bits")
 
     def of_bits(self, n: int) -> Tensor:
-        """The number of each bit's group, -1 where it is in none: int64 ``[n]``."""
+        """Return the number of each bit's group, -1 for none: int64 ``[n]``."""
         self.check(n)
         number = torch.full((n,), -1)
         for index, group in enumerate(self.members):
@@ -90,32 +89,32 @@ class Groups:
         return number
 
     def pairs(self) -> tuple[Tensor, Tensor]:
-        """All pairs i < j of bits of one group as edges ``[2, pairs]``, and their groups ``[pairs]``."""
+        """Return all pairs i < j of bits of one group as edges ``[2, pairs]``, and their groups ``[pairs]``."""
         found = [(*sorted(pair), g) for g, group in enumerate(self.members) for pair in combinations(group, 2)]
         table = torch.tensor(found, dtype=torch.int64).reshape(-1, 3)
         return table[:, :2].T, table[:, 2]
 
     def allowed(self, x: Tensor) -> Tensor:
-        """Whether exactly one bit of every group is 1 in states x ``[..., n]``: bool ``[...]``."""
+        """Return True where exactly one bit of every group is 1 in states x ``[..., n]``: bool ``[...]``."""
         self.check(x.shape[-1])
         ones = [x[..., list(group)].sum(-1) == 1 for group in self.members]
         return torch.stack(ones, -1).all(-1) if ones else torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
 
 
 def as_groups(groups: Groups | None) -> Groups:
-    """The groups, none where there are none; lists are refused, since their bits were not checked."""
+    """Return the groups, no groups for None; lists raise, since their bits are not checked."""
     if groups is None:
         return Groups(())
     if not isinstance(groups, Groups):
-        raise QubolearnError(f"groups must be Groups, got {type(groups).__name__}; write Groups([[0, 1, 2], [4, 5]])")
+        raise QubolearnError(f"expected Groups, got {type(groups).__name__}; pass Groups([[0, 1, 2], [4, 5]])")
     return groups
 
 
 def with_penalties(A: Qubo, groups: Groups) -> tuple[Qubo, Tensor]:
-    """QUBOs whose lowest states are the lowest allowed states of A, and the offset ``[batch]`` to add to energies.
+    """Return QUBOs whose lowest states are the lowest allowed states of A, and the offset ``[batch]`` of energies.
 
-    Σ_g P_g (Σ_{i in g} x_i - 1)² with :func:`penalty_weights` is added, and couplings within a group, which no
-    allowed state feels, become 0. Allowed states keep their energies. A is ``[batch, n, n]`` or sparse.
+    Adds Σ_g P_g (Σ_{i in g} x_i - 1)² with :func:`penalty_weights`; couplings within a group, which no allowed state
+    contains, become 0. Allowed states keep their energies. A is ``[batch, n, n]`` or sparse.
 
     >>> A, offset = with_penalties(torch.tensor([[[-1.0, 0.0], [0.0, -3.0]]]), Groups([[0, 1]]))
     >>> round(float(A[0, 1, 1] + offset[0]), 4)  # the energy of x = (0, 1)
@@ -128,15 +127,15 @@ def with_penalties(A: Qubo, groups: Groups) -> tuple[Qubo, Tensor]:
     if isinstance(A, SparseQubo):
         between = _between(A, number)
         couplings = torch.cat([A.quadratic[:, between], 2 * weights[:, group]], 1)
-        penalised: Qubo = SparseQubo(A.linear - linear, torch.cat([A.edges[:, between], edges], 1), couplings)
+        penalized: Qubo = SparseQubo(A.linear - linear, torch.cat([A.edges[:, between], edges], 1), couplings)
     else:
-        penalised = A - torch.diag_embed(linear)
-        penalised[:, edges[0], edges[1]] = penalised[:, edges[1], edges[0]] = weights[:, group]
-    return penalised, weights.sum(1)
+        penalized = A - torch.diag_embed(linear)
+        penalized[:, edges[0], edges[1]] = penalized[:, edges[1], edges[0]] = weights[:, group]
+    return penalized, weights.sum(1)
 
 
-def without_pairs(A: Qubo, groups: Groups) -> Qubo:
-    """A, ``[batch, n, n]`` or sparse, without couplings within a group: no allowed state feels them."""
+def drop_intragroup_couplings(A: Qubo, groups: Groups) -> Qubo:
+    """Return A, dense or sparse, without couplings within a group, which no allowed state contains."""
     if isinstance(A, SparseQubo):
         between = _between(A, groups.of_bits(A.n).to(A.device))
         return A.with_values(A.linear, A.quadratic * between)
@@ -146,11 +145,11 @@ def without_pairs(A: Qubo, groups: Groups) -> Qubo:
 
 
 def penalty_weights(A: Qubo, groups: Groups) -> Tensor:
-    """Weights ``[batch, groups]``, float64, of penalties under which every lowest state is allowed.
+    """Return weights ``[batch, groups]``, float64, of penalties under which every lowest state is allowed.
 
     Let f_i(x) = A_ii + Σ_j (A_ij + A_ji) x_j be what setting bit i adds to the energy, where j runs over the bits of
     other groups. It lies between low_i = A_ii + Σ_j min(0, A_ij + A_ji) and high_i = A_ii + Σ_j max(0, A_ij + A_ji),
-    whatever the other bits are. Take a state in which s bits of group g are 1.
+    for all values of the other bits. Take a state in which s bits of group g are 1.
 
     - s = 0: setting the bit of g with the least high_i adds at most min high_i and saves P.
     - s >= 2: one of the set bits does not have the largest -low_i in g. Clearing it adds at most the second largest
@@ -165,12 +164,12 @@ def penalty_weights(A: Qubo, groups: Groups) -> Tensor:
         bound = high[:, list(group)].amin(1)
         if len(group) > 1:
             bound = torch.maximum(bound, -low[:, list(group)].topk(2, largest=False).values[:, 1])
-        weights.append(bound.clamp_min(0) + torch.maximum(MARGIN * bound, LEAST_MARGIN * largest))
+        weights.append(bound.clamp_min(0) + torch.maximum(MARGIN * bound, MIN_MARGIN * largest))
     return torch.stack(weights, 1) if weights else low.new_zeros(len(low), 0)
 
 
 def _field_bounds(A: Qubo, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """low_i and high_i ``[batch, n]`` of :func:`penalty_weights`, and the largest entry ``[batch]`` of A, 1 where 0."""
+    """Return low_i and high_i ``[batch, n]`` of :func:`penalty_weights`, and the largest entry ``[batch]``, 1 for 0."""
     if isinstance(A, SparseQubo):
         linear, between = A.linear.detach().double(), _between(A, number)
         (i, j), couplings = A.edges[:, between], A.quadratic.detach().double()[:, between]
@@ -189,39 +188,27 @@ def _field_bounds(A: Qubo, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _between(A: SparseQubo, number: Tensor) -> Tensor:
-    """Which edges ``[m]`` do not join two bits of one group."""
+    """Return which edges ``[m]`` do not join two bits of one group."""
     i, j = number[A.edges]
     inside: Tensor = (i == j) & (i >= 0)
     return ~inside
 
 
-def penalised_bqm(A: Qubo, groups: Groups) -> dimod.BinaryQuadraticModel:
-    """One QUBO, ``[n, n]`` or a sparse batch of one, with its groups as a dimod model with penalties.
-
-    Energies of allowed states are those of A.
+def penalized_bqm(A: Qubo, groups: Groups) -> dimod.BinaryQuadraticModel:
+    """Return one QUBO, ``[n, n]`` or sparse, with its groups as a dimod model with penalties.
 
     >>> A = torch.tensor([[-1.0, 0.0], [0.0, -3.0]])
-    >>> round(float(penalised_bqm(A, Groups([[0, 1]])).energy({0: 0, 1: 1})), 6)
+    >>> round(float(penalized_bqm(A, Groups([[0, 1]])).energy({0: 0, 1: 1})), 6)
     -3.0
     """
-    penalised, offset = with_penalties(one_qubo(A).to(torch.float64), as_groups(groups))
-    model = to_bqm(penalised if isinstance(penalised, SparseQubo) else penalised[0])
+    penalized, offset = with_penalties(one_qubo(A).to(torch.float64), as_groups(groups))
+    model = to_bqm(penalized if isinstance(penalized, SparseQubo) else penalized[0])
     model.offset += offset.item()
     return model
 
 
 def to_cqm(A: Qubo, groups: Groups) -> dimod.ConstrainedQuadraticModel:
-    """One QUBO and its groups as a constrained model of dimod, whose variables are the bits.
-
-    Args:
-        A: ``[n, n]``, or a sparse batch of one.
-        groups: each becomes a discrete constraint.
-
-    Returns:
-        The model; its objective is xᵀAx.
-
-    Raises:
-        QubolearnError: where A is a batch of several, or a group has a bit beyond n.
+    """Return one QUBO, ``[n, n]`` or sparse, and its groups as a constrained model of dimod over the bits.
 
     >>> len(to_cqm(torch.zeros(5, 5), Groups([[0, 1, 2], [3, 4]])).discrete)
     2
@@ -235,24 +222,16 @@ def to_cqm(A: Qubo, groups: Groups) -> dimod.ConstrainedQuadraticModel:
     for number, group in enumerate(groups.members):
         if len(group) > 1:
             model.add_discrete(list(group), label=f"group {number}")
-        else:  # dimod wants at least two cases of a discrete constraint
+        else:  # dimod requires two cases of a discrete constraint
             model.add_constraint_from_iterable([(group[0], 1)], "==", 1, label=f"group {number}")
     return model
 
 
 def to_dqm(A: Qubo, groups: Groups) -> dimod.DiscreteQuadraticModel:
-    """One QUBO and its groups as a discrete model of dimod.
+    """Return one QUBO, ``[n, n]`` or sparse, and its groups as a discrete model of dimod.
 
-    Args:
-        A: ``[n, n]``, or a sparse batch of one.
-        groups: sets of bits of which exactly one is 1.
-
-    Returns:
-        The model. Each group is a variable named after its first bit, whose case k is the group's k-th bit. Each other
-        bit is a variable of its own with the cases 0 and 1.
-
-    Raises:
-        QubolearnError: where A is a batch of several, or a group has a bit beyond n.
+    Each group is a variable named after its first bit, whose case k is the group's k-th bit. Each other bit is a
+    variable with the cases 0 and 1.
 
     >>> model = to_dqm(torch.zeros(4, 4), Groups([[0, 1, 2]]))
     >>> [(name, model.num_cases(name)) for name in model.variables]

@@ -1,4 +1,4 @@
-"""Convert QUBOs from and to dimod models, one or a batch, and COO text."""
+"""Convert QUBOs from and to dimod models, COO text, and files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.qubo.algebra import check_qubo, from_ising
-from qubolearn.qubo.checks import check_memory
-from qubolearn.qubo.sparse import Qubo, SparseQubo, on_checked_graph
+from qubolearn.qubo.sparse import Qubo, SparseQubo, check_memory, on_checked_graph
 
 if TYPE_CHECKING:
     import dimod
@@ -35,18 +34,15 @@ __all__ = [
     "to_coo",
 ]
 
-#: The largest n of a file or a dimod model: a stranger's file must not choose its size.
+#: The largest n of a file or a dimod model.
 MAX_SPARSE_FILE_BITS = 2**20
 
-#: How a comment says the type of the variables, as dimod reads it: ``# vartype=SPIN`` or ``# vartype: SPIN``.
+#: The type of the variables in a comment, as dimod reads it: ``# vartype=SPIN`` or ``# vartype: SPIN``.
 VARTYPE = re.compile(r"vartype[ \t]*[:=][ \t]*([-_.a-zA-Z0-9]+)")
 
 
 def to_bqm(A: Qubo) -> dimod.BinaryQuadraticModel:
-    """One QUBO as a dimod model over variables 0 ... n-1.
-
-    Args:
-        A: ``[n, n]``, or a sparse batch of one; it must be finite.
+    """Return one finite QUBO, ``[n, n]`` or a sparse batch of one, as a dimod model over variables 0 to n-1.
 
     A dense QUBO gives an interaction wherever A is not 0, a sparse one wherever it has an edge.
 
@@ -57,7 +53,7 @@ def to_bqm(A: Qubo) -> dimod.BinaryQuadraticModel:
 
 
 def to_bqms(A: Qubo) -> list[dimod.BinaryQuadraticModel]:
-    """A batch of QUBOs, ``[batch, n, n]`` or sparse, as dimod models over variables 0 ... n-1.
+    """Return a batch of QUBOs, dense or sparse, as dimod models over variables 0 to n-1.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]])
     >>> [model.num_interactions for model in to_bqms(A)]
@@ -79,16 +75,9 @@ def to_bqms(A: Qubo) -> list[dimod.BinaryQuadraticModel]:
 
 
 def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
-    """A dimod model as a QUBO and an offset.
+    """Return A ``[n, n]``, upper triangular in float64, of a dimod model of any vartype, and the offset of energies.
 
-    Args:
-        bqm: a binary quadratic model of either vartype.
-
-    Returns:
-        A ``[n, n]``, upper triangular, in float64, whose rows follow ``bqm.variables``; and the offset to add to xᵀAx.
-
-    Raises:
-        QubolearnError: where the dense matrix would take more than half of the machine's memory.
+    Rows follow ``bqm.variables``. Raises if the matrix would take more than half of the machine's memory.
 
     >>> A, offset = from_bqm(to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]])))
     >>> A.tolist(), offset
@@ -99,27 +88,27 @@ def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
 
 
 def _dense(A: SparseQubo) -> Tensor:
-    """The one QUBO of a sparse batch as ``[n, n]``, where that takes no more than half of the machine's memory."""
+    """Return the one QUBO of a sparse batch as ``[n, n]``, if it takes at most half of the machine's memory."""
     check_memory(8 * A.n**2, f"n={A.n} bits as a dense matrix", "keep the QUBO sparse: from_bqms, sparse_from_coo")
     return A.dense()[0]
 
 
 def from_bqms(bqms: Sequence[dimod.BinaryQuadraticModel]) -> tuple[SparseQubo, Tensor]:
-    """Dimod models over the same variables as one sparse batch in float64, and their offsets ``[batch]``.
+    """Return dimod models over the same variables as one sparse batch in float64, and their offsets ``[batch]``.
 
-    Bits follow the variables of the first model; the graph has every edge that one of the models has.
+    Bits follow the variables of the first model; the graph has every edge of any model.
 
     >>> A, offset = from_bqms([to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]]))])
     >>> A.linear.tolist(), A.edges.tolist(), A.quadratic.tolist(), offset.tolist()
     ([[1.0, 1.0]], [[0], [1]], [[-3.0]], [0.0])
     """
     if not bqms:
-        raise QubolearnError("no dimod model given; want at least 1")
+        raise QubolearnError("expected at least one dimod model, got none")
     for bqm in bqms:
         check_bqm(bqm)
     n, batch = bqms[0].num_variables, len(bqms)
     if not 1 <= n <= MAX_SPARSE_FILE_BITS:
-        raise QubolearnError(f"a dimod model of {n} variables; want 1 to {MAX_SPARSE_FILE_BITS}")
+        raise QubolearnError(f"expected 1 to {MAX_SPARSE_FILE_BITS} variables, got a dimod model of {n}")
     models = [_vectors(bqm, bqms[0]) for bqm in bqms]
     first = models[0][1]
     if all(np.array_equal(keys, first) for _, keys, _, _ in models):
@@ -139,11 +128,11 @@ def check_bqm(bqm: object) -> None:
     import dimod
 
     if not isinstance(bqm, dimod.BinaryQuadraticModel):
-        raise QubolearnError(f"a {type(bqm).__name__} is no dimod.BinaryQuadraticModel; dimod.cqm_to_bqm makes one")
+        raise QubolearnError(f"expected a dimod.BinaryQuadraticModel, got {type(bqm).__name__}; see dimod.cqm_to_bqm")
 
 
 def _vectors(bqm: dimod.BinaryQuadraticModel, first: dimod.BinaryQuadraticModel) -> tuple[Any, Any, Any, float]:
-    """Linear biases, edges as i · n + j with i < j, quadratic biases and offset, numbered as in the first model."""
+    """Return linear biases, edges as i · n + j with i < j, quadratic biases and offset, in the first model's order."""
     n = first.num_variables
     if bqm is first or bqm.variables == first.variables:
         order = None
@@ -160,10 +149,10 @@ def _vectors(bqm: dimod.BinaryQuadraticModel, first: dimod.BinaryQuadraticModel)
 
 
 def as_bits(keys: Any, linear: Any, quadratic: Any, offset: Any, spins: list[bool]) -> tuple[SparseQubo, Tensor]:
-    """Biases over bits, or over spins where ``spins`` says so, as one batch and its offsets."""
+    """Return biases over bits, or over spins for those in ``spins``, as one batch and its offsets."""
     n = linear.shape[1]
     edges = torch.from_numpy(np.stack([keys // n, keys % n]))
-    # dimod's models hold no edge twice: no need to sort millions of them to see that.
+    # dimod's models hold no edge twice: there is no need to sort millions of them.
     A = on_checked_graph(torch.from_numpy(linear), edges, torch.from_numpy(quadratic))
     check_qubo(A, "the dimod model")
     constants = torch.from_numpy(offset)
@@ -185,10 +174,9 @@ def check_offset(offset: float) -> None:
 
 
 def to_coo(A: Qubo) -> str:
-    """One QUBO, ``[n, n]`` or a sparse batch of one, as dimod's COO text.
+    """Return one QUBO, ``[n, n]`` or a sparse batch of one, as dimod's COO text.
 
-    That is ``# vartype=BINARY``, a comment with n, and one ``i j value`` a line where the value is not 0. Values are
-    written so that reading them back gives the same float64. n matters where the last rows are zero.
+    That is ``# vartype=BINARY``, a comment with n, and one line ``i j value`` per nonzero value, exact in float64.
 
     >>> print(to_coo(torch.tensor([[1.0, -3.0], [0.0, 1.0]])), end="")
     # vartype=BINARY
@@ -209,33 +197,32 @@ def to_coo(A: Qubo) -> str:
 
 
 def one_qubo(A: Qubo) -> Qubo:
-    """``[n, n]`` as a batch of one, checked; a sparse batch must be one."""
+    """Return ``[n, n]``, or a sparse batch of one, as a checked batch of one."""
     if isinstance(A, SparseQubo) and len(A) != 1:
-        raise QubolearnError(f"a batch of {len(A)} QUBOs where one is wanted; take one of them, as in A[0]")
+        raise QubolearnError(f"expected one QUBO, got a batch of {len(A)}; pass one of them, as in A[0]")
     if isinstance(A, Tensor) and A.ndim == 3:
-        raise QubolearnError(f"A is a batch {list(A.shape)} where one QUBO [n, n] is wanted; take one, as in A[0]")
+        raise QubolearnError(f"expected one QUBO [n, n], got a batch {list(A.shape)}; pass one of them, as in A[0]")
     batch = A[None] if isinstance(A, Tensor) else A
     check_qubo(batch)
     return batch
 
 
 def _sparse(A: Qubo) -> SparseQubo:
-    """A as a sparse batch in the host's memory, in float64."""
+    """Return A as a sparse batch on the CPU, in float64."""
     A = A.detach().to("cpu", torch.float64)
     return SparseQubo.from_dense(A) if isinstance(A, Tensor) else A
 
 
 def from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> Tensor:
-    """A ``[n, n]`` (upper triangular, float64) from COO text; a repeated entry adds up, as in dimod.
+    """Return A ``[n, n]`` (upper triangular, float64) from COO text; a repeated entry adds up, as in dimod.
 
-    A line of an untrusted text can ask for a matrix of any size, so ``max_bits`` bounds n, and no matrix may take
-    more than half of the machine's memory.
+    ``max_bits`` bounds the size of untrusted input, and no matrix may take more than half of the machine's memory.
     """
     return _dense(sparse_from_coo(text, max_bits))
 
 
 def sparse_from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> SparseQubo:
-    """:func:`from_coo` as a sparse batch of one, by default of up to a million bits.
+    """Return COO text as a sparse batch of one, by default of up to a million bits.
 
     >>> sparse_from_coo("0 0 1\\n0 9999 -3")
     SparseQubo(batch=1, n=10000, edges=1, dtype=torch.float64, device=cpu)
@@ -255,12 +242,12 @@ def sparse_from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> SparseQu
             entries.append(entry)
             n = max(n, entry[0] + 1, entry[1] + 1)
     if n == 0:
-        raise QubolearnError("COO text holds no entry; want lines 'i j value'")
+        raise QubolearnError("COO text holds no entry; expected lines 'i j value'")
     return _added_up(entries, n)
 
 
 def _added_up(entries: list[tuple[int, int, float]], n: int) -> SparseQubo:
-    """The sparse QUBO of entries (i, j, value) in any order, of which some may stand twice."""
+    """Return the sparse QUBO of entries (i, j, value) in any order; repeated ones add up."""
     u, v = (np.array([entry[k] for entry in entries], np.int64) for k in range(2))
     values = np.array([entry[2] for entry in entries], np.float64)
     keys, place = np.unique(np.minimum(u, v) * n + np.maximum(u, v), return_inverse=True)

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
-from qubolearn.kernels.annealing_gpu import available, generators, takes_lists
+from qubolearn.errors import QubolearnError, check_counts, check_nondecreasing, check_numbers, counted
+from qubolearn.gpu.annealing import available, generators, takes_lists
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, check_qubo
-from qubolearn.qubo.checks import check_memory, check_plain
-from qubolearn.solvers.contract import Found, QuboSolver, thread_count
-from qubolearn.solvers.seeds import instance_seeds
-from qubolearn.typed import check_counts, check_numbers, check_rising
-
-if TYPE_CHECKING:
-    from qubolearn.kernels.annealing_cpu import Dense, Sparse
+from qubolearn.qubo.sparse import check_memory, check_plain
+from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds, thread_count
+from qubolearn.solvers.forms import DenseForm, SparseForm
 
 __all__ = ["SimulatedAnnealing", "default_beta_range"]
 
-#: From this n on it is worth counting the couplings of a dense QUBO: with few it is annealed as a sparse one.
+#: From this n on the couplings of a dense QUBO are counted: with few it is annealed as a sparse one.
 SPARSE_BITS = 64
-
-#: Bytes a read, and thread, of the table that tells reads apart: up to four slots of a key, a count and an energy.
+#: Bytes per read and thread of the table of distinct reads: up to four slots of a key, a count and an energy.
 SEEN_BYTES = 4 * 24
 
 
@@ -36,19 +30,18 @@ class SimulatedAnnealing(QuboSolver):
     """Simulated annealing: independent reads of each QUBO, Metropolis updates of every bit in each sweep.
 
     Args:
-        reads: how many anneals of each QUBO.
+        reads: the number of anneals per QUBO.
         sweeps: how often each bit is updated in a read.
         beta_range: the first and the last β = 1/temperature, between which it grows geometrically; by default neal's
             range for each QUBO (:func:`default_beta_range`).
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
 
-    The solution holds the lowest states among the final states of the reads, what steepest descent makes of them, and
-    their neighbours, and up to 512 bits what exchanges of two or three bits make of them where that is lower.
-    ``info["success_probability"]`` is the share of reads that reached the lowest energy of all reads.
+    The solution holds the lowest of the final states, their steepest descents and their neighbors, and up to 512 bits
+    those after exchanges of two or three bits. ``info["success_probability"]`` is the share of reads that reached the
+    lowest energy of all reads.
 
-    Compiled kernels run on ``torch.get_num_threads()`` threads of the CPU, and the result does not depend on their
-    number; sparse QUBOs, and dense ones with few couplings, take kernels of their own. QUBOs on an NVIDIA GPU are
-    annealed there by Triton kernels, with other random numbers; the lowest states are looked for on the CPU.
+    Kernels run on ``torch.get_num_threads()`` threads of the CPU, and the result does not depend on their number. QUBOs
+    on an NVIDIA GPU are annealed there, with other random numbers; the lowest states are refined on the CPU.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> SimulatedAnnealing(reads=10, sweeps=100, seed=0)(A).states.tolist()
@@ -65,17 +58,16 @@ class SimulatedAnnealing(QuboSolver):
     def __post_init__(self) -> None:
         check_counts(reads=self.reads, sweeps=self.sweeps)
         if self.beta_range is not None:
-            check_rising(2, beta_range=self.beta_range)
+            check_nondecreasing(2, beta_range=self.beta_range)
         instance_seeds(self.seed, 0)
 
     def sample(self, A: Qubo, beta: float | None = None, *, initial: Tensor | None = None) -> Tensor:
-        """The final states of all reads, as they are: A, ``[batch, n, n]`` or sparse -> ``[batch, reads, n]``.
+        """Return the final states of all reads ``[batch, reads, n]`` in A's dtype.
 
-        Reads begin at random bits, or at ``initial``, 0 and 1 of shape ``[batch, reads, n]``; states have A's dtype.
-
-        With ``beta`` they are draws from p(x) ∝ exp(-β xᵀAx): β grows to this value over the first half of the sweeps
-        and stays there. Where barriers are too high for the second half to cross, reads keep to the valleys that
-        they came to; more sweeps help, and :func:`qubolearn.pair_marginals` is exact for small n.
+        Reads begin at random bits, or at ``initial``, 0 and 1 of shape ``[batch, reads, n]``. With ``beta`` they are
+        draws from p(x) ∝ exp(-β xᵀAx): β grows to this value over the first half of the sweeps and stays there.
+        If barriers are too high for the second half to cross, reads stay in their valleys; more sweeps help, and
+        :func:`qubolearn.solvers.pair_marginals` is exact for small n.
         """
         check_qubo(A)
         check_numbers(beta=1.0 if beta is None else beta)
@@ -83,86 +75,87 @@ class SimulatedAnnealing(QuboSolver):
         if initial is not None:
             check_plain("initial", initial)
             if tuple(initial.shape) != shape or not bool(((initial == 0) | (initial == 1)).all()):
-                raise QubolearnError(f"initial states {list(initial.shape)}; want 0 and 1 of shape {list(shape)}")
+                raise QubolearnError(f"initial states {list(initial.shape)}; expected 0 and 1 of shape {list(shape)}")
         A = A.detach()
         self._check_memory(A, 1 + A.dtype.itemsize)
-        if available(A.device):
+        if not A.is_cpu and available(A.device):
             return self._read_on_gpu(A, beta, initial).to(A.dtype)
         return self._read(_on_cpu(A.to("cpu")), A.shape[2], beta, initial).to(A.device, A.dtype)
 
-    def search(self, A: Qubo, count: int) -> Found:
-        """The ``count`` lowest states of the reads, their descents and their neighbours."""
-        _, states, info = self._harvested(A, count, exchanges=True)
-        return Found(states, info, distinct=True)
+    def search(self, A: Qubo, count: int) -> SearchResult:
+        _, states, info = self._refined(A, count, exchanges=True)
+        return SearchResult(states, info, distinct=True)
 
-    def search_reads(self, A: Qubo) -> Found:
-        """All reads and the lowest state around them, for those who look around each of them in a way of their own."""
-        reads, states, info = self._harvested(A, 1, exchanges=False)
-        return Found(torch.cat([states, reads], 1), info)
+    def search_reads(self, A: Qubo) -> SearchResult:
+        """Return all reads and the lowest state around them, for callers with their own local search."""
+        reads, states, info = self._refined(A, 1, exchanges=False)
+        return SearchResult(torch.cat([states, reads], 1), info)
 
-    def _harvested(self, A: Qubo, count: int, exchanges: bool) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """Reads ``[batch, reads, n]``, the lowest states ``[batch, count, n]`` around them, and what was measured."""
+    def _refined(self, A: Qubo, count: int, exchanges: bool) -> tuple[Tensor, Tensor, dict[str, Any]]:
+        """Return reads ``[batch, reads, n]``, the lowest states ``[batch, count, n]`` around them, and the info."""
         self._check_memory(A, 1, SEEN_BYTES * thread_count())
         qubos = _on_cpu(A.to("cpu"))
-        reads = self._read_on_gpu(A).cpu() if available(A.device) else self._read(qubos, A.shape[2])
-        states, success = np.zeros((len(A), count, A.shape[2]), np.int8), np.zeros(len(A))
-        qubos.harvest(reads.numpy(), states, success, exchanges)
+        reads = self._read_on_gpu(A).cpu() if not A.is_cpu and available(A.device) else self._read(qubos, A.shape[2])
+        states, success = qubos.refine(reads.numpy(), count, exchanges)
         info = {"source": "simulated", "reads": self.reads, "sweeps": self.sweeps}
         return reads, torch.from_numpy(states), {**info, "success_probability": torch.from_numpy(success)}
 
     def _check_memory(self, A: Qubo, bytes_a_bit: int, bytes_a_read: int = 0) -> None:
-        what = f"{self.reads} reads of {len(A)} QUBOs of n={A.shape[2]} bits"
+        what = f"{counted(self.reads, 'read')} of {counted(len(A), 'QUBO')} of n={A.shape[2]} bits"
         needed = self.reads * (len(A) * A.shape[2] * bytes_a_bit + bytes_a_read)
-        check_memory(needed, what, "ask for fewer, or solve fewer at once")
+        check_memory(needed, what, "request fewer, or solve fewer at once")
 
-    def _read(self, qubos: Dense | Sparse, n: int, beta: float | None = None, initial: Tensor | None = None) -> Tensor:
+    def _read(
+        self, qubos: DenseForm | SparseForm, n: int, beta: float | None = None, initial: Tensor | None = None
+    ) -> Tensor:
         """The final states of all reads: int8 ``[batch, reads, n]``."""
-        from qubolearn.kernels.annealing_cpu import Schedule
-
         batch = len(qubos.scale)
         reads = np.zeros((batch, self.reads, n), np.int8)
         if initial is not None:
             reads[:] = initial.cpu().numpy()
-        betas = self._schedules(lambda: torch.from_numpy(qubos.beta_ranges()), torch.from_numpy(qubos.scale), beta)
-        how = Schedule(betas.numpy(), self.sweeps, instance_seeds(self.seed, batch), initial is not None)
-        qubos.anneal(how, reads)
+        betas, steps = self._schedule(torch.from_numpy(qubos.beta_ranges), torch.from_numpy(qubos.scale), beta)
+        seeds = instance_seeds(self.seed, batch)
+        qubos.anneal(betas.contiguous().numpy(), steps, self.sweeps, seeds, initial is not None, reads)
         return torch.from_numpy(reads)
 
     def _read_on_gpu(self, A: Qubo, beta: float | None = None, initial: Tensor | None = None) -> Tensor:
         """The same of QUBOs on an NVIDIA GPU."""
-        from qubolearn.kernels import dense_annealing_triton, sparse_annealing_triton
+        from qubolearn.gpu import dense_annealing_triton, sparse_annealing_triton
 
         device, initial = A.device, None if initial is None else initial.to(A.device)
         seeds = generators(instance_seeds(self.seed, len(A)), self.reads).to(device)
         if isinstance(A, SparseQubo) and takes_lists(A.linear, A.edges):
-            lists, edges = _lists(A), A.edges.cpu().numpy()
-            betas = self._schedules(lambda: torch.from_numpy(lists.beta_ranges()), torch.from_numpy(lists.scale), beta)
+            lists, edges = SparseForm.make(A), A.edges.cpu().numpy()
+            betas = self._growth(torch.from_numpy(lists.beta_ranges), torch.from_numpy(lists.scale), beta)
             linear, quadratic = (torch.from_numpy(some).to(device) for some in (lists.linear, lists.quadratic))
             how = (betas.to(device), self.sweeps, seeds, initial)
             return sparse_annealing_triton.anneal(linear, quadratic, edges, *how)
         S, scale = _scaled(as_dense(A))
-        betas = self._schedules(lambda: _beta_range(S), scale, beta)
+        betas = self._growth(_beta_range(S), scale, beta)
         return dense_annealing_triton.anneal(S.float(), betas.to(device), self.sweeps, seeds, initial)
 
-    def _schedules(self, default: Callable[[], Tensor], scale: Tensor, beta: float | None) -> Tensor:
-        """The first β, its growth from one sweep to the next and its bound: ``[batch, 3]``, for scaled QUBOs.
+    def _schedule(self, default: Tensor, scale: Tensor, beta: float | None) -> tuple[Tensor, int]:
+        """Return the first and the last β ``[batch, 2]`` for scaled QUBOs, and the sweeps between them.
 
-        ``default`` yields neal's range ``[batch, 2]``. Where ``beta`` is given, half of the sweeps lead there.
+        ``default [batch, 2]`` is neal's range. With ``beta``, half of the sweeps lead there.
         """
         if beta is not None:
             last = beta * scale
-            first, steps, bound = torch.minimum(default()[:, 0], last), max(1, self.sweeps // 2), last
-        else:
-            first, last = default().unbind(1) if self.beta_range is None else (b * scale for b in self.beta_range)
-            steps, bound = max(1, self.sweeps - 1), torch.full_like(last, math.inf)
-            first = last if self.sweeps == 1 else first
-        return torch.stack([first, (last / first) ** (1 / steps), bound], 1)
+            betas = torch.stack([torch.minimum(default[:, 0], last), last], 1)
+            return betas.clamp(1e-300, 1e300), max(1, self.sweeps // 2)
+        betas = default if self.beta_range is None else scale[:, None] * torch.tensor(self.beta_range).double()
+        if self.sweeps == 1:
+            betas = betas[:, 1:].expand(-1, 2)
+        return betas.clamp(1e-300, 1e300), max(1, self.sweeps - 1)
+
+    def _growth(self, default: Tensor, scale: Tensor, beta: float | None) -> Tensor:
+        """Return the first β, its growth per sweep and its bound ``[batch, 3]``."""
+        betas, steps = self._schedule(default, scale.to(default), beta)
+        return torch.stack([betas[:, 0], (betas[:, 1] / betas[:, 0]) ** (1 / steps), betas[:, 1]], 1)
 
 
-def _on_cpu(A: Qubo) -> Dense | Sparse:
-    """A in the form of the kernels that anneal it fastest, be it dense or sparse."""
-    from qubolearn.kernels.annealing_cpu import Dense
-
+def _on_cpu(A: Qubo) -> DenseForm | SparseForm:
+    """Return the form of A, dense or sparse, that is annealed fastest."""
     n = A.shape[2]
     if isinstance(A, SparseQubo):
         edges = A.edges.shape[1]
@@ -171,19 +164,8 @@ def _on_cpu(A: Qubo) -> Dense | Sparse:
         edges = int((coupled | coupled.mT).sum() - coupled.diagonal().sum()) // 2
     else:
         edges = n * n
-    # Measured: an update takes 0.09 + 0.021 d ns by lists of d neighbours, and 0.0055 n ns by tables of all couplings.
-    if 2 * edges < n * (n / 4 - 4):
-        return _lists(A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A))
-    dense = as_dense(A)
-    return Dense((dense if dense.dtype in (torch.float32, torch.float64) else dense.float()).numpy())
-
-
-def _lists(A: SparseQubo) -> Sparse:
-    """A in the form of the kernels for sparse QUBOs."""
-    from qubolearn.kernels.annealing_cpu import Sparse
-
-    A = A.to("cpu", torch.float64)
-    return Sparse(A.linear.numpy(), A.edges.numpy(), A.quadratic.numpy())
+    # Measured: an update takes 0.09 + 0.021 d ns by lists of d neighbors, and 0.0055 n ns by tables of all couplings.
+    return SparseForm.make(A) if 2 * edges < n * (n / 4 - 4) else DenseForm(as_dense(A))
 
 
 def default_beta_range(A: Qubo) -> Tensor:
@@ -195,7 +177,7 @@ def default_beta_range(A: Qubo) -> Tensor:
     """
     if A.is_cpu or isinstance(A, SparseQubo):
         qubos = _on_cpu(A.detach().to("cpu"))
-        return torch.from_numpy(qubos.beta_ranges() / qubos.scale[:, None])
+        return torch.from_numpy(qubos.beta_ranges / qubos.scale[:, None])
     S, scale = _scaled(as_dense(A.detach()))
     return _beta_range(S) / scale[:, None]
 

@@ -1,4 +1,4 @@
-"""The solver to take where nobody has chosen one, by the measured curves of docs/solvers.md."""
+"""The default solver for a QUBO, chosen by the measured curves of docs/solvers.md."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import torch
 from torch import Tensor
 
-from qubolearn.qubo import Groups, allowed_bits, as_clamp, as_groups
+from qubolearn.qubo import Groups, Qubo, allowed_bits, as_clamp, as_groups
 from qubolearn.solvers.annealing import SimulatedAnnealing
-from qubolearn.solvers.contract import Found, QuboSolver
+from qubolearn.solvers.constrained import solve_constrained
+from qubolearn.solvers.contract import QuboSolver, SearchResult
 from qubolearn.solvers.exhaustive import ExhaustiveSearch
+from qubolearn.solvers.forms import SparseForm
 from qubolearn.solvers.tempering import ParallelTempering
 
 __all__ = ["CHOICES", "AutoSolver", "Choice", "auto_solver"]
 
 
 class Choice(NamedTuple):
-    """A solver, and up to which log2 of the number of allowed states it is taken."""
+    """A solver, and the largest log2 of the number of allowed states for which it is used."""
 
     groups: bool
     bits: float
     solver: QuboSolver
 
 
-#: The first line that fits is taken. Without groups, bits are those that are not clamped. Whether couplings are few or
-#: many, and how many reads share a vector, decides which kernel anneals, and not which solver.
+#: The first line that fits is used. Without groups, bits are those that are not clamped.
 CHOICES = (
     Choice(False, 24, ExhaustiveSearch()),
     Choice(False, 128, SimulatedAnnealing(reads=32, sweeps=250)),
@@ -37,8 +39,12 @@ CHOICES = (
 )
 
 
+#: What also searches QUBOs with groups, in about the time of tempering.
+SECOND = SimulatedAnnealing(reads=32, sweeps=250)
+
+
 def auto_solver(n: int, seed: int | None = 0, groups: Groups | None = None, clamp: Tensor | None = None) -> QuboSolver:
-    """Exhaustive search where it takes milliseconds; beyond, simulated annealing, or tempering where bits have groups.
+    """Return exhaustive search if it takes milliseconds, otherwise simulated annealing, or tempering with groups.
 
     Args:
         n: the number of bits.
@@ -46,9 +52,6 @@ def auto_solver(n: int, seed: int | None = 0, groups: Groups | None = None, clam
         groups: the one-hot groups, which tempering never breaks.
         clamp: the values of clamped bits, ``[batch, n]`` with -1 for free ones; the instance with the most free bits
             decides.
-
-    Returns:
-        The solver of the first line of :data:`CHOICES` that fits.
 
     >>> auto_solver(8), auto_solver(40)
     (ExhaustiveSearch(max_bits=None), SimulatedAnnealing(reads=32, sweeps=250, beta_range=None, seed=0))
@@ -64,7 +67,10 @@ def auto_solver(n: int, seed: int | None = 0, groups: Groups | None = None, clam
 
 @dataclass(frozen=True)
 class AutoSolver(QuboSolver):
-    """A solver that takes :func:`auto_solver` for each batch, its clamps and groups; ``info["source"]`` says which.
+    """Solve with :func:`auto_solver` for each batch, its clamps and groups; ``info["source"]`` tells if it is exact.
+
+    QUBOs with groups are tempered, and annealed as well unless tempering reached a proven lower bound. Neither of the
+    two is the better one for all: tempering wins on Sudoku and colorings, annealing on assignments with capacities.
 
     Args:
         seed: the seed of simulated annealing and of tempering.
@@ -78,10 +84,21 @@ class AutoSolver(QuboSolver):
     seed: int | None = 0
     takes_sparse: ClassVar[bool] = True
 
-    def search(self, A: Tensor, count: int) -> Found:
-        solver = self.choose(A.shape[2])
+    def search(self, A: Tensor, count: int) -> SearchResult:
+        solver = auto_solver(A.shape[2], self.seed)
         return solver.search(A if solver.takes_sparse or isinstance(A, Tensor) else A.dense(), count)
 
-    def choose(self, n: int, clamp: Tensor | None = None, groups: Groups | None = None) -> QuboSolver:
-        """The solver that is taken for QUBOs of n bits with these clamps and groups."""
-        return auto_solver(n, self.seed, groups, clamp)
+    def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> SearchResult:
+        """Search the states that clamp ``[batch, n]`` and groups allow."""
+        solver = auto_solver(A.shape[2], self.seed, groups, clamp)
+        first = solve_constrained(A, solver, count, clamp, groups)
+        if not isinstance(solver, ParallelTempering):
+            return SearchResult(first.states, first.info)
+        states, form = first.states.repeat(1, 2, 1), SparseForm.make(A, groups)
+        proven = (form.lower_bounds(clamp.numpy()) + form.tolerance()) * form.scale
+        left = (first.energies[:, 0].cpu() > torch.from_numpy(proven)).nonzero()[:, 0]
+        if len(left):
+            there = left.to(A.device)
+            second = solve_constrained(A[there], SECOND.with_seed(self.seed), count, clamp[left], groups)
+            states[there, count:] = second.states
+        return SearchResult(states, first.info)

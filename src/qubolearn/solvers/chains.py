@@ -9,31 +9,28 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
-from qubolearn.kernels.parallel import run_tasks, stop_flag
-from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, as_groups, check_qubo, forced
-from qubolearn.qubo.checks import check_memory
-from qubolearn.randomness import derive_seed, stream
-from qubolearn.solvers.seeds import instance_seeds
-from qubolearn.solvers.units import as_units
-from qubolearn.typed import check_counts, check_numbers
+from qubolearn.errors import QubolearnError, check_counts, check_numbers
+from qubolearn.kernels import kernel_call, native
+from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, as_groups, check_qubo, propagate_clamps
+from qubolearn.qubo.sparse import check_memory
+from qubolearn.random import derive_seed, stream
+from qubolearn.solvers.contract import check_exponents, instance_seeds
+from qubolearn.solvers.forms import SparseForm
 
 __all__ = ["PersistentChains", "move_chains"]
 
 
 class PersistentChains:
-    """Samples of a number of instances that live on: every call moves their chains on by a few sweeps.
+    """Samples of instances that persist: every call moves their chains by a few sweeps.
 
-    When A changes slowly, as in training, states of the last step are nearly in equilibrium for the next one, so that
-    a few sweeps do where a sampler that starts anew needs hundreds (persistent contrastive divergence).
-
-    ``state_dict()`` holds all that a checkpoint needs: with it, the same calls give the same draws.
+    When A changes slowly, as in training, states of the last step are nearly in equilibrium for the next one, so that a
+    few sweeps suffice (persistent contrastive divergence). ``state_dict()`` holds all that a checkpoint needs.
 
     Args:
         instances: how many instances have chains.
         n: their number of bits.
         chains: states per instance.
-        sweeps: how many sweeps a call moves them on.
+        sweeps: sweeps per call.
         seed: fixes first states and moves.
 
     >>> chains = PersistentChains(instances=1, n=2, chains=1000, sweeps=10, seed=0)
@@ -60,22 +57,22 @@ class PersistentChains:
         clamp: Clamp | None = None,
         groups: Groups | None = None,
     ) -> Tensor:
-        """Move the chains by ``sweeps`` sweeps at β; their states ``[batch, chains, n]`` in A's dtype.
+        """Move the chains by ``sweeps`` sweeps at β, and return their states ``[batch, chains, n]`` in A's dtype.
 
         A ``[batch, n, n]`` or sparse belongs to the instances ``rows [batch]``, all by default. Chains take the
-        values of clamped bits, and one bit of each group, whatever they were before.
+        values of clamped bits, and one bit of each group.
         """
         check_qubo(A)
         instances, chains, n = self.states.shape
         rows = torch.arange(instances) if rows is None else torch.as_tensor(rows).cpu()
         if rows.ndim != 1 or rows.dtype.is_floating_point or rows.dtype == torch.bool:
-            raise QubolearnError(f"rows are {rows.dtype} of shape {list(rows.shape)}; want whole numbers [batch]")
+            raise QubolearnError(f"rows are {rows.dtype} of shape {list(rows.shape)}; expected integers [batch]")
         if A.shape[2] != n or A.shape[0] != len(rows):
-            raise QubolearnError(f"A is {list(A.shape)}; want [{len(rows)}, {n}, {n}], one QUBO for each row of chains")
+            raise QubolearnError(f"A is {list(A.shape)}; expected [{len(rows)}, {n}, {n}]")
         if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < instances:
-            raise QubolearnError(f"rows go from {int(rows.min())} to {int(rows.max())}; want 0 to {instances - 1}")
+            raise QubolearnError(f"rows go from {int(rows.min())} to {int(rows.max())}; expected 0 to {instances - 1}")
         if len(set(rows.tolist())) < len(rows):
-            raise QubolearnError("rows name an instance twice; want each once in a call, since its chains move once")
+            raise QubolearnError("rows name an instance twice; pass each once, since its chains move once")
         check_numbers(beta=beta)
         if len(rows) == 0:
             return torch.zeros(0, chains, n, dtype=A.dtype, device=A.device)
@@ -91,7 +88,7 @@ class PersistentChains:
         return {"states": self.states.clone(), "calls": torch.tensor(self.calls)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on where ``state_dict()`` was taken."""
+        """Resume from a ``state_dict()``."""
         if not state.keys() >= {"states", "calls"}:
             raise QubolearnError(f"a state of chains has the keys states and calls, got {sorted(state)}")
         if state["states"].shape != self.states.shape:
@@ -114,15 +111,11 @@ def move_chains(
 
     ``seeds [batch]`` fix the moves. Chains take the values of clamped bits, and one bit of each group.
     """
-    from qubolearn.kernels.tempering_numba import move
-
-    groups = as_groups(groups)
-    held = forced(as_clamp(clamp, *A.shape[:2]), groups).numpy()
-    units, stop = as_units(A.detach(), groups), stop_flag()
-    chains, colds = states.numpy(), np.multiply.outer(units.scale, np.asarray(betas, np.float64))
-
-    def work(first: int, last: int) -> None:
-        some = slice(first, last)
-        move(units.problem(some), held[some], seeds[some], colds[some], sweeps, stop, chains[some])
-
-    run_tasks(work, len(chains), float(chains.size) * sweeps * 1e-8, stop=stop)
+    groups, (batch, chains, n) = as_groups(groups), states.shape
+    held = np.ascontiguousarray(propagate_clamps(as_clamp(clamp, batch, n), groups).numpy(), np.int8)
+    form = SparseForm.make(A.detach(), groups)
+    check_exponents(max(betas), form.scale)
+    colds, moved = np.multiply.outer(form.scale, np.asarray(betas, np.float64)), states.contiguous()
+    with kernel_call("chains", batch * chains * n * sweeps * 1e-8) as options:
+        native().move_chains((form.qubos, form.units, held, seeds), colds, sweeps, moved.numpy(), **options)
+    states.copy_(moved)

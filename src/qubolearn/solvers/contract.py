@@ -1,49 +1,81 @@
-"""The one contract of all solvers: ``solver(A, count) -> Solution``, and what every solver shares."""
+"""The contract of all solvers: ``solver(A, count) -> Solution``, and the code that every solver shares."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from functools import wraps
+from typing import Any, ClassVar, NamedTuple, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
-from qubolearn.kernels.compiling import compiled
-from qubolearn.kernels.parallel import run_tasks, stop_flag, thread_count
+from qubolearn.errors import QubolearnError, check_counts
+from qubolearn.kernels import kernel_call, native, thread_count
 from qubolearn.notebook import table
-from qubolearn.qubo import Clamp, Groups, Qubo, as_dense, check_qubo, energies, not_capturing
-from qubolearn.solvers.eager import eager
-from qubolearn.typed import check_counts
+from qubolearn.qubo import Clamp, Groups, Qubo, as_dense, can_read_values, check_solvable, energies
 
 __all__ = [
-    "Found",
     "QuboSolver",
     "SamplingSolver",
+    "SearchResult",
     "Solution",
     "Solver",
     "best_distinct",
+    "check_exponents",
     "check_solver",
-    "compiled",
+    "eager",
+    "instance_seeds",
     "no_temperature",
+    "seeded",
     "solve",
     "thread_count",
-    "with_neighbours",
 ]
 
-MOST_SHOWN = 5  # instances, and states of each, that a notebook shows
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: The largest β|A_ij| that samplers take.
+MAX_EXPONENT = 1e37
+#: Instances, and states of each, that a notebook shows.
+MAX_SHOWN = 5
+
+
+def eager(function: Callable[P, T]) -> Callable[P, T]:
+    """Run a function as written even inside ``torch.compile``, which breaks its graph here.
+
+    ``torch.compiler.disable`` does the same, but takes seconds to load torch's compiler when it is applied.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if torch.compiler.is_compiling():
+            disabled: Callable[P, T] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+            return disabled(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def instance_seeds(seed: int | None, batch: int) -> npt.NDArray[np.uint32]:
+    """Return independent seeds ``[batch]`` below 2**32; that of instance i depends on (seed, i) only. None is random.
+
+    >>> instance_seeds(7, 2).tolist() == instance_seeds(7, 5)[:2].tolist()
+    True
+    """
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+        raise QubolearnError(f"seed={seed!r}; expected an integer >= 0, or None for a random seed")
+    return np.random.SeedSequence(None if seed is None else int(seed)).generate_state(batch).astype(np.uint32)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The ``count`` lowest states that a solver found for each QUBO, best first, all distinct.
+    """The ``count`` lowest distinct states that a solver found for each QUBO, best first.
 
-    It unpacks into its two tensors: ``states, energies = solver(A)``. ``states`` are ``[batch, count, n]`` in A's
-    dtype, ``energies`` ``[batch, count]`` in float64, ascending; ``info`` holds what else the solver measured.
+    It unpacks into its two tensors: ``states, energies = solver(A)``.
 
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> solution = ExhaustiveSearch()(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), count=1)
@@ -53,14 +85,19 @@ class Solution:
 
     states: Tensor  # [batch, count, n], 0 or 1 in A's dtype, on A's device
     energies: Tensor  # [batch, count], float64, xᵀAx of these states, ascending
-    info: Mapping[str, Any] = field(default_factory=dict)  # what else the solver measured, e.g. "source"
+    info: Mapping[str, Any] = field(default_factory=dict)  # further measurements of the solver, e.g. "source"
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.states, self.energies))
 
+    def __repr__(self) -> str:
+        batch, count, n = self.states.shape
+        span = f", energies {self.energies.min().item():g} to {self.energies.max().item():g}" if batch * count else ""
+        return f"Solution({batch} x {count} states of {n} bits{span}, source {self.info.get('source', 'unknown')})"
+
     def _repr_html_(self) -> str:
         batch, count, n = self.states.shape
-        shown = self.states[:MOST_SHOWN, :MOST_SHOWN].int().tolist()
+        shown = self.states[:MAX_SHOWN, :MAX_SHOWN].int().tolist()
         rows = [
             (instance, rank, self.energies[instance, rank].item(), "".join(map(str, bits)))
             for instance, states in enumerate(shown)
@@ -71,11 +108,11 @@ class Solution:
 
 
 class Solver(Protocol):
-    """Any callable of this form is a solver; :class:`QuboSolver` saves writing the checks.
+    """Any callable of this form is a solver; :class:`QuboSolver` provides the checks.
 
     A solver that draws random numbers also has ``with_seed(seed)``, see :meth:`QuboSolver.with_seed`.
 
-    >>> def zeros_first(A, count=2):  # a solver that always says the first states in binary order
+    >>> def zeros_first(A, count=2):  # a solver that always returns the first states in binary order
     ...     states = torch.eye(A.shape[2]).cumsum(0)[:count].expand(len(A), -1, -1).to(A)
     ...     return best_distinct(A, states, count)
     >>> zeros_first(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), 2).energies.tolist()
@@ -83,16 +120,16 @@ class Solver(Protocol):
     """
 
     def __call__(self, A: Qubo, count: int = 2) -> Solution:
-        """The ``count`` lowest states of each QUBO of A, ``[batch, n, n]`` or sparse, that the solver finds."""
+        """Return the ``count`` lowest states that the solver finds for each QUBO of A, ``[batch, n, n]`` or sparse."""
         ...
 
 
 @runtime_checkable
 class SamplingSolver(Solver, Protocol):
-    """A solver that can also hand out every state that it read."""
+    """A solver that can also return every state that it read."""
 
     def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
-        """All reads of each QUBO of A ``[batch, n, n]``, repeats included: ``[batch, reads, n]`` in A's dtype.
+        """Return all reads of each QUBO, repeats included: ``[batch, reads, n]`` in A's dtype.
 
         With ``beta`` the reads are draws from p(x) ∝ exp(-β xᵀAx); a solver that cannot draw at a chosen temperature
         raises :class:`~qubolearn.errors.QubolearnError`.
@@ -100,39 +137,38 @@ class SamplingSolver(Solver, Protocol):
         ...
 
 
-class Found(NamedTuple):
-    """What a search hands back before energies are recomputed and states are ranked."""
+class SearchResult(NamedTuple):
+    """Raw search output, before ranking."""
 
     states: Tensor  # [batch, candidates >= count, n], any dtype, any order, repeats allowed
     info: Mapping[str, Any]
-    distinct: bool = False  # where True, no state stands twice among the candidates of an instance
-    energies: Tensor | None = None  # [batch, count], where the candidates are the answer: xᵀAx in float64, ascending
+    distinct: bool = False  # True if no state occurs twice among the candidates of an instance
+    energies: Tensor | None = None  # [batch, count], float64, ascending, if the candidates are the final answer
 
 
 class QuboSolver(ABC):
     """A solver as a value: subclasses are frozen dataclasses that implement :meth:`search`.
 
-    The call checks A, and recomputes and ranks every energy in float64, so that no search can return a
-    non-finite, mis-ranked or duplicate answer. Sparse QUBOs become dense ones where ``takes_sparse`` is not set.
+    The call checks A, and recomputes and ranks every energy in float64, so that no search can return a non-finite,
+    mis-ranked or duplicate answer. Sparse QUBOs become dense unless ``takes_sparse`` is set.
 
     >>> @dataclass(frozen=True)
     ... class OneFlip(QuboSolver):
-    ...     def search(self, A, count):  # the zero state and its neighbours
-    ...         zero = torch.zeros(len(A), A.shape[2])
-    ...         return Found(with_neighbours(zero[:, None], zero), {"source": "simulated"})
+    ...     def search(self, A, count):  # the states with a single 1
+    ...         return SearchResult(torch.eye(A.shape[2]).expand_as(A), {"source": "simulated"})
     >>> OneFlip()(torch.tensor([[[1.0, -3.0], [0.0, -1.0]]]), count=2).energies.tolist()
-    [[-1.0, 0.0]]
+    [[-1.0, 1.0]]
     """
 
-    takes_sparse: ClassVar[bool] = False  # whether search takes a SparseQubo as it is
+    takes_sparse: ClassVar[bool] = False  # True if search accepts a SparseQubo
 
     @eager
     def __call__(self, A: Qubo, count: int = 2) -> Solution:
-        check_qubo(A)
+        check_solvable(A)
         batch, n = A.shape[0], A.shape[2]
         check_counts(count=count)
         if n < 32 and count > 2**n:
-            raise QubolearnError(f"count={count} distinct states asked for, but n={n} bits have only {2**n}")
+            raise QubolearnError(f"count={count} distinct states requested, but n={n} bits have only {2**n}")
         A = A.detach()
         if not self.takes_sparse:
             A = as_dense(A)
@@ -145,7 +181,7 @@ class QuboSolver(ABC):
         return best_distinct(A, found.states, count, found.info, found.distinct)
 
     def with_seed(self, seed: int | None) -> Self:
-        """The same solver with this seed, where it is a dataclass with a field ``seed``; otherwise itself.
+        """Return the solver with this seed; itself if it has no field ``seed``.
 
         >>> from qubolearn.solvers.annealing import SimulatedAnnealing
         >>> SimulatedAnnealing(reads=10).with_seed(7).seed
@@ -156,40 +192,49 @@ class QuboSolver(ABC):
         return replace(self, seed=seed)  # type: ignore[type-var]
 
     @abstractmethod
-    def search(self, A: Tensor, count: int) -> Found:
-        """Candidates for the ``count`` lowest states of A ``[batch, n, n]``: finite, detached, batch >= 1."""
+    def search(self, A: Tensor, count: int) -> SearchResult:
+        """Return candidates for the ``count`` lowest states of A ``[batch, n, n]``: finite, detached, batch >= 1."""
 
 
 def seeded(solver: Solver, seed: int) -> Solver:
-    """A solver with a seed where it has ``with_seed``, which may be anybody's; otherwise the solver itself."""
+    """Return a solver with a seed; solvers without ``with_seed`` stay as they are."""
     with_seed = getattr(solver, "with_seed", None)
     if with_seed is None:
         return solver
-    want = "want with_seed(seed) that returns a seeded solver"
+    contract = "expected with_seed(seed) to return a seeded solver"
     try:
         found: Any = with_seed(seed)
     except TypeError as error:
-        raise QubolearnError(f"with_seed({seed}) of the solver {solver!r} fails: {error}; {want}") from error
+        raise QubolearnError(f"with_seed({seed}) of the solver {solver!r} fails: {error}; {contract}") from error
     if not callable(found):
-        raise QubolearnError(f"with_seed({seed}) of the solver {solver!r} returned {found!r}; {want}")
+        raise QubolearnError(f"with_seed({seed}) of the solver {solver!r} returned {found!r}; {contract}")
     return found  # type: ignore[no-any-return]
 
 
 def no_temperature(solver: str, beta: float) -> QubolearnError:
-    """The error of a solver's ``sample`` that cannot draw at a chosen temperature."""
-    return QubolearnError(f"beta={beta} asked for, but {solver} draws at no chosen temperature; use annealing")
+    """Return the error of a ``sample`` that cannot draw at a chosen temperature."""
+    return QubolearnError(f"beta={beta}, but {solver} cannot draw at a chosen temperature; use annealing")
+
+
+def check_exponents(beta: float, scale: npt.NDArray[np.float64]) -> None:
+    """Raise if β times the largest entries ``scale [batch]`` exceeds what the float32 kernels of samplers can hold."""
+    if (largest := beta * float(scale.max(initial=0.0))) > MAX_EXPONENT:
+        raise QubolearnError(
+            f"beta={beta} times the largest |A_ij| is {largest:.1e} (limit {MAX_EXPONENT:g}); lower beta, or the "
+            "entries that forbid states"
+        )
 
 
 def solve(
     A: Qubo, solver: Solver, count: int = 2, *, clamp: Clamp | None = None, groups: Groups | None = None
 ) -> Solution:
-    """The ``count`` lowest states of each QUBO in A that the solver finds, best first.
+    """Return the ``count`` lowest states that the solver finds for each QUBO in A, best first.
 
     Args:
         A: QUBOs ``[batch, n, n]``, or sparse ones.
-        solver: any solver; all of them take ``clamp`` and ``groups``.
-        count: how many distinct states of each QUBO.
-        clamp: holds bits at known values: a tensor of 0, 1 and -1 (free), ``[batch, n]`` or ``[n]``, or a mapping
+        solver: any solver; all of them support ``clamp`` and ``groups``.
+        count: the number of distinct states per QUBO.
+        clamp: bits with known values: a tensor of 0, 1 and -1 (free), ``[batch, n]`` or ``[n]``, or a mapping
             ``{bit: value}`` for the whole batch.
         groups: sets of bits of which exactly one is 1.
 
@@ -197,7 +242,7 @@ def solve(
         States ``[batch, count, n]`` of all bits, and their energies ``[batch, count]`` under the whole QUBO.
 
     Raises:
-        QubolearnError: where A is not finite or too large for the solver, or there are fewer than ``count`` states.
+        QubolearnError: If A is not finite or too large for the solver, or there are fewer than ``count`` states.
 
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
@@ -218,13 +263,13 @@ def solve(
 
 
 def check_solver(solver: object) -> None:
-    """Raise where a name or a class stands in place of a solver."""
+    """Raise if a name, a class or anything else is passed as a solver."""
     if isinstance(solver, str):
         raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
     if isinstance(solver, type):
         raise QubolearnError(f"solver={solver.__name__} is a class; pass a solver, e.g. {solver.__name__}()")
     if not callable(solver):
-        raise QubolearnError(f"solver={solver!r} is no solver; pass one, e.g. SimulatedAnnealing()")
+        raise QubolearnError(f"expected a solver, got {solver!r}; pass one, e.g. SimulatedAnnealing()")
 
 
 def best_distinct(
@@ -232,7 +277,7 @@ def best_distinct(
 ) -> Solution:
     """Rank candidates ``[batch, c, n]`` by their float64 energy and keep the ``count`` best distinct ones.
 
-    ``distinct`` says that they are, which saves a GPU looking for repeats.
+    With ``distinct`` they are known to be, and a GPU does not look for repeats.
     """
     if isinstance(A, Tensor) and A.is_cpu:
         states, energy, found = _ranked(A.detach(), candidates, count)
@@ -240,38 +285,29 @@ def best_distinct(
         states, energy, found = _ranked_in_torch(A.detach(), candidates, count, distinct)
     if found < count:
         raise QubolearnError(
-            f"the solver returned {found} distinct states where count={count} were asked for; "
-            "raise its number of reads or ask for fewer"
+            f"the solver returned {found} distinct states, but count={count} were requested; "
+            "raise its number of reads or request fewer"
         )
     return Solution(states.to(A.dtype), energy, info or {})
 
 
 def _ranked(A: Tensor, candidates: Tensor, count: int) -> tuple[Tensor, Tensor, int]:
-    """States, energies and the least number of distinct states, by the compiled kernel.
-
-    Not in torch: its own threads would wait for work on the cores that the kernels want next.
-    """
-    from qubolearn.kernels.ranking_numba import rank
-
-    values = (A if A.dtype in (torch.float32, torch.float64) else A.float()).numpy()
+    """Return states, energies and the least number of distinct states; torch's threads would occupy our cores."""
+    values = (A if A.dtype in (torch.float32, torch.float64) else A.float()).contiguous().numpy()
     bits = _bits(candidates)
     batch, _, n = bits.shape
     states, energy = np.empty((batch, count, n), values.dtype), np.empty((batch, count))
-    found, stop = np.zeros(batch, np.int64), stop_flag()
-
-    def work(start: int, end: int) -> None:
-        rank(values, bits, start, end, states, energy, found, stop)
-
-    run_tasks(work, batch, bits.size * n * 1e-10 + batch * 2e-7, stop=stop)
-    return torch.from_numpy(states), torch.from_numpy(energy), int(found.min())
+    with kernel_call("ranking", bits.size * n * 1e-10 + batch * 2e-7) as options:
+        found = native().rank(values, bits, states, energy, **options)
+    return torch.from_numpy(states), torch.from_numpy(energy), found
 
 
 def _bits(candidates: Tensor) -> npt.NDArray[np.uint8]:
-    """0 and 1 of any dtype as uint8, anything else an error."""
+    """Return 0 and 1 of any dtype as uint8; raise for other values."""
     given = (candidates.float() if candidates.dtype == torch.bfloat16 else candidates).detach().cpu().numpy()
     with np.errstate(invalid="ignore"):
-        bits = given.astype(np.uint8, copy=False)
-    if bits.max(initial=0) > 1 or not (bits is given or np.array_equal(bits, given)):
+        bits = np.ascontiguousarray(given.astype(np.uint8, copy=False))
+    if bits.max(initial=0) > 1 or not (given.dtype == np.uint8 or np.array_equal(bits, given)):
         raise QubolearnError("the solver returned states with entries other than 0 and 1")
     return bits
 
@@ -286,14 +322,14 @@ def _ranked_in_torch(A: Qubo, candidates: Tensor, count: int, distinct: bool) ->
     energy = energy.gather(1, order)
     if c > 1 and not distinct:
         bits, energy = _drop_repeats(bits, energy)
-    if not not_capturing(energy):
+    if not can_read_values(energy):
         return bits[:, :count], energy[:, :count], min(c, count)
     found = int(torch.isfinite(energy[:, :count]).sum(1).min()) if c else 0
     return bits[:, :count], energy[:, :count], found
 
 
 def _exact_energies(A: Qubo, bits: Tensor) -> Tensor:
-    """Energies ``[batch, c]`` in float64; of sparse QUBOs a few at a time, for the memory of one entry per edge."""
+    """Return energies ``[batch, c]`` in float64; a few sparse QUBOs at a time, which need memory for every edge."""
     A = A.to(torch.float64)
     if isinstance(A, Tensor):
         return energies(A, bits)
@@ -305,7 +341,7 @@ def _drop_repeats(bits: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
     """Move every repeated state to the end with infinite energy. ``[batch, c, n]``, ``[batch, c]``."""
     batch, c, n = bits.shape
     code = _state_code(bits)
-    order = code.argsort(dim=1, stable=True)  # equal states side by side, in order of energy
+    order = code.argsort(dim=1, stable=True)  # equal states are adjacent, in order of energy
     sorted_code = code.gather(1, order)
     repeat_sorted = torch.zeros_like(sorted_code, dtype=torch.bool)
     repeat_sorted[:, 1:] = sorted_code[:, 1:] == sorted_code[:, :-1]
@@ -316,21 +352,9 @@ def _drop_repeats(bits: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _state_code(bits: Tensor) -> Tensor:
-    """One integer per distinct state within the batch: ``[batch, c, n]`` -> ``[batch, c]`` int64."""
+    """Return one integer per distinct state: ``[batch, c, n]`` -> ``[batch, c]`` int64."""
     batch, c, n = bits.shape
     if n <= 62:
         return (bits.long() << torch.arange(n, device=bits.device)).sum(-1)
     inverse: Tensor = torch.unique(bits.reshape(-1, n).to(torch.uint8), dim=0, return_inverse=True)[1]
     return inverse.reshape(batch, c)
-
-
-def with_neighbours(states: Tensor, best: Tensor) -> Tensor:
-    """States ``[batch, c, n]`` and the n one-flip neighbours of best ``[batch, n]`` -> ``[batch, c + n + 1, n]``.
-
-    Without ties the second-best state is a neighbour of the best one or a local minimum, which an annealer
-    returns by itself; so these neighbours complete x⁺ where the reads alone rarely hold it.
-    """
-    n = best.shape[-1]
-    flips = torch.eye(n, device=best.device, dtype=best.dtype)
-    neighbours = (best[:, None] - flips).abs()
-    return torch.cat([states.to(best.dtype), best[:, None], neighbours], dim=1)

@@ -5,33 +5,36 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
-from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, exhaustive_triton
-from qubolearn.kernels.exhaustive_groups import group_states
-from qubolearn.kernels.exhaustive_torch import States, code_bits
-from qubolearn.qubo import Groups, not_capturing
-from qubolearn.solvers.contract import Found, QuboSolver
-from qubolearn.typed import check_counts
+from qubolearn.errors import QubolearnError, check_counts, counted
+from qubolearn.gpu import exhaustive_triton
+from qubolearn.kernels import kernel_call, native
+from qubolearn.qubo import Groups, can_read_values
+from qubolearn.qubo.algebra import code_bits
+from qubolearn.solvers import exhaustive_torch
+from qubolearn.solvers.contract import QuboSolver, SearchResult
+from qubolearn.solvers.exhaustive_torch import States, group_states
 
 __all__ = ["ExhaustiveSearch", "allowed_states"]
 
 #: The largest n by default: seconds for one QUBO.
 MAX_BITS = {"cpu": 36, "cuda": 40}
 OTHER_MAX_BITS = 28
-
 #: The largest log2 of the number of allowed states of QUBOs with groups, for the same reason.
 GROUPS_BITS = 28
-
 #: States per second (per thread on a CPU), for the estimate in errors.
 SPEED = {"cpu": 2e10, "cuda": 2e12}
 OTHER_SPEED = 1e8
-
+#: Rough costs of the compiled kernel on one thread, by the bytes of a number.
+SECONDS_PER_STATE = {4: 4e-11, 8: 8e-11}
+SECONDS_PER_QUBO = 1e-6
+#: Energies may overflow if Σ|A_ij| is larger than this.
+OVERFLOW = {"float32": 1e37, "float64": 1e306}
 #: From this n on the Triton kernel is faster than plain torch.
 TRITON_BITS = 15
-
 #: States that torch returns beyond ``count``: the contract ranks them again in float64, which repairs near ties.
 SPARE_STATES = 6
 
@@ -40,12 +43,11 @@ SPARE_STATES = 6
 class ExhaustiveSearch(QuboSolver):
     """Visit all 2**n states of every QUBO: exact, for small n.
 
-    On the CPU a compiled kernel visits about 2·10¹⁰ states per second and thread (float32; half that in float64),
-    on ``torch.get_num_threads()`` threads; results do not depend on their number. In float32 the search rounds
-    energies to within 2 n ε Σ|A_ij| (ε = 1.2e-7). Groups of states that this rounding cannot tell apart are compared
-    again in float64; where there are too many of them, the whole QUBO is searched in float64. So results are exact up
-    to float64 rounding. A GPU compares only the 8 best groups again, so where more are that close, the energy found
-    may be too high by the rounding.
+    On the CPU a compiled kernel visits about 2·10¹⁰ states per second and thread (float32; half that in float64), on
+    ``torch.get_num_threads()`` threads; results do not depend on their number. In float32 the search rounds energies to
+    within 2 n ε Σ|A_ij| (ε = 1.2e-7); states that this cannot distinguish are compared again in float64. So results are
+    exact up to float64 rounding. A GPU compares only the 8 best groups of states again: if more are that close, the
+    energy may be too high by the rounding.
 
     Args:
         max_bits: the largest n that is accepted, by default 36 on a CPU and 40 on an NVIDIA GPU; more is an error.
@@ -60,30 +62,28 @@ class ExhaustiveSearch(QuboSolver):
     def __post_init__(self) -> None:
         check_counts(max_bits=1 if self.max_bits is None else self.max_bits)
 
-    def search(self, A: Tensor, count: int) -> Found:
+    def search(self, A: Tensor, count: int) -> SearchResult:
         n = A.shape[2]
         limit = MAX_BITS.get(A.device.type, OTHER_MAX_BITS) if self.max_bits is None else self.max_bits
         if n > limit:
             raise QubolearnError(
                 f"exhaustive search over n={n} bits needs 2**{n} states (limit 2**{limit}), about {_hours(A):.2g} h "
-                f"for {A.shape[0]} QUBOs on this {A.device.type}; use simulated annealing, or raise max_bits"
+                f"for {counted(A.shape[0], 'QUBO')} on this {A.device.type}; use simulated annealing, or raise max_bits"
             )
         A = A if A.dtype == torch.float64 else A.to(torch.float32)
-        if A.is_cpu and n <= exhaustive_cpu.FEW:
-            states, energies = exhaustive_cpu.lowest_of_few(A, count)
-            return Found(states, {"source": "exhaustive"}, distinct=True, energies=energies)
-        codes = _lowest_codes(A, count)
-        return Found(code_bits(codes, n), {"source": "exhaustive"}, distinct=True)
+        if A.is_cpu:
+            return _search_cpu(A, count)
+        return SearchResult(code_bits(_lowest_codes(A, count), n), {"source": "exhaustive"}, distinct=True)
 
-    def search_groups(self, A: Tensor, count: int, groups: Groups) -> Found:
-        """The same over the allowed states of consecutive groups of A's first bits."""
+    def search_groups(self, A: Tensor, count: int, groups: Groups) -> SearchResult:
+        """Search the allowed states of consecutive groups of A's first bits."""
         states = allowed_states(A.double(), groups, GROUPS_BITS if self.max_bits is None else self.max_bits)
         codes = exhaustive_torch.lowest_codes(A.double(), count, states)
-        return Found(states.of(codes), {"source": "exhaustive"}, distinct=True)
+        return SearchResult(states.of(codes), {"source": "exhaustive"}, distinct=True)
 
 
 def allowed_states(A: Tensor, groups: Groups, max_bits: int) -> States:
-    """All allowed states of A ``[batch, n, n]`` with consecutive groups from bit 0 on; at most 2**max_bits."""
+    """Return all allowed states of A ``[batch, n, n]`` with consecutive groups from bit 0 on; at most 2**max_bits."""
     sizes = [len(group) for group in groups.members]
     singles = A.shape[2] - sum(sizes)
     bits = sum(math.log2(size) for size in sizes) + singles
@@ -95,12 +95,24 @@ def allowed_states(A: Tensor, groups: Groups, max_bits: int) -> States:
     return group_states(sizes, singles, A)
 
 
+def _search_cpu(A: Tensor, count: int) -> SearchResult:
+    values = A.detach().contiguous().numpy()
+    batch, n = values.shape[:2]
+    states, energies = np.empty((batch, count, n), values.dtype), np.empty((batch, count))
+    seconds = batch * (2**n * SECONDS_PER_STATE[values.itemsize] + SECONDS_PER_QUBO)
+    with kernel_call(f"exhaustive search, n={n}", seconds) as options:
+        largest = native().search(values, states, energies, **options)
+    if largest > OVERFLOW["float64"]:
+        raise QubolearnError(f"energies of A overflow: |A_ij| add up to {largest:.1e}; divide A by 1e10")
+    found = torch.from_numpy(states), torch.from_numpy(energies)
+    return SearchResult(found[0], {"source": "exhaustive"}, distinct=True, energies=found[1])
+
+
 def _lowest_codes(A: Tensor, count: int) -> Tensor:
+    """Return codes of the lowest states of A on a GPU or another device."""
     n, device = A.shape[2], A.device.type
-    if device == "cpu":
-        return exhaustive_cpu.lowest_codes(A, count)
     if device == "cuda" and n >= TRITON_BITS and exhaustive_triton.available():
-        overflows = not_capturing(A) and float(A.abs().amax()) * n * n > exhaustive_cpu.OVERFLOW["float32"]
+        overflows = can_read_values(A) and float(A.abs().amax()) * n * n > OVERFLOW["float32"]
         return exhaustive_triton.lowest_codes(A.double() if overflows else A, count)
     # In float32 a GPU may round products to TF32.
     return exhaustive_torch.lowest_codes(A.double() if device == "cuda" else A, min(count + SPARE_STATES, 2**n))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError
-from qubolearn.kernels import exhaustive_cpu, exhaustive_torch, exhaustive_triton
-from qubolearn.kernels.exhaustive_torch import log_partition_and_marginals as log_partition_over
+from qubolearn.gpu import exhaustive_triton
+from qubolearn.kernels import kernel_call, native
 from qubolearn.qubo import (
     Clamp,
     Groups,
@@ -20,14 +22,16 @@ from qubolearn.qubo import (
     as_clamp,
     as_dense,
     as_groups,
+    can_read_values,
     check_qubo,
-    forced,
-    not_capturing,
+    propagate_clamps,
     reduced,
 )
-from qubolearn.qubo.checks import check_plain
-from qubolearn.solvers.eager import eager
+from qubolearn.qubo.sparse import check_plain
+from qubolearn.solvers import exhaustive_torch
+from qubolearn.solvers.contract import eager
 from qubolearn.solvers.exhaustive import GROUPS_BITS, allowed_states
+from qubolearn.solvers.exhaustive_torch import log_partition_and_marginals as log_partition_over
 
 __all__ = ["log_partition", "log_partition_and_marginals", "pair_marginals"]
 
@@ -37,10 +41,13 @@ TRITON_BITS = 15
 #: The largest n: a sum over 2**30 states takes about 0.2 s on one thread of a CPU.
 MAX_BITS = 30
 
+#: Rough costs of the compiled kernel on one thread, by the bytes of a number.
+SECONDS_PER_STATE = {4: 1.2e-10, 8: 2.5e-10}
+
 
 @eager
 def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None) -> Tensor:
-    """log Σ_x exp(-β xᵀAx) over all x in {0, 1}ⁿ, ``[batch]`` for A ``[batch, n, n]`` or sparse, differentiable in A.
+    """Return log Σ_x exp(-β xᵀAx) over all x in {0, 1}ⁿ: ``[batch]``, differentiable in A.
 
     Args:
         A: QUBOs ``[batch, n, n]``, or sparse ones, which become dense.
@@ -48,16 +55,12 @@ def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gro
         clamp, groups: as in :func:`qubolearn.solve`; only the states that they allow are summed.
 
     Raises:
-        QubolearnError: where there are too many states to sum, A is not finite, or log Z overflows A's dtype.
+        QubolearnError: If there are too many states to sum, A is not finite, or log Z overflows A's dtype.
 
-    ∂/∂A_ij = -β E[x_i x_j] under p(x) ∝ exp(-β xᵀAx), for every entry of A by itself. The marginals come out
-    of the same pass over all states, so the backward pass costs next to nothing. A second derivative
-    costs four more passes and has about nine digits; there is no third.
-
-    The result has A's dtype. In float32 energies are rounded, so that marginals are good to about 1e-6 where β E is
-    of order 10; where β Σ|A_ij| is in the thousands, the CPU sums in float64, a GPU in float32 all the same.
-
-    With ``clamp`` or ``groups`` the number of allowed states counts against the limit.
+    ∂/∂A_ij = -β E[x_i x_j] under p(x) ∝ exp(-β xᵀAx). The marginals come from the same pass over all states, so the
+    backward pass is almost free. A second derivative costs four more passes and has about nine digits; there is no
+    third. In float32 marginals are good to about 1e-6 if β E is of order 10; if β Σ|A_ij| is in the thousands, the CPU
+    sums in float64.
 
     >>> A = torch.zeros(1, 3, 3)
     >>> round(log_partition(A).exp().item(), 3)
@@ -72,15 +75,9 @@ def log_partition(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gro
 
 @eager
 def pair_marginals(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None) -> Tensor:
-    """E[x_i x_j] under p(x) ∝ exp(-β xᵀAx), ``[batch, n, n]``, symmetric; E[x_i] on the diagonal.
+    """Return E[x_i x_j] under p(x) ∝ exp(-β xᵀAx): ``[batch, n, n]``, symmetric, with E[x_i] on the diagonal.
 
-    Args:
-        A: QUBOs ``[batch, n, n]``, or sparse ones.
-        beta: β, the inverse temperature.
-        clamp, groups: as in :func:`qubolearn.solve`; p(x) is over the states that they allow.
-
-    Raises:
-        QubolearnError: as :func:`log_partition`.
+    Arguments and errors are those of :func:`log_partition`.
 
     >>> pair_marginals(torch.zeros(1, 2, 2))
     tensor([[[0.5000, 0.2500],
@@ -112,7 +109,7 @@ class _LogPartition(torch.autograd.Function):
 
 
 class _Marginals(torch.autograd.Function):
-    """The marginals that are there already, as a function of A."""
+    """Known marginals, as a function of A."""
 
     @staticmethod
     def forward(A: Tensor, marginals: Tensor, beta: float, clamp: Clamp | None, groups: Groups | None) -> Tensor:
@@ -132,9 +129,9 @@ class _Marginals(torch.autograd.Function):
 
 
 def _marginals_along(A: Tensor, V: Tensor, beta: float, clamp: Clamp | None, groups: Groups | None) -> Tensor:
-    """d/dε E[x xᵀ] of A + εV at ε = 0, which is -β times the covariance of x xᵀ with xᵀVx: ``[batch, n, n]``, float64.
+    """Return d/dε E[x xᵀ] of A + εV at ε = 0, -β times the covariance of x xᵀ with xᵀVx: ``[batch, n, n]``, float64.
 
-    Differences of fourth order, with steps that move no exponent by more than 0.008.
+    These are differences of fourth order, with steps that move no exponent by more than 0.008.
     """
     reach = abs(beta) * V.abs().sum((1, 2))
     step = 4e-3 / torch.where(reach > 0, reach, 1.0)[:, None, None]
@@ -148,10 +145,9 @@ def _marginals_along(A: Tensor, V: Tensor, beta: float, clamp: Clamp | None, gro
 def log_partition_and_marginals(
     A: Tensor, beta: float, clamp: Clamp | None = None, groups: Groups | None = None
 ) -> tuple[Tensor, Tensor]:
-    """:func:`log_partition` and :func:`pair_marginals` of one pass over all states, without a gradient."""
+    """Return log Z and pair marginals of one pass over all states, without a gradient."""
     check_qubo(A)
-    if not math.isfinite(beta):
-        raise QubolearnError(f"beta={beta} must be finite")
+    _check_beta(beta)
     if A.shape[0] == 0:
         return A.new_zeros(0), torch.zeros_like(A)
     if clamp is None and groups is None:
@@ -159,17 +155,17 @@ def log_partition_and_marginals(
     else:
         value, marginals = _constrained_sums(A, beta, as_clamp(clamp, *A.shape[:2]), as_groups(groups))
     value = value.to(A.dtype)
-    if not_capturing(A) and not bool(value.isfinite().all()):
+    if can_read_values(A) and not math.isfinite(value.sum().item()) and not bool(value.isfinite().all()):
         largest = float(A.abs().amax())
         raise NonFiniteError(f"log Z overflows {A.dtype} at beta={beta} and |A_ij| up to {largest:.1e}; divide A by it")
-    return value, marginals.to(A.dtype)
+    return value, marginals.to(A.dtype).clamp_(0, 1)  # rounding leaves some above 1
 
 
 def _constrained_sums(A: Tensor, beta: float, clamp: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
-    """Sums over the states that clamp ``[batch, n]`` and groups allow, in float64."""
+    """Sum over the states that clamp ``[batch, n]`` and groups allow, in float64."""
     value = torch.zeros(len(A), dtype=torch.float64, device=A.device)
     marginals = torch.zeros(A.shape, dtype=torch.float64, device=A.device)
-    for part in reduced(A.double(), forced(clamp, groups), groups):
+    for part in reduced(A.double(), propagate_clamps(clamp, groups), groups):
         small = as_dense(part.A)
         if small.shape[2] == 0:
             log_z, inner = torch.zeros_like(part.offset), small
@@ -185,7 +181,7 @@ def _constrained_sums(A: Tensor, beta: float, clamp: Tensor, groups: Groups) -> 
 
 
 def _whole(part: Reduced, inner: Tensor) -> Tensor:
-    """E[x xᵀ] ``[b, n, n]`` of all bits from that of the free ones ``[b, f, f]``."""
+    """Return E[x xᵀ] ``[b, n, n]`` of all bits from that of the free ones ``[b, f, f]``."""
     means = part.expand(inner.diagonal(dim1=1, dim2=2)[:, None])[:, 0]  # clamped bits are their values
     whole = means[:, :, None] * means[:, None]  # right wherever one of the two bits is clamped
     bits = part.bits.to(inner.device)
@@ -195,9 +191,16 @@ def _whole(part: Reduced, inner: Tensor) -> Tensor:
 
 
 def _sums(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """Sums over all states."""
+    """Sum over all states."""
     _check_bits(A.shape[2])
-    return _on_device(A if A.dtype == torch.float64 else A.to(torch.float32), beta)
+    A = A if A.dtype == torch.float64 else A.to(torch.float32)
+    device, single = A.device.type, A.dtype == torch.float32
+    if device == "cpu":
+        return _sums_cpu(A, beta)
+    if device == "cuda" and single and A.shape[2] >= TRITON_BITS and exhaustive_triton.available():
+        return exhaustive_triton.log_partition_and_marginals(A, beta)
+    # In float32 a GPU may round products to TF32.
+    return exhaustive_torch.log_partition_and_marginals(A.double() if device == "cuda" else A, beta)
 
 
 def _check_size(A: Qubo, clamp: Clamp | None, groups: Groups | None) -> None:
@@ -208,19 +211,28 @@ def _check_size(A: Qubo, clamp: Clamp | None, groups: Groups | None) -> None:
         _check_bits(A.shape[-1])
 
 
+def _check_beta(beta: object) -> None:
+    if not isinstance(beta, Real) or not math.isfinite(beta):
+        raise QubolearnError(f"beta={beta!r} must be a finite number; of a tensor pass beta.item()")
+
+
 def _check_bits(n: int) -> None:
     if n > MAX_BITS:
         raise QubolearnError(
             f"the partition function of n={n} bits is a sum over 2**{n} states (limit 2**{MAX_BITS}); "
-            "learn with PseudoLikelihood (loss pseudo), or sum over blocks of bits by clamp= and groups="
+            "learn with PseudoLikelihood, or sum over blocks of bits by clamp= and groups="
         )
 
 
-def _on_device(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    device, single = A.device.type, A.dtype == torch.float32
-    if device == "cpu":
-        return exhaustive_cpu.log_partition_and_marginals(A, beta)
-    if device == "cuda" and single and A.shape[2] >= TRITON_BITS and exhaustive_triton.available():
-        return exhaustive_triton.log_partition_and_marginals(A, beta)
-    # In float32 a GPU may round products to TF32.
-    return exhaustive_torch.log_partition_and_marginals(A.double() if device == "cuda" else A, beta)
+def _sums_cpu(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    values = A.contiguous().numpy()
+    batch, n = values.shape[:2]
+    log_z, marginals = np.empty(batch), np.empty(values.shape)
+    seconds = batch * (2**n * SECONDS_PER_STATE[values.itemsize] + 1e-6)
+    with kernel_call(f"partition function, n={n}", seconds) as options:
+        native().partition(values, beta, log_z, marginals, **options)
+    value, moments = torch.from_numpy(log_z), torch.from_numpy(marginals)
+    if np.isnan(log_z).any():  # exponents that leave the range of the kernel
+        steep = value.isnan()
+        value[steep], moments[steep] = exhaustive_torch.log_partition_and_marginals(A[steep].double(), beta)
+    return value, moments

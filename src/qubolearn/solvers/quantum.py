@@ -11,65 +11,55 @@ from torch import Tensor
 
 from qubolearn.chips.chains import Embedding
 from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Programmed, scaled, with_control_errors
-from qubolearn.errors import QubolearnError, unknown_name
-from qubolearn.kernels.parallel import thread_count
-from qubolearn.kernels.progress import Bar
+from qubolearn.errors import QubolearnError, check_counts, check_numbers, unknown_name
+from qubolearn.kernels import Bar, thread_count
 from qubolearn.qubo import Qubo, as_dense, check_qubo, energies, from_ising, to_ising
-from qubolearn.solvers.contract import Found, QuboSolver, no_temperature
-from qubolearn.solvers.schedules import SCHEDULES, pulses, steps_for
+from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds, no_temperature
 from qubolearn.solvers.second_best import with_second_best
-from qubolearn.solvers.seeds import instance_seeds
-from qubolearn.solvers.state_vector import all_energies, final_probabilities
-from qubolearn.typed import check_counts, check_numbers
+from qubolearn.solvers.state_vector import SCHEDULES, all_energies, final_probabilities, pulses, steps_for
 
 __all__ = ["QuantumAnnealing"]
 
-#: Qubits beyond which a state takes more memory than most machines have.
+#: The state of more qubits exceeds the memory of most machines.
 MAX_QUBITS = 26
 MAX_STEPS = 10**7
-
-#: Amplitudes of one chunk of the batch, and the bytes that each was seen to need: less than 1 GiB together.
+#: Amplitudes of one chunk of the batch, and the measured bytes of each: less than 1 GiB together.
 CHUNK_AMPLITUDES = 2**23
 BYTES_PER_AMPLITUDE = 100
-#: On a CPU, where a row for each thread suffices: memory of this size is used again, larger one is given back and
-#: asked for anew, which takes as long as a tenth of the anneal.
+#: The same on a CPU: larger memory is returned to the system and requested again, a tenth of the anneal's time.
 CPU_AMPLITUDES = 2**20
-
-#: Energies this close, as a share of the range of all, are one energy up to rounding.
+#: Energies this close, as a share of the range of all, are equal up to rounding.
 SAME_ENERGY = 1e-10
 
 
 @dataclass(frozen=True)
 class QuantumAnnealing(QuboSolver):
-    """Quantum annealing, simulated as in the paper's appendix: H(t) goes from H_I = -Σ σx to H_P = A in the time τ.
+    """Simulate quantum annealing from first principles: H(t) goes from H_I = -Σ σx to H_P = A in the time τ.
 
-    The state of all qubits is integrated and then measured, up to 26 qubits, where one anneal takes minutes on a CPU.
-    Times are nanoseconds and energies GHz. The annealer is closed: it has no temperature and does not decohere. Real
-    ones are close to that in fast anneals of 5 to some 50 ns, which allow no biases h on today's chips; their standard
-    anneals of 20 µs are thermal, and take 2,000 times the steps of the default here. So this is what a coherent
-    annealer with D-Wave's energies and D-Wave's control errors does.
+    The state of all qubits is integrated and then measured, up to 26 qubits, for which one anneal takes minutes on a
+    CPU. Times are nanoseconds and energies GHz. The annealer is closed: it has no temperature and does not decohere.
+    Real ones are close to that in fast anneals of 5 to 50 ns, which allow no biases h on today's chips; their standard
+    anneals of 20 µs are thermal. So this is a coherent annealer with D-Wave's energies and control errors.
 
     Each instance is scaled to fill h in [-4, 4] and J in [-1, 1] (with chains [-2, 1]) and programmed with Gaussian
-    errors. D-Wave's page on integrated control errors shows their deviations fall from 0.025 to 0.010 (h) and
-    from 0.015 to 0.010 (J) in the course of an anneal; the defaults are those of the part where the gap closes.
+    errors. D-Wave's page on integrated control errors shows deviations that fall from 0.025 to 0.010 (h) and from 0.015
+    to 0.010 (J) during an anneal; the defaults are those of the part in which the gap closes.
 
     ``info["success_probability"]`` is the exact share of |ψ|² on the true ground states of A, not a count of reads.
 
     Args:
-        anneal_time: τ in ns. Longer anneals find x* more surely, but ever fewer of their reads are x⁺.
-        schedule: how H(t) goes, ``dwave`` or ``linear``.
+        anneal_time: τ in ns. Longer anneals find x* more surely, but fewer of their reads are x⁺.
+        schedule: ``dwave`` or ``linear``.
         reads: how often the final state is measured.
         h_error, J_error: standard deviations of the control errors, in units of the programmed h and J.
-        programmings: how often the errors are drawn per call; the reads are shared out evenly.
+        programmings: how often the errors are drawn per call; the reads are divided evenly.
         auto_scale: fill the ranges of h and J; otherwise A is programmed as it is.
-        complete: take the neighbours of x* and descents from them as candidates too: reads alone rarely hold x⁺.
-        seed: fixes errors and reads.
-        tolerance: how far probabilities may be off because time steps are finite.
-        steps: the number of time steps, in place of the tolerance.
-        embedding: chains of qubits for the bits, where the chip lacks couplers.
-        chain_strength: the strength of chains, times rms(J) √(mean degree), as is D-Wave's default.
-
-    More than 26 qubits and values out of range are a QubolearnError.
+        complete: also take the neighbors of x* and descents from them as candidates: reads alone rarely contain x⁺.
+        seed: the seed of errors and reads.
+        tolerance: the largest error of probabilities because time steps are finite.
+        steps: the number of time steps, instead of the tolerance.
+        embedding: chains of qubits for the bits, if the chip lacks couplers.
+        chain_strength: multiple of rms(J) √(mean degree), as D-Wave's default.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> QuantumAnnealing(anneal_time=20.0, seed=0)(A, count=1).states.tolist()
@@ -96,12 +86,14 @@ class QuantumAnnealing(QuboSolver):
         check_numbers(True, anneal_time=self.anneal_time, h_error=self.h_error, J_error=self.J_error)
         check_numbers(tolerance=self.tolerance, chain_strength=self.chain_strength)
         check_counts(reads=self.reads, programmings=self.programmings, steps=1 if self.steps is None else self.steps)
+        if (self.steps or 0) > MAX_STEPS:
+            raise QubolearnError(f"steps={self.steps} is over the limit {MAX_STEPS}; take fewer, or use the tolerance")
         if self.reads % self.programmings:
             raise QubolearnError(
                 f"reads={self.reads} cannot be shared evenly by programmings={self.programmings}; take a multiple"
             )
 
-    def search(self, A: Tensor, count: int) -> Found:
+    def search(self, A: Tensor, count: int) -> SearchResult:
         measured = self._measure(A)
         states = measured.states
         if self.complete:
@@ -118,10 +110,10 @@ class QuantumAnnealing(QuboSolver):
         }
         if self.embedding is not None:
             info["chain_break_fraction"] = measured.broken
-        return Found(states, info)
+        return SearchResult(states, info)
 
     def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
-        """All reads, as they were measured: A ``[batch, n, n]`` -> states ``[batch, reads, n]``; no ``beta``."""
+        """Return all reads ``[batch, reads, n]`` as measured; a ``beta`` raises."""
         if beta is not None:
             raise no_temperature("a closed quantum annealer", beta)
         check_qubo(A)
@@ -129,9 +121,9 @@ class QuantumAnnealing(QuboSolver):
         return self._measure(A.detach(), scored=False).states
 
     def probabilities(self, A: Qubo) -> Tensor:
-        """|ψ|² at the end: A ``[batch, n, n]`` -> ``[batch, 2**n]``, float64, states in the order of ``all_states``.
+        """Return |ψ|² at the end: ``[batch, 2**n]``, float64, states in the order of ``all_states``.
 
-        With several programmings their mean; with chains those of the logical states, after the majority vote.
+        It is the mean over programmings, and with chains that of the logical states after the majority vote.
         """
         check_qubo(A)
         A = as_dense(A)
@@ -147,10 +139,17 @@ class QuantumAnnealing(QuboSolver):
         _check_size(h.shape[1])
         J, h = scaled(J, h, J_RANGE if self.embedding is None else EXTENDED_J_RANGE, self.auto_scale)
         seeds = instance_seeds(self.seed, len(A))
-        return with_control_errors(J, h, self.J_error, self.h_error, self.programmings, self.reads, seeds)
+        problem = with_control_errors(J, h, self.J_error, self.h_error, self.programmings, self.reads, seeds)
+        if not bool(_squared_fields(problem).isfinite().all()):
+            errors = f"h_error={self.h_error:g}, J_error={self.J_error:g}, chain_strength={self.chain_strength:g}"
+            raise QubolearnError(
+                f"fields overflow float64 with |A_ij| up to {float(A.abs().amax()):.1e}, {errors}; "
+                "divide A by a constant, or lower the largest of these options"
+            )
+        return problem
 
     def _anneal(self, problem: Programmed) -> Iterator[_Final]:
-        """Run all rows, in chunks that share their time steps, so that no result depends on the rest of the batch."""
+        """Anneal all rows in chunks of equal time steps, so that no result depends on the rest of the batch."""
         chunks = self._chunks(problem)
         with Bar("quantum annealing", sum(len(chunk.rows) * (chunk.steps + 1) for chunk in chunks)) as bar:
             for rows, field, steps in chunks:
@@ -161,9 +160,8 @@ class QuantumAnnealing(QuboSolver):
                 yield _Final(rows, steps, p.div_(p.sum(1, keepdim=True)))
 
     def _chunks(self, problem: Programmed) -> list[_Chunk]:
-        """Rows whose rms local fields round up to the same 2**(level/4)."""
-        squares = problem.h.square() + (problem.J + problem.J.mT).square().sum(-1)
-        levels = (4 * squares.mean(-1).sqrt().clamp(min=1 / 16).log2()).ceil()
+        """Group rows whose rms local fields round up to the same 2**(level/4)."""
+        levels = (4 * _squared_fields(problem).mean(-1).sqrt().clamp(min=1 / 16).log2()).ceil()
         size = _rows_at_once(problem.h)
         chunks = []
         for level in sorted(set(levels.tolist())):
@@ -171,18 +169,17 @@ class QuantumAnnealing(QuboSolver):
             steps = self.steps or steps_for(SCHEDULES[self.schedule], self.anneal_time, field, self.tolerance)
             if steps > MAX_STEPS:
                 raise QubolearnError(
-                    f"anneal_time={self.anneal_time:g} ns needs {steps} time steps (limit {MAX_STEPS}); shorten it"
+                    f"anneal_time={self.anneal_time:g} ns and tolerance={self.tolerance:g} need {steps:.3g} time steps "
+                    f"(limit {MAX_STEPS:.0e}); shorten the anneal, or raise the tolerance"
                 )
             rows = (levels == level).nonzero()[:, 0]
             chunks += [_Chunk(rows[i : i + size], field, steps) for i in range(0, len(rows), size)]
         return chunks
 
     def _measure(self, A: Tensor, scored: bool = True) -> _Measured:
-        """Anneal and read; unless ``scored``, success is left at 0, since it takes the energies of all states."""
+        """Anneal and read; the success, which needs the energies of all states, is 0 unless ``scored``."""
         batch, n = A.shape[0], A.shape[2]
         problem = self._program(A)
-        if not bool(problem.J.isfinite().all() & problem.h.isfinite().all()):
-            raise QubolearnError(f"|A_ij| up to {float(A.abs().amax()):.1e} overflow as fields; divide A by 1e10")
         rows, reads = problem.uniforms.shape
         states = A.new_empty(rows, reads, n)
         success, broken = A.new_zeros(2, rows, dtype=torch.float64)
@@ -203,7 +200,7 @@ class QuantumAnnealing(QuboSolver):
         return _Measured(states.view(batch, self.reads, n), success, broken, steps)
 
     def _logical(self, probabilities: Tensor) -> Tensor:
-        """``[rows, 2**qubits]`` -> ``[rows, 2**n]``: after the majority vote where there are chains, else the same."""
+        """Map probabilities ``[rows, 2**qubits]`` to those after the majority vote of chains: ``[rows, 2**n]``."""
         if self.embedding is None:
             return probabilities
         out = probabilities.new_zeros(len(probabilities), 2 ** len(self.embedding.chains))
@@ -233,6 +230,11 @@ class _Measured(NamedTuple):
     steps: Tensor  # [batch]
 
 
+def _squared_fields(problem: Programmed) -> Tensor:
+    """Return the squares of the local fields ``[rows, qubits]``."""
+    return problem.h.square() + (problem.J + problem.J.mT).square().sum(-1)
+
+
 def _check_size(qubits: int) -> None:
     if qubits > MAX_QUBITS:
         memory = BYTES_PER_AMPLITUDE * 2.0 ** (min(qubits, 900) - 30)
@@ -243,25 +245,25 @@ def _check_size(qubits: int) -> None:
 
 
 def _rows_at_once(h: Tensor) -> int:
-    """Rows of one chunk of the problems with these biases ``[rows, qubits]``."""
+    """Return the size of a chunk for biases h ``[rows, qubits]``."""
     most = max(1, CHUNK_AMPLITUDES >> h.shape[1])
     return most if h.device.type != "cpu" else min(most, max(thread_count(), CPU_AMPLITUDES >> h.shape[1]))
 
 
 def _lowest(energies: Tensor) -> Tensor:
-    """``[rows, 2**n]``: which states are ground states, up to rounding."""
+    """Return which states are ground states up to rounding: ``[rows, 2**n]``."""
     low, high = energies.aminmax(dim=1, keepdim=True)
     return energies <= low + SAME_ENERGY * (high - low)
 
 
 def _draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
-    """Codes ``[rows, reads]`` of states, one for each uniform number."""
+    """Return codes ``[rows, reads]`` of states, one for each uniform number."""
     total = probabilities.cumsum(1)
     return torch.searchsorted(total, uniforms * total[:, -1:], right=True).clamp(max=probabilities.shape[1] - 1)
 
 
 def _bits(codes: Tensor, qubits: int) -> Tensor:
-    """Codes ``[...]`` -> bits ``[..., qubits]``, the most significant first, as in ``all_states``."""
+    """Return the bits ``[..., qubits]`` of codes ``[...]``, the most significant first, as in ``all_states``."""
     return (codes[..., None] >> torch.arange(qubits - 1, -1, -1, device=codes.device)) & 1
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from qubolearn.kernels.annealing_cpu import Dense
+from qubolearn.solvers.forms import DenseForm
 
 __all__ = ["clamped_descents", "neighbourhood", "with_second_best"]
 
-#: Bits from which on a CPU the compiled search of :mod:`qubolearn.kernels.harvest_numba` does it: it offers the few
+#: Bits from which on a CPU the compiled local search does it: it offers the few
 #: lowest states alone, where torch would compute the energies of thousands.
 COMPILED_BITS = 128
 
@@ -25,17 +24,11 @@ def with_second_best(A: Tensor, states: Tensor, count: int) -> Tensor:
     """States ``[batch, c, n]``, the best of each QUBO first, and what completes them to ``count`` distinct ones."""
     best = states[:, 0]
     if A.is_cpu and best.shape[-1] >= COMPILED_BITS:
-        return torch.cat([states, _lowest_around(A, best, count).to(states.dtype)], dim=1)
+        reads = best[:, None].to(torch.int8).contiguous().numpy()
+        around = torch.from_numpy(DenseForm(A).refine(reads, count)[0])
+        return torch.cat([states, around.to(states.dtype)], dim=1)
     nearby = (best[:, None] - neighbourhood(best.shape[-1], count).to(best)).abs()
     return torch.cat([states, nearby, clamped_descents(A, best).to(best.dtype)], dim=1)
-
-
-def _lowest_around(A: Tensor, best: Tensor, count: int) -> Tensor:
-    """The ``count`` lowest states that neighbours of best ``[batch, n]`` and clamped descents from it offer."""
-    found = np.zeros((len(best), count, best.shape[-1]), np.int8)
-    reads = np.ascontiguousarray(best[:, None].numpy(), np.int8)
-    Dense(A.double().numpy()).harvest(reads, found, np.zeros(len(best)))
-    return torch.from_numpy(found)
 
 
 def neighbourhood(n: int, count: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""At which temperature did a sampler draw these reads? The maximum pseudo-likelihood estimate of β."""
+"""Estimate the temperature of a sampler from its reads, by maximum pseudo-likelihood."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from qubolearn.qubo import (
     as_clamp,
     as_groups,
     check_qubo,
+    drop_intragroup_couplings,
     flip_costs,
-    forced,
-    without_pairs,
+    propagate_clamps,
 )
-from qubolearn.qubo.checks import check_plain
+from qubolearn.qubo.sparse import check_plain
 
 __all__ = ["effective_beta"]
 
@@ -28,7 +28,7 @@ DOUBLINGS = 60
 
 
 def effective_beta(A: Qubo, reads: Tensor, clamp: Clamp | None = None, groups: Groups | None = None) -> Tensor:
-    """The inverse temperature β of p(x) ∝ exp(-β xᵀAx) that fits the reads of a sampler best.
+    """Return the inverse temperature β ``[batch]``, float64, of p(x) ∝ exp(-β xᵀAx) that best fits a sampler's reads.
 
     Args:
         A: QUBOs ``[batch, n, n]``, or sparse ones.
@@ -36,20 +36,11 @@ def effective_beta(A: Qubo, reads: Tensor, clamp: Clamp | None = None, groups: G
         clamp: bits that the sampler held, as in :func:`qubolearn.solve`; they are left out.
         groups: sets of bits of which exactly one is 1 in every read.
 
-    Returns:
-        β of each QUBO, float64 ``[batch]``.
-
-    Raises:
-        QubolearnError: where shapes do not fit, there is no read, reads are not 0 and 1, or one breaks a group.
-
-    Annealers return reads at a temperature of their own, which depends on chip, QUBO and annealing time; a likelihood
-    needs to know it. Given all other bits, bit i has its value with probability 1 / (1 + exp(-β c_i)), where c_i is
-    what flipping it costs; and a group has its choice with probability 1 / Σ_o exp(-β c_o), where c_o is what the
-    choice of bit o in its place costs. The estimate maximises the product of these over bits, groups and reads, which
-    is concave in β and needs no sum over all states.
-
-    The result is infinite where every change of every read costs energy (or every one saves some: -inf), and NaN where
-    no change does either, so that all temperatures fit alike.
+    Given all other bits, bit i has its value with probability 1 / (1 + exp(-β c_i)), where c_i is the cost of flipping
+    it; and a group has its choice with probability 1 / Σ_o exp(-β c_o), where c_o is the cost of choosing bit o. The
+    estimate maximizes the product of these over bits, groups and reads, which is concave in β and needs no sum over
+    all states. It is infinite if every change of every read costs energy (-inf if every one saves some), and NaN if no
+    change does either.
 
     >>> from qubolearn.solvers.tempering import ParallelTempering
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
@@ -61,12 +52,12 @@ def effective_beta(A: Qubo, reads: Tensor, clamp: Clamp | None = None, groups: G
     check_plain("reads", reads)
     batch, n, groups = A.shape[0], A.shape[2], as_groups(groups)
     if reads.ndim != 3 or reads.shape[0] != batch or reads.shape[2] != n or reads.shape[1] < 1:
-        raise QubolearnError(f"reads have shape {list(reads.shape)}; want [{batch}, reads, {n}] with at least one read")
+        raise QubolearnError(f"reads have shape {list(reads.shape)}; expected [{batch}, reads >= 1, {n}]")
     if not bool(((reads == 0) | (reads == 1)).all()):
-        raise QubolearnError("reads hold values other than 0 and 1; want bits, (spins + 1) / 2")
-    reads, free = reads.to(A.device, torch.float64), forced(as_clamp(clamp, batch, n), groups) == FREE
+        raise QubolearnError("reads hold values other than 0 and 1; for spins pass (spins + 1) / 2")
+    reads, free = reads.to(A.device, torch.float64), propagate_clamps(as_clamp(clamp, batch, n), groups) == FREE
     if not bool(groups.allowed(reads).all()):
-        raise QubolearnError("reads break a group; want exactly one 1 among the bits of each in every read")
+        raise QubolearnError("reads break a group; expected exactly one 1 among the bits of each")
     flips, moves = _changes(A.detach().to(torch.float64), reads, free.to(A.device), groups)
     costs = torch.cat([flips, *(part.flatten(1) for part, _ in moves)], 1)
     scale = costs.abs().amax(1)
@@ -77,13 +68,13 @@ def effective_beta(A: Qubo, reads: Tensor, clamp: Clamp | None = None, groups: G
 
 
 def _changes(A: Qubo, reads: Tensor, free: Tensor, groups: Groups) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """What flips of bits in no group cost ``[batch, k]``, and other choices of groups: parts ``[batch, k, size]``.
+    """Return costs of flips of bits in no group ``[batch, k]``, and of choices in groups of each size.
 
-    Each part holds the groups of one size, and which of their bits can be chosen.
+    The latter are ``[batch, k, size]``, with a mask of the bits that can be chosen.
     """
-    costs = flip_costs(without_pairs(A, groups), reads)
+    costs = flip_costs(drop_intragroup_couplings(A, groups), reads)
     single = (groups.of_bits(A.shape[2]) < 0).to(A.device)
-    flips = (costs * free[:, None])[:, :, single].flatten(1)  # of no cost where clamped, which says nothing about β
+    flips = (costs * free[:, None])[:, :, single].flatten(1)  # no cost if clamped, which does not depend on β
     fields, parts = costs * (1 - 2 * reads), []
     for size in sorted(set(map(len, groups.members))):
         bits = torch.tensor([group for group in groups.members if len(group) == size], device=A.device)
@@ -95,7 +86,7 @@ def _changes(A: Qubo, reads: Tensor, free: Tensor, groups: Groups) -> tuple[Tens
 
 
 def _root(flips: Tensor, moves: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """The β at which the mean costs of all choices are 0 in sum, for costs of at most 1 in size: ``[batch]``."""
+    """Return the β ``[batch]`` at which the mean costs of all choices sum to 0, for costs of at most 1 in size."""
 
     def slope(beta: Tensor) -> Tensor:
         found = (flips * torch.sigmoid(-beta[:, None] * flips)).sum(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
@@ -12,32 +13,29 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError
-from qubolearn.kernels.parallel import progress, run_tasks, stop_flag
-from qubolearn.qubo import Clamp, Groups, Qubo, SparseQubo, as_clamp, as_groups, check_qubo, forced
-from qubolearn.qubo.checks import check_memory
-from qubolearn.solvers.contract import Found, QuboSolver
-from qubolearn.solvers.seeds import instance_seeds
-from qubolearn.solvers.units import Units, as_units, best_around, lower_bounds
-from qubolearn.typed import check_counts, check_numbers, check_rising
+from qubolearn.errors import QubolearnError, check_counts, check_nondecreasing, check_numbers, counted
+from qubolearn.kernels import kernel_call, native
+from qubolearn.qubo import Clamp, Groups, Qubo, SparseQubo, as_clamp, as_groups, check_qubo, propagate_clamps
+from qubolearn.qubo.sparse import check_memory
+from qubolearn.solvers.contract import QuboSolver, SearchResult, check_exponents, instance_seeds
+from qubolearn.solvers.forms import SparseForm
 
 __all__ = ["ParallelTempering"]
 
-#: Replicas share a vector of so many lanes.
+Bits = npt.NDArray[np.int8]
+Floats = npt.NDArray[np.float64]
+
+#: Replicas per vector.
 LANES = 16
-
-
-#: A program of the GPU holds one QUBO, and is slower than a core: smaller batches, and larger groups, stay on the CPU.
+#: A program of the GPU holds one QUBO, and is slower than a core: smaller batches and larger groups stay on the CPU.
 GPU_BATCH, GPU_OPTIONS = 64, 128
-#: The most sweeps that choosing temperatures takes.
+#: The most sweeps that the choice of temperatures takes.
 LADDER_SWEEPS = 360
 
 
 def on_gpu(A: Qubo, groups: Groups, replicas: int, ladders: int = 1) -> bool:
-    """Whether A is tempered where it lies, on an NVIDIA GPU."""
-    if replicas not in (16, 32, 64):  # powers of two that fit beside each other
-        return False
-    if A.device.type != "cuda" or find_spec("triton") is None:
+    """Return True if A is tempered on its NVIDIA GPU."""
+    if replicas not in (16, 32, 64) or A.device.type != "cuda" or find_spec("triton") is None:
         return False
     return len(A) * ladders >= GPU_BATCH and max(map(len, groups.members), default=1) <= GPU_OPTIONS
 
@@ -46,31 +44,28 @@ def on_gpu(A: Qubo, groups: Groups, replicas: int, ladders: int = 1) -> bool:
 class ParallelTempering(QuboSolver):
     """Parallel tempering: ``replicas`` copies of each QUBO at different temperatures, swapped after every sweep.
 
-    Take it where annealing gets stuck: cold replicas search valleys, hot ones carry states over the ridges between
-    them. A move draws a bit, or which bit of a one-hot group is 1, from its exact conditional distribution. Clamped
-    bits are held, and groups are never broken.
+    Use it if annealing gets stuck: cold replicas search valleys, hot ones carry states over the ridges between them. A
+    move draws a bit, or which bit of a one-hot group is 1, from its exact conditional distribution. Clamps and groups
+    are never broken.
 
     Args:
         replicas: copies of each QUBO, a multiple of 16.
-        sweeps: after so many a QUBO is done, or earlier when a state of at most ``target`` is found.
-        target: an energy: 0 where energies count violated rules, or what another solver found. ``"bound"`` is the sum
-            of what each bit or group, and each negative coupling, can add at best: a state that reaches it is proven
-            to be lowest. With ``count=1`` a target also rules out every bit that is 1 in no state of at most that
-            energy; where the target cannot be met, a second run without that follows.
+        sweeps: the most sweeps per QUBO; a state of at most ``target`` ends the search earlier.
+        target: an energy, such as 0 if energies count violated rules. ``"bound"`` is the sum of what each bit or group,
+            and each negative coupling, can add at best: a state that reaches it is proven to be lowest. With
+            ``count=1`` a target also rules out every bit that is 1 in no state of at most that energy; if the target
+            cannot be met, a second run without that follows.
         betas: 1/temperature of the replicas, from hot to cold. By default each QUBO gets its own: an annealing of at
-            most 360 sweeps measures how often moves raise the energy, which says where to begin and end, and the mean
-            energy, which says where replicas stand so that neighbours swap equally often.
-        reads: how many states :meth:`sample` draws of each QUBO.
+            most 360 sweeps measures how often moves raise the energy, which gives both ends, and the mean energy, which
+            gives the steps so that neighbors swap equally often.
+        reads: the number of states that :meth:`sample` draws per QUBO.
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
-        ladders: independent sets of replicas that search each QUBO; the lowest states of all are kept. They share
-            threads as instances do, so that several cores search one QUBO. On a CPU the first to meet a target, by
-            sweeps, ends the others, and its states are the answer.
+        ladders: independent sets of replicas per QUBO, which share threads as instances do; the lowest states of all
+            are kept. On a CPU the first to meet a target, by sweeps, ends the others, and its states are the answer.
 
-    ``info["betas"]`` are the temperatures taken, ``[batch, replicas]``, or ``[batch, ladders, replicas]`` with several
-    ladders; ``info["exchange_rates"]`` are the shares of swaps accepted, NaN where another ladder ended the search, and
-    ``info["sweeps"]`` how many sweeps each QUBO took, over all ladders. The result does not depend on the number of
-    threads, over which instances are shared. Batches of 64 and more that lie on an NVIDIA GPU are tempered there, with
-    other random numbers; all others on the CPU.
+    ``info`` holds ``betas`` and ``exchange_rates`` (NaN if another ladder ended the search), ``[batch, replicas]`` or
+    ``[batch, ladders, replicas]``, and the ``sweeps`` of each QUBO over all ladders. The result does not depend on the
+    number of threads. Batches of 64 and more on an NVIDIA GPU are tempered there, with other random numbers.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ParallelTempering(sweeps=100, seed=0)(A).states.tolist()
@@ -89,175 +84,152 @@ class ParallelTempering(QuboSolver):
     def __post_init__(self) -> None:
         check_counts(replicas=self.replicas, sweeps=self.sweeps, reads=self.reads, ladders=self.ladders)
         if self.replicas % LANES:
-            raise QubolearnError(f"replicas={self.replicas}; want a multiple of {LANES}, which run side by side")
-        if self.target not in (None, "bound") and not (
-            isinstance(self.target, int | float) and math.isfinite(self.target)
-        ):
-            raise QubolearnError(f"target={self.target}; want an energy, 'bound', or None to use all sweeps")
+            raise QubolearnError(f"replicas={self.replicas}; expected a multiple of {LANES}")
+        valid = self.target in (None, "bound") or (isinstance(self.target, int | float) and math.isfinite(self.target))
+        if not valid:
+            raise QubolearnError(f"target={self.target}; expected an energy, 'bound', or None to use all sweeps")
         if self.betas is not None:
-            check_rising(self.replicas, betas=self.betas)
+            check_nondecreasing(self.replicas, betas=self.betas)
         instance_seeds(self.seed, 0)
 
-    def search(self, A: Qubo, count: int) -> Found:
-        """The ``count`` lowest states that any replica met, their descents and their neighbours."""
+    def search(self, A: Qubo, count: int) -> SearchResult:
         return self.search_held(A, count, as_clamp(None, *A.shape[:2]), Groups(()))
 
-    def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> Found:
-        """The same among the states that clamp ``[batch, n]`` and groups allow; clamp as ``forced`` returns it."""
+    def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> SearchResult:
+        """Search the states that clamp ``[batch, n]``, as of ``propagate_clamps``, and groups allow."""
         self._check_memory(A, 0)
-        units, held = as_units(A, groups), clamp.numpy()
-        if self.ladders > 1:  # each is an instance of its own
+        form, held = SparseForm.make(A, groups), np.ascontiguousarray(clamp.numpy(), np.int8)
+        if self.ladders > 1:  # each is a separate instance
             rows = np.arange(len(A)).repeat(self.ladders)
-            units, held = units.of(rows), held[rows]
+            form, held = form.of(rows), held[rows]
         if self.target == "bound":
-            targets = lower_bounds(units, held)
+            targets = form.lower_bounds(held)
         else:
-            targets = np.full(len(held), -np.inf if self.target is None else self.target) / units.scale
+            targets = np.full(len(held), -np.inf if self.target is None else self.target) / form.scale
         if on_gpu(A, groups, self.replicas, self.ladders):
-            found = self._search_on_gpu(units, count, held, targets, A.device)
+            found = self._search_on_gpu(form, count, held, targets, A.device)
         else:
-            found = self._search_on_cpu(units, count, held, targets, self.sweeps)
+            found = self._search_on_cpu(form, count, held, targets, self.sweeps)
         if self.ladders == 1:
             return found
-        apart = {
+        per_ladder = {
             k: v.reshape(len(A), self.ladders, *v.shape[1:]) for k, v in found.info.items() if isinstance(v, Tensor)
         }
-        info = {**found.info, **apart, "sweeps": apart["sweeps"].sum(1)}
-        return Found(found.states.reshape(len(A), -1, A.shape[2]), info)
+        info = {**found.info, **per_ladder, "sweeps": per_ladder["sweeps"].sum(1)}
+        return SearchResult(found.states.reshape(len(A), -1, A.shape[2]), info)
 
-    def _search_on_cpu(self, units: Units, count: int, held: Any, targets: Any, sweeps: int) -> Found:
-        from qubolearn.kernels.exchanges_numba import MOST_BITS, exchange
-        from qubolearn.kernels.tempering_numba import NEVER, temper
-
-        seeds, ladders, (batch, n) = instance_seeds(self.seed, len(held)), self._ladders(units), held.shape
-        states, betas = np.zeros((batch, count, n), np.int8), np.zeros((batch, self.replicas))
-        exchanges, swept = np.zeros((batch, self.replicas - 1)), np.zeros(batch, np.int64)
-        last = np.zeros((batch, self.replicas, n), np.int8)
-        ends, homes = np.full((batch // self.ladders, 1), NEVER), np.arange(batch) // self.ladders
-
-        def work(some: slice, stop: npt.NDArray[np.uint8]) -> None:
-            found = (states[some], betas[some], exchanges[some], swept[some], last[some])
-            how = (seeds[some], ladders[some], sweeps, targets[some], stop, ends, homes[some])
-            temper(units.problem(some), held[some], *how, found)
-            if n <= MOST_BITS and not units.members[2].any() and (held[some] < 0).all():
-                for b in range(some.start, some.stop):
-                    exchange(units.dense(b), last[b : b + 1], states[b : b + 1], stop)
-
-        self._share(work, units, max(sweeps, LADDER_SWEEPS))
-        for qubo in np.flatnonzero(ends[:, 0] < NEVER) if self.ladders > 1 else ():
-            self._keep_first(units, slice(qubo * self.ladders, (qubo + 1) * self.ladders), states, swept, exchanges)
-        info = {"source": "simulated", "betas": torch.from_numpy(betas / units.scale[:, None])}
-        info |= {"exchange_rates": torch.from_numpy(exchanges), "sweeps": torch.from_numpy(swept)}
-        return Found(torch.from_numpy(states), info)
+    def _search_on_cpu(self, form: SparseForm, count: int, held: Bits, targets: Floats, sweeps: int) -> SearchResult:
+        betas, (batch, n) = self._betas(form), held.shape
+        states, rates = np.zeros((batch, count, n), np.int8), np.zeros((batch, self.replicas - 1))
+        swept, ends = np.zeros(batch, np.int64), np.full(batch // self.ladders, np.iinfo(np.int64).max)
+        with self._kernel_call(form, max(sweeps, LADDER_SWEEPS)) as options:
+            goal = (betas, sweeps, targets, self.ladders, states, rates, swept, ends)
+            native().temper(self._problem(form, held), *goal, **options)
+        for qubo in np.flatnonzero(ends < np.iinfo(np.int64).max) if self.ladders > 1 else ():
+            self._keep_first(form, slice(qubo * self.ladders, (qubo + 1) * self.ladders), states, swept, rates)
+        info = {"source": "simulated", "betas": torch.from_numpy(betas / form.scale[:, None])}
+        info |= {"exchange_rates": torch.from_numpy(rates), "sweeps": torch.from_numpy(swept)}
+        return SearchResult(torch.from_numpy(states), info)
 
     @staticmethod
-    def _keep_first(units: Units, some: slice, states: Any, swept: Any, exchanges: Any) -> None:
-        """Let the ladders of a QUBO say what the first one says that met its target, by sweeps.
+    def _keep_first(form: SparseForm, some: slice, states: Any, swept: Any, rates: Any) -> None:
+        """Copy the result of the ladder that met the target in the fewest sweeps to the others of its QUBO.
 
-        How far the others came depends on the threads.
+        How far those came depends on the threads.
         """
-        lowest = units.of(np.arange(some.start, some.stop)).energies(states[some]).min(1)
+        lowest = form.of(np.arange(some.start, some.stop)).energies(states[some]).min(1)
         first = some.start + np.lexsort((lowest, swept[some]))[0]
-        rates = exchanges[first].copy()
-        states[some], swept[some], exchanges[some] = states[first], swept[first], np.nan
-        exchanges[first] = rates
+        own = rates[first].copy()
+        states[some], swept[some], rates[some] = states[first], swept[first], np.nan
+        rates[first] = own
 
-    def _search_on_gpu(self, units: Units, count: int, held: Any, targets: Any, device: torch.device) -> Found:
-        """The same: the CPU chooses temperatures and rules bits out, the GPU tempers, the CPU looks around the best."""
-        from qubolearn.kernels.tempering_triton import temper
+    def _search_on_gpu(
+        self, form: SparseForm, count: int, held: Bits, targets: Floats, device: torch.device
+    ) -> SearchResult:
+        """Temper on the GPU; the CPU chooses temperatures, rules bits out, and searches around the best states."""
+        from qubolearn.gpu.tempering_triton import temper
 
-        ruled = self._ruled_out(units, held, targets) if count == 1 and self.target is not None else held
-        found = self._search_on_cpu(units, count, ruled, targets, 1)
+        ruled = held.copy()
+        if count == 1 and self.target is not None:
+            with self._kernel_call(form, 10) as options:
+                native().rule_out(self._problem(form, held), targets, ruled, **options)
+        found = self._search_on_cpu(form, count, ruled, targets, 1)
         states, info = found.states.numpy(), dict(found.info)
-        open_, clamps = np.flatnonzero(units.energies(states).min(1) > targets + units.tolerance()), ruled
-        for _ in range(2):  # once more, without what was ruled out, where the target was not met
+        open_, clamps = np.flatnonzero(form.energies(states).min(1) > targets + form.tolerance()), ruled
+        for _ in range(2):  # once more, without what was ruled out, if the target was not met
             if len(open_):
-                part, some = units.of(open_), clamps[open_]
+                part, some = form.of(open_), clamps[open_]
                 ladders = info["betas"].numpy()[open_] * part.scale[:, None]
                 seeds = instance_seeds(self.seed, len(held))[open_]
-                tempered = temper(part.problem(slice(None)), some, seeds, ladders, self.sweeps, targets[open_], device)
-                around = best_around(part, some, np.concatenate([tempered.states, states[open_]], 1), count)
+                tempered = temper(part, some, seeds, ladders, self.sweeps, targets[open_], device)
+                reads = np.concatenate([tempered.states, states[open_]], 1)
+                around, _ = part.refine(reads, count, exchanges=False, clamp=some)
                 lower = part.energies(around).min(1) <= part.energies(states[open_]).min(1)
                 states[open_[lower]] = around[lower]
                 info["sweeps"][open_] += torch.from_numpy(tempered.swept)
                 info["exchange_rates"][open_] = torch.from_numpy(tempered.exchanges)
-            left = (units.energies(states).min(1) > targets + units.tolerance()) & (ruled != held).any(1)
+            left = (form.energies(states).min(1) > targets + form.tolerance()) & (ruled != held).any(1)
             open_, clamps = np.flatnonzero(left), held
-        return Found(torch.from_numpy(states), info)
-
-    def _ruled_out(self, units: Units, held: Any, targets: Any) -> Any:
-        """The clamps with all bits fixed that the target fixes."""
-        from qubolearn.kernels.tempering_numba import rule_out_all
-
-        ruled = held.copy()
-
-        def work(some: slice, stop: npt.NDArray[np.uint8]) -> None:
-            rule_out_all(units.problem(some), held[some], targets[some], stop, ruled[some])
-
-        self._share(work, units, 10)
-        return ruled
+        return SearchResult(torch.from_numpy(states), info)
 
     def sample(
         self, A: Qubo, beta: float | None = None, *, clamp: Clamp | None = None, groups: Groups | None = None
     ) -> Tensor:
-        """``reads`` draws from p(x) ∝ exp(-β xᵀAx) over allowed states: A -> ``[batch, reads, n]`` in A's dtype.
+        """Return ``reads`` draws from p(x) ∝ exp(-β xᵀAx) over allowed states: ``[batch, reads, n]`` in A's dtype.
 
-        Replicas at β and hotter ones mix for half of the sweeps; over the other half reads are taken at equal
-        distances from the one at β. Without ``beta`` that is the coldest of ``betas``.
+        Replicas at β and hotter ones mix for half of the sweeps; reads are taken at equal distances over the other
+        half. Without ``beta`` it is the coldest of ``betas``.
 
         >>> A = torch.zeros(1, 2, 2)
         >>> ParallelTempering(sweeps=4000, reads=2000, seed=0).sample(A, 1.0).mean((0, 1)).round(decimals=1)
         tensor([0.5000, 0.5000])
         """
-        from qubolearn.kernels.tempering_numba import sample
-
         check_qubo(A)
         if beta is None and self.betas is None:
-            raise QubolearnError("beta=None, and betas are not given; say at which temperature reads are wanted")
+            raise QubolearnError("beta=None, and the solver has no betas; pass the inverse temperature of the reads")
         check_numbers(beta=1.0 if beta is None else beta)
         groups, (batch, n, _) = as_groups(groups), A.shape
-        held = forced(as_clamp(clamp, batch, n), groups).numpy()
+        held = np.ascontiguousarray(propagate_clamps(as_clamp(clamp, batch, n), groups).numpy(), np.int8)
         if batch == 0:
             return torch.zeros(0, self.reads, n, dtype=A.dtype, device=A.device)
         self._check_memory(A, self.reads)
-        units, seeds = as_units(A.detach(), groups), instance_seeds(self.seed, batch)
-        ladders = self._ladders(units) if beta is None else np.zeros((batch, self.replicas))
-        colds = ladders[:, -1] if beta is None else beta * units.scale
+        form = SparseForm.make(A.detach(), groups)
+        betas = self._betas(form) if beta is None else np.zeros((batch, self.replicas))
+        check_exponents(self.betas[-1] if beta is None else beta, form.scale)  # type: ignore[index]
+        colds = betas[:, -1].copy() if beta is None else beta * form.scale
         burn, thin = self.sweeps // 2, max(1, self.sweeps // 2 // self.reads)
         there = on_gpu(A, groups, self.replicas)
         # For a GPU the CPU chooses the temperatures alone.
-        reads, betas = np.zeros((batch, 0 if there else self.reads, n), np.int8), np.zeros((batch, self.replicas))
-
-        def work(some: slice, stop: npt.NDArray[np.uint8]) -> None:
-            how = (ladders[some], colds[some], 0 if there else burn, thin, stop)
-            sample(units.problem(some), held[some], seeds[some], *how, reads[some], betas[some])
-
-        self._share(work, units, LADDER_SWEEPS if there else burn + thin * self.reads)
+        reads = np.zeros((batch, 0 if there else self.reads, n), np.int8)
+        with self._kernel_call(form, LADDER_SWEEPS if there else burn + thin * self.reads) as options:
+            goal = (betas, colds, 0 if there else burn, thin, reads)
+            native().temper_sample(self._problem(form, held), *goal, **options)
         if there:
-            from qubolearn.kernels.tempering_triton import sample as sample_on_gpu
+            from qubolearn.gpu.tempering_triton import sample
 
-            on_device = sample_on_gpu(units.problem(slice(None)), held, seeds, betas, burn, thin, self.reads, A.device)
-            return on_device.to(A.dtype)
+            seeds = instance_seeds(self.seed, batch)
+            return sample(form, held, seeds, betas, burn, thin, self.reads, A.device).to(A.dtype)
         return torch.from_numpy(reads).to(A.device, A.dtype)
 
     def _check_memory(self, A: Qubo, reads: int) -> None:
         batch, n, _ = A.shape
         sparse = n if isinstance(A, SparseQubo) else n * n
-        what = f"{self.ladders} ladders of {batch} QUBOs of n={n} bits"
+        what = f"{counted(self.ladders, 'ladder')} of {counted(batch, 'QUBO')} of n={n} bits"
         check_memory(8 * batch * (self.ladders - 1) * sparse, what, "take fewer ladders")
         check_memory(8 * self.replicas * n, f"{self.replicas} replicas of n={n} bits", "take fewer replicas")
         needed = batch * reads * n * (1 + A.dtype.itemsize)
-        check_memory(needed, f"{reads} reads of {batch} QUBOs of n={n} bits", "ask for fewer, or for fewer QUBOs")
+        what = f"{counted(reads, 'read')} of {counted(batch, 'QUBO')} of n={n} bits"
+        check_memory(needed, what, "request fewer, or solve fewer QUBOs")
 
-    def _ladders(self, units: Units) -> npt.NDArray[np.float64]:
-        """β of the replicas of each QUBO in the units of the kernel, 0 where it is to choose them."""
+    def _problem(self, form: SparseForm, held: Bits) -> tuple[Any, ...]:
+        return form.qubos, form.units, held, instance_seeds(self.seed, len(held))
+
+    def _betas(self, form: SparseForm) -> Floats:
+        """Return β of the replicas of each scaled QUBO, 0 if the kernel is to choose them."""
         if self.betas is None:
-            return np.zeros((len(units.scale), self.replicas))
-        return np.multiply.outer(units.scale, self.betas)
+            return np.zeros((len(form.scale), self.replicas))
+        return np.multiply.outer(form.scale, np.array(self.betas, np.float64))
 
-    def _share(self, work: Any, units: Units, sweeps: int) -> None:
-        """Run work(some instances, stop flag) on all threads, with a progress bar where that is long."""
-        batch, stop = len(units.scale), stop_flag()
-        seconds = batch * sweeps * self.replicas * (units.linear.shape[1] * 5e-9 + units.quadratic.shape[1] * 2e-10)
-        with progress("parallel tempering", batch, seconds) as advance:
-            run_tasks(lambda first, last: work(slice(first, last), stop), batch, seconds, advance, stop=stop)
+    def _kernel_call(self, form: SparseForm, sweeps: int) -> AbstractContextManager[dict[str, Any]]:
+        per_sweep = form.linear.size * 5e-9 + form.quadratic.size * 2e-10
+        return kernel_call("parallel tempering", sweeps * self.replicas * per_sweep)

@@ -1,19 +1,20 @@
-"""The QUBOs that people bring: integer, degenerate, sparse and constrained, where random ones are none of these.
+"""Classic QUBOs: integer, degenerate, sparse and constrained, which random ones are not.
 
 >>> for name, family in FAMILIES.items():
 ...     A, lowest = family(6, numpy.random.default_rng(0))
 ...     assert A.shape == (6, 6), name
 
-Each family is a function of n and a generator. It returns one QUBO ``[n, n]`` in float64, and the lowest energy where
-that is known by construction or by an exact method that is fast at any n, otherwise None; :func:`proven_lowest` proves
-that of sparse ones up to about 100 bits. Bits that a family has no use for cost 1 each.
+Each family is a function of n and a generator. It returns one QUBO ``[n, n]`` in float64, and the lowest energy if it
+is known by construction or by an exact method that is fast at any n, otherwise None. :func:`proven_lowest` proves that
+of sparse QUBOs up to about 100 bits, :func:`eliminated_lowest` that of any QUBO on a narrow graph. Bits that a family
+does not use cost 1 each.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy
 import torch
@@ -21,7 +22,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["FAMILIES", "Classic", "proven_lowest"]
+__all__ = ["FAMILIES", "Classic", "capacities", "eliminated_lowest", "proven_lowest"]
 
 
 class Classic(NamedTuple):
@@ -38,7 +39,7 @@ def _square(A: Tensor, bits: Tensor, factors: Tensor, target: float, weight: flo
 
 
 def _edges(n: int, rng: Generator) -> list[tuple[int, int]]:
-    """A random graph of mean degree 4."""
+    """Return a random graph of mean degree 4."""
     pairs = rng.integers(0, n, (2 * n, 2))
     return sorted({(int(min(pair)), int(max(pair))) for pair in pairs if pair[0] != pair[1]})
 
@@ -60,30 +61,63 @@ def _cut(n: int, weights: Callable[[int], NDArray[numpy.float64]], rng: Generato
 
 
 def max_cut(n: int, rng: Generator) -> Classic:
-    """The largest cut of a random graph."""
+    """Return QUBOs of the largest cut of a random graph."""
     return _cut(n, lambda edges: numpy.ones(edges), rng)
 
 
 def signed_cut(n: int, rng: Generator) -> Classic:
-    """The same with weights of -1 and +1: a spin glass."""
+    """Return max-cut with weights of -1 and +1, a spin glass."""
     return _cut(n, lambda edges: rng.choice([-1.0, 1.0], edges), rng)
 
 
 def weighted_cut(n: int, rng: Generator) -> Classic:
-    """The same with weights from 1 to 10."""
+    """Return max-cut with weights from 1 to 10."""
     return _cut(n, lambda edges: rng.integers(1, 11, edges).astype(numpy.float64), rng)
 
 
 def independent_set(n: int, rng: Generator) -> Classic:
-    """The largest set of nodes without an edge among them, by penalties of 2."""
+    """Return the largest set of nodes without an edge, with penalties of 2."""
     A = -torch.eye(n, dtype=torch.float64)
     for i, j in _edges(n, rng):
         _couple(A, i, j, 1.0)
     return Classic(A, None)
 
 
+def path(n: int, rng: Generator) -> Classic:
+    """Return the largest cut of a path: all n - 1 edges."""
+    A = torch.zeros(n, n, dtype=torch.float64)
+    for i in range(n - 1):
+        _couple(A, i, i + 1, 1.0, -1.0)
+    return Classic(A, 1.0 - n)
+
+
+def cycle(n: int, rng: Generator) -> Classic:
+    """Return the largest independent set of a cycle: every other node."""
+    A = -torch.eye(n, dtype=torch.float64)
+    for i in range(n if n > 2 else n - 1):
+        _couple(A, i, (i + 1) % n, 1.0)
+    return Classic(A, -float(max(n // 2, 1)))
+
+
+def tree(n: int, rng: Generator) -> Classic:
+    """Return small integers on a random tree, with ties and zeros."""
+    A = torch.diag(torch.from_numpy(rng.integers(-2, 3, n).astype(numpy.float64)))
+    for i in range(1, n):
+        _couple(A, int(rng.integers(0, i)), i, float(rng.integers(-1, 2)))
+    return Classic(A, eliminated_lowest(A))
+
+
+def cliques(n: int, rng: Generator) -> Classic:
+    """Return the largest independent set of disjoint cliques of 2 or 3 nodes: one node of each."""
+    A, size = -torch.eye(n, dtype=torch.float64), int(rng.integers(2, 4))
+    for i in range(n):
+        for j in range(i + 1, min(n, (i // size + 1) * size)):
+            _couple(A, i, j, 1.0)
+    return Classic(A, -float(math.ceil(n / size)))
+
+
 def vertex_cover(n: int, rng: Generator) -> Classic:
-    """The smallest set of nodes that touches every edge, by penalties of 2 (1 - x_i)(1 - x_j)."""
+    """Return the smallest set of nodes that touches every edge, with penalties of 2 (1 - x_i)(1 - x_j)."""
     A = torch.eye(n, dtype=torch.float64)
     for i, j in _edges(n, rng):
         _couple(A, i, j, 1.0, -2.0)
@@ -110,17 +144,17 @@ def _best_values(weights: Tensor, values: Tensor) -> NDArray[numpy.float64]:
     return best
 
 
-def colouring(n: int, rng: Generator) -> Classic:
-    """Three colours for a graph that has such a colouring, one bit for each node and colour."""
+def coloring(n: int, rng: Generator) -> Classic:
+    """Three colors for a graph that has such a coloring, one bit for each node and color."""
     nodes, penalty = n // 3, 4.0
     A = torch.diag((torch.arange(n) >= 3 * nodes).to(torch.float64))
-    colours = rng.integers(0, 3, max(nodes, 1))
+    colors = rng.integers(0, 3, max(nodes, 1))
     for node in range(nodes):
         _square(A, torch.arange(3 * node, 3 * node + 3), torch.ones(3, dtype=torch.float64), 1.0, penalty)
     for i, j in _edges(nodes, rng) if nodes > 1 else []:
-        if colours[i] != colours[j]:
-            for colour in range(3):
-                _couple(A, 3 * i + colour, 3 * j + colour, 1.0)
+        if colors[i] != colors[j]:
+            for color in range(3):
+                _couple(A, 3 * i + color, 3 * j + color, 1.0)
     return Classic(A, -penalty * nodes)
 
 
@@ -142,7 +176,7 @@ def assignment(n: int, rng: Generator) -> Classic:
 
 
 def knapsack(n: int, rng: Generator) -> Classic:
-    """The most valuable items within a capacity, of which slack bits 1, 2, 4 ... take what is left."""
+    """Return the most valuable items within a capacity; slack bits 1, 2, 4 ... take the rest."""
     slack, penalty = min(5, n // 2), 10.0
     items = n - slack
     weights = torch.from_numpy(rng.integers(1, 8, items).astype(numpy.float64))
@@ -156,6 +190,72 @@ def knapsack(n: int, rng: Generator) -> Classic:
     left = capacity - numpy.arange(best.size)  # what slack bits should fill, and can fill from 0 to 2**slack - 1
     broken = left - left.clip(0, 2**slack - 1)
     return Classic(A, float((penalty * broken**2 - best).min()) - penalty * capacity**2)
+
+
+def capacities(jobs: int, machines: int, rng: Generator) -> tuple[Tensor, float]:
+    """Return jobs of integer sizes on machines of equal load, and a constant; the bits of a job are a one-hot group.
+
+    Bit ``job * machines + m`` puts a job on machine m at a cost of U(1, 10); 0.5 (load - mean load)² is added per
+    machine. Energies plus the constant are costs.
+    """
+    costs = torch.from_numpy(rng.uniform(1, 10, (jobs, machines)))
+    sizes = torch.from_numpy(rng.integers(1, 10, jobs).astype(numpy.float64))
+    A, mean = torch.diag(costs.flatten()), float(sizes.sum()) / machines
+    for machine in range(machines):
+        _square(A, torch.arange(jobs) * machines + machine, sizes, mean, 0.5)
+    return A, 0.5 * machines * mean**2
+
+
+def capacitated(n: int, rng: Generator) -> Classic:
+    """Return integer jobs on two machines of equal load, one-hot by penalties; a table of both loads is exact."""
+    jobs, penalty = n // 2, 20.0
+    sizes, costs = rng.integers(1, 6, jobs), rng.integers(0, 5, (jobs, 2)).astype(numpy.float64)
+    A, mean = torch.diag((torch.arange(n) >= 2 * jobs).to(torch.float64)), float(sizes.sum() / 2)
+    A[range(2 * jobs), range(2 * jobs)] += torch.from_numpy(costs.ravel())
+    for bin_ in (0, 1):
+        _square(A, torch.arange(jobs) * 2 + bin_, torch.from_numpy(sizes.astype(numpy.float64)), mean, 0.5)
+    loads = numpy.arange(int(sizes.sum()) + 1)
+    balance = 0.5 * loads**2 - mean * loads
+    return Classic(A, _two_bins(A, sizes, costs, penalty, balance))
+
+
+def bin_packing(n: int, rng: Generator) -> Classic:
+    """Return items for two bins of 7: a bin in use costs 1, and slack bits 1, 2, 4 fill what is left of it."""
+    items, penalty = max(0, (n - 8) // 2), 2.0
+    used = 2 * items + 8 if n >= 8 else 0
+    A = torch.diag((torch.arange(n) >= used).to(torch.float64))
+    if not used:
+        return Classic(A, 0.0)
+    sizes = rng.integers(1, 5, items)
+    factors = torch.cat([torch.from_numpy(sizes.astype(numpy.float64)), torch.tensor([1.0, 2.0, 4.0, -7.0])])
+    for bin_ in (0, 1):
+        own = torch.arange(2 * items + 4 * bin_, 2 * items + 4 * bin_ + 4)  # slack, then whether the bin is in use
+        A[own[3], own[3]] += 1.0
+        _square(A, torch.cat([torch.arange(items) * 2 + bin_, own]), factors, 0.0, penalty)
+    loads = numpy.arange(int(sizes.sum()) + 1)[:, None]
+    closed, opened = (penalty * (loads + numpy.arange(8) - 7 * y) ** 2 + y for y in (0, 1))
+    filling = numpy.minimum(closed, opened).min(1)
+    return Classic(A, _two_bins(A, sizes, numpy.zeros((items, 2)), penalty, filling))
+
+
+def _two_bins(
+    A: Tensor, sizes: NDArray[numpy.int64], costs: NDArray[numpy.float64], penalty: float, of_load: NDArray[Any]
+) -> float:
+    """Add penalties for items in not exactly one bin, in place, and return the lowest energy.
+
+    A table of both loads holds the lowest cost of all items so far, be they in no bin, one, or both.
+    """
+    best = numpy.full((of_load.size, of_load.size), numpy.inf)
+    best[0, 0] = 0.0
+    for item, size in enumerate(sizes.tolist()):
+        _square(A, torch.arange(2 * item, 2 * item + 2), torch.ones(2, dtype=torch.float64), 1.0, penalty)
+        first, second = best[:-size, :] + costs[item, 0], best[:, :-size] + costs[item, 1]
+        both = best[:-size, :-size] + costs[item].sum() + penalty
+        best = best + penalty  # in no bin
+        best[size:, :] = numpy.minimum(best[size:, :], first)
+        best[:, size:] = numpy.minimum(best[:, size:], second)
+        best[size:, size:] = numpy.minimum(best[size:, size:], both)
+    return float((best + of_load[:, None] + of_load).min()) - penalty * len(sizes)
 
 
 def set_packing(n: int, rng: Generator) -> Classic:
@@ -190,7 +290,7 @@ def large_penalty(n: int, rng: Generator) -> Classic:
 
 
 def planted(n: int, rng: Generator) -> Classic:
-    """A ferromagnet with a weak field, turned around a random state, which is the lowest."""
+    """Return a ferromagnet with a weak field, reflected at a random state, which is the lowest."""
     s = torch.from_numpy(rng.choice([-1.0, 1.0], n))
     J = torch.zeros(n, n, dtype=torch.float64)
     for i, j in _edges(n, rng):
@@ -205,10 +305,16 @@ FAMILIES: Mapping[str, Callable[[int, Generator], Classic]] = {
     "max-cut, ±1": signed_cut,
     "max-cut, weighted": weighted_cut,
     "independent set": independent_set,
+    "path": path,
+    "cycle": cycle,
+    "tree": tree,
+    "disjoint cliques": cliques,
     "vertex cover": vertex_cover,
     "number partitioning": partitioning,
-    "graph colouring": colouring,
+    "graph coloring": coloring,
     "assignment": assignment,
+    "assignment with capacities": capacitated,
+    "bin packing": bin_packing,
     "knapsack": knapsack,
     "set packing": set_packing,
     "all zero": all_zero,
@@ -218,8 +324,42 @@ FAMILIES: Mapping[str, Callable[[int, Generator], Classic]] = {
 }
 
 
+def eliminated_lowest(A: Tensor, clamp: Mapping[int, int] | None = None) -> float:
+    """Return the lowest energy of a QUBO ``[n, n]``, by minimizing over one bit after the other (bucket elimination).
+
+    Each step adds up all tables with the bit of the fewest neighbors and minimizes over it, which leaves a table over
+    these neighbors: linear in n on paths, trees, cycles and small blocks, at most 2**24 entries elsewhere. It shares no
+    code with the solvers.
+
+    >>> eliminated_lowest(torch.tensor([[1.0, -3.0], [0.0, 1.0]])), eliminated_lowest(torch.eye(3), {1: 1})
+    (-1.0, 1.0)
+    """
+    n, S = len(A), (A + A.mT).double().numpy()
+    tables: list[tuple[tuple[int, ...], Any]] = [((i,), numpy.array([0.0, S[i, i] / 2])) for i in range(n)]
+    tables += [
+        ((i, j), numpy.array([[0.0, 0.0], [0.0, S[i, j]]])) for i, j in zip(*numpy.triu(S, 1).nonzero(), strict=True)
+    ]
+    tables += [((bit,), numpy.where(numpy.arange(2) == value, 0.0, numpy.inf)) for bit, value in (clamp or {}).items()]
+    left, total = set(range(n)), 0.0
+    while left:
+        near = {bit: set().union(*(bits for bits, _ in tables if bit in bits)) for bit in left}
+        bit = min(left, key=lambda bit: (len(near[bit]), bit))
+        bits = sorted(near[bit])
+        if len(bits) > 24:
+            raise ValueError(f"the graph of n={n} bits is too wide: {len(bits)} bits in one table (limit 24)")
+        joined = sum(table.reshape([2 if b in own else 1 for b in bits]) for own, table in tables if bit in own)
+        lowest = numpy.broadcast_to(joined, [2] * len(bits)).min(bits.index(bit))
+        tables = [(own, table) for own, table in tables if bit not in own]
+        left.remove(bit)
+        if len(bits) > 1:
+            tables.append((tuple(b for b in bits if b != bit), lowest))
+        else:
+            total += float(lowest)
+    return total
+
+
 def proven_lowest(A: Tensor, seconds: float = 60.0) -> float | None:
-    """The lowest energy of a QUBO ``[n, n]``, proven by scipy's mixed-integer solver; None where it runs out of time.
+    """Return the lowest energy of a QUBO ``[n, n]``, proven by scipy's mixed-integer solver, or None on timeout.
 
     A product of two bits is a number y between 0 and 1: at least x_i + x_j - 1 where it costs, at most x_i and x_j
     where it gains.

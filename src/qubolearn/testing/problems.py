@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from qubolearn.problems.contract import Instances, Problem
-from qubolearn.problems.structures import tensors_of
+from qubolearn.data.arrays import tensors_of
+from qubolearn.data.contract import Instances, Problem
 from qubolearn.testing.solvers import require as _require
 
 __all__ = ["check_problem"]
 
 
 def check_problem(problem: Problem, *, count: int = 16, grid_error: float = 0.0) -> None:
-    """Raise AssertionError unless the problem keeps the contract of :class:`qubolearn.problems.contract.Problem`.
+    """Raise AssertionError unless the problem keeps the contract of :class:`qubolearn.data.contract.Problem`.
 
     ``count`` instances are drawn a few times, and once on a GPU where there is one. ``grid_error`` is how much the
     metric of the true bits may fall short of a perfect answer, where the bits round a number.

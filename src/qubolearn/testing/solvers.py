@@ -47,7 +47,7 @@ def check_solver(solver: Solver, *, exact: bool = False, max_bits: int = 8, devi
 
 
 def _with_seed(solver: Any) -> Solver:
-    """The solver with a seed; a plain function, which has no ``with_seed``, as it is."""
+    """Return the solver with a seed, or unchanged if it has no ``with_seed``."""
     try:
         return seeded(solver, 7)
     except QubolearnError as error:
@@ -121,7 +121,7 @@ def _check_repeatable(solver: Solver, device: torch.device | str, max_bits: int)
 
 
 def _check_sample(solver: Any, device: torch.device | str) -> None:
-    """Reads are bits of A's form; with a beta their marginals are those of p(x) ∝ exp(-β xᵀAx), or it is refused."""
+    """Check that reads are bits, and that with a beta their marginals are those of p(x) ∝ exp(-β xᵀAx)."""
     if not hasattr(solver, "sample"):
         return
     A = _qubos(16, 4, device)
@@ -177,6 +177,6 @@ def _check_exact(solver: Solver, n: int, device: torch.device | str) -> None:
 
 
 def require(condition: bool, message: str) -> None:
-    """An assertion that stays when Python runs with -O."""
+    """Raise AssertionError unless a condition holds, also with python -O."""
     if not condition:
         raise AssertionError(message)

@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
+from qubolearn.data.arrays import Arrays, iter_instances, pair_of
+from qubolearn.data.contract import Instances, Problem, check_bits
 from qubolearn.errors import QubolearnError, inside
-from qubolearn.problems.arrays import Arrays, pair_of
-from qubolearn.problems.contract import Instances, Problem, check_bits
-from qubolearn.randomness import derive_seed, stream
+from qubolearn.random import derive_seed, stream
 
-__all__ = ["Batches", "Drawn", "Indexed", "Loaded", "batches_of"]
+if TYPE_CHECKING:
+    from qubolearn.training.fit import Settings
+
+__all__ = ["Batches", "Drawn", "Indexed", "Loaded", "make_batches", "make_validation"]
+
+#: Instances that an epoch draws from a Problem by default.
+INSTANCES = 5640
 
 
 class Batches(Protocol):
-    """Where the instances of a training come from."""
+    """The instances of a training run, batch by batch."""
 
     steps_per_epoch: int
 
     def batch(self, step: int) -> Instances:
-        """The instances of a step, on the device of the training."""
+        """Return the instances of a step, on the device of the run."""
 
     def first(self) -> Instances:
-        """Instances that stand for the training set, from which inputs are standardised."""
+        """Return instances from which inputs are standardized."""
 
     def seed_of(self, step: int) -> int | None:
-        """The seed that a step's instances were drawn from, where there is one."""
+        """Return the seed of a step's instances, or None if they do not follow from a seed."""
 
 
 class Drawn:
@@ -48,20 +54,19 @@ class Drawn:
         return self.epoch(0)
 
     def epoch(self, number: int) -> Instances:
-        """The instances of an epoch."""
+        """Return the instances of an epoch."""
         draw = number if self.fresh else 0
         if self._kept is None or self._kept[0] != draw:
-            generator = stream(self.seed, "train", draw, device=self.device)
             with inside("sample of", self.problem):
-                found = self.problem.sample(self.instances, generator, "train")
+                found = self.problem.sample(self.instances, stream(self.seed, "train", draw, device=self.device))
             if (count := len(found.x_true)) != self.instances:
-                raise QubolearnError(f"{self.problem} gave {count} instances where {self.instances} were asked for")
+                raise QubolearnError(f"{self.problem} returned {count} instances; expected {self.instances}")
             check_bits(found.x_true, f"x_true of {self.problem}")
             self._kept = (draw, found)
         return self._kept[1]
 
     def order(self, epoch: int) -> Tensor:
-        """The order in which an epoch goes through instances that it shares with the others."""
+        """Return the order of the instances in an epoch, if all epochs share them."""
         if self._order is None or self._order[0] != epoch:
             self._order = (epoch, _order(self.instances, self.seed, epoch, self.device))
         return self._order[1]
@@ -70,18 +75,20 @@ class Drawn:
         return self.span(step, step + 1)
 
     def span(self, first: int, end: int) -> Instances:
-        """The instances of the steps ``first`` to ``end - 1`` of one epoch, one after the other."""
+        """Return the instances of the steps ``first`` to ``end - 1`` of one epoch."""
         epoch, index = divmod(first, self.steps_per_epoch)
-        rows = slice(index * self.batch_size, (index + end - first) * self.batch_size)
-        return self.epoch(epoch).rows(rows if self.fresh else self.order(epoch)[rows])
+        rows: Any = slice(index * self.batch_size, (index + end - first) * self.batch_size)
+        rows, found = rows if self.fresh else self.order(epoch)[rows], self.epoch(epoch)
+        if isinstance(found.p, Tensor) and found.right is None:  # the common case
+            return Instances(found.p[rows], found.x_true[rows], found.answer[rows])
+        return found.rows(rows)
 
     def seed_of(self, step: int) -> int | None:
-        epoch = step // self.steps_per_epoch
-        return derive_seed(self.seed, "train", epoch if self.fresh else 0)
+        return derive_seed(self.seed, "train", step // self.steps_per_epoch if self.fresh else 0)
 
 
 class Indexed:
-    """Batches of a Dataset with a length: items are taken in an order that (seed, epoch) decides."""
+    """Batches of a Dataset with a length: (seed, epoch) decides the order of its items."""
 
     def __init__(self, dataset: Dataset[Any], batch_size: int, seed: int, device: torch.device | str) -> None:
         self._dataset, self._seed, self._device = dataset, seed, device
@@ -113,8 +120,8 @@ class Indexed:
 class Loaded:
     """Batches of a DataLoader, one pass after the other.
 
-    A loader that shuffles without a generator of its own does so by (seed, epoch) alone. A resumed training goes
-    through the first batches of its epoch again, without training on them.
+    A loader that shuffles without its own generator does so by (seed, epoch) alone. A resumed run goes through the
+    first batches of its epoch again, without training on them.
     """
 
     def __init__(
@@ -125,9 +132,9 @@ class Loaded:
             try:
                 steps_per_epoch = len(loader)
             except TypeError as error:
-                raise QubolearnError("the DataLoader has no length and may never end; say steps_per_epoch=") from error
+                raise QubolearnError("the DataLoader has no length and may never end; pass steps_per_epoch=") from error
         if steps_per_epoch < 1:
-            raise QubolearnError(f"the DataLoader has {steps_per_epoch} batches an epoch; want at least 1")
+            raise QubolearnError(f"the DataLoader has {steps_per_epoch} batches per epoch; expected at least 1")
         self.steps_per_epoch = steps_per_epoch
         self._place = (-1, 0)  # the epoch, and how many batches of it have been taken
         self._iterator: Iterator[Any] = iter(())
@@ -138,10 +145,10 @@ class Loaded:
 
     def batch(self, step: int) -> Instances:
         epoch, index = divmod(step, self.steps_per_epoch)
-        if self._last is not None and self._place == (epoch, index + 1):  # asked for again: a stream has it only once
+        if self._last is not None and self._place == (epoch, index + 1):  # a stream has every batch only once
             return self._last
         if self._place[0] != epoch or self._place[1] > index:
-            torch.manual_seed(derive_seed(self._seed, "order", epoch))  # of a copy: fit keeps the caller's state
+            torch.manual_seed(derive_seed(self._seed, "order", epoch))  # fit restores the caller's generator
             self._iterator, self._place = iter(self._loader), (epoch, 0)
         item: Any = None
         for number in range(self._place[1], index + 1):
@@ -160,34 +167,39 @@ class Loaded:
         return None
 
 
-def batches_of(
-    data: Any,
-    *,
-    batch_size: int,
-    instances: int | None,
-    fresh: bool,
-    seed: int,
-    device: torch.device | str,
-    steps_per_epoch: int | None = None,
-) -> tuple[Problem | None, Batches]:
-    """The problem that scores the data, where there is one, and its batches."""
-    if isinstance(data, (tuple, list)) and len(data) == 2 and not isinstance(data, Instances):
-        data = Arrays(*data, validation=0)
-    elif isinstance(data, Instances):
+def make_batches(data: Any, settings: Settings, device: torch.device | str) -> tuple[Problem | None, Batches]:
+    """Return the problem that scores the data, if there is one, and the batches of the data."""
+    instances, batch_size, seed = settings.instances, settings.batch_size, settings.seed
+    if isinstance(data, Instances):
         data = Arrays(*data[:2], answer=data.answer, right=data.right, validation=0)
+    elif isinstance(data, (tuple, list)) and len(data) == 2:
+        data = Arrays(*data, validation=0)
     if isinstance(data, Problem):
         if isinstance(data, Arrays):
             instances = min(instances or data.size("train"), data.size("train"))
-        return data, Drawn(data, instances or 5640, batch_size, fresh, seed, device)
-    if isinstance(data, DataLoader):
-        return None, Loaded(data, steps_per_epoch, seed, device)
+        return data, Drawn(data, instances or INSTANCES, batch_size, settings.fresh, seed, device)
     if isinstance(data, IterableDataset):
-        return None, Loaded(DataLoader(data, batch_size), steps_per_epoch, seed, device)
+        data = DataLoader(data, batch_size)
+    if isinstance(data, DataLoader):
+        return None, Loaded(data, settings.steps_per_epoch, seed, device)
     if isinstance(data, Dataset):
         return None, Indexed(data, batch_size, seed, device)
     raise QubolearnError(
-        f"data is a {type(data).__name__}; want a Problem, arrays (p, x), a torch Dataset or a DataLoader of (p, x)"
+        f"data is a {type(data).__name__}; expected a Problem, arrays (p, x), a torch Dataset or a DataLoader of (p, x)"
     )
+
+
+def make_validation(validation: Any, problem: Problem | None, seed: int, device: torch.device | str) -> list[Instances]:
+    """Return the validation instances, in pieces."""
+    if validation is None or (isinstance(validation, int) and (validation < 1 or problem is None)):
+        return []
+    if isinstance(problem, Arrays) and isinstance(validation, int):
+        return [problem.whole("validation").to(device)] if problem.size("validation") else []
+    if isinstance(validation, int):
+        assert problem is not None
+        with inside("sample of", problem):
+            return [problem.sample(validation, stream(seed, "validation", device=device), "validation")]
+    return [piece.to(device) for piece in iter_instances(validation)]
 
 
 def _order(count: int, seed: int, epoch: int, device: torch.device | str) -> Tensor:

@@ -9,30 +9,89 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 
 from qubolearn.errors import CallbackError, NonFiniteError, QubolearnError, missing_extra, unknown_name
 from qubolearn.files import read_tensors, write_atomic, write_tensors
 
-if TYPE_CHECKING:
-    from qubolearn.training.fit import Training
-
-__all__ = ["Callback", "Checkpoint", "ClipGradients", "EarlyStopping", "Log", "ProgressBar", "TensorBoard", "call"]
+__all__ = [
+    "Callback",
+    "Checkpoint",
+    "ClipGradients",
+    "EarlyStopping",
+    "Log",
+    "ProgressBar",
+    "Record",
+    "StopIf",
+    "TensorBoard",
+    "Training",
+    "call",
+    "check_callbacks",
+    "edits_gradient",
+]
 
 #: Metrics of which less is better, where a name does not say it.
 LESS_IS_BETTER = ("loss", "wrong", "error", "degrees", "distance")
 
 
+class Record(dict[str, Any]):
+    """One scoring of the history: a dict whose repr leaves out lists.
+
+    >>> Record(step=3, loss=0.5, couplings=[[1.0, 2.0], [2.0, 1.0]])
+    {'step': 3, 'loss': 0.5, 'couplings': [2 items]}
+    """
+
+    def __repr__(self) -> str:
+        shown = {k: f"[{len(v)} items]" if isinstance(v, (list, tuple)) else repr(v) for k, v in self.items()}
+        return "{" + ", ".join(f"{name!r}: {text}" for name, text in shown.items()) + "}"
+
+
+@dataclass
+class Training:
+    """A training run as callbacks see it, and what ``fit`` returns.
+
+    Attributes:
+        network: the network that is trained.
+        steps: the number of steps in all.
+        step: the number of steps that are done.
+        loss: the mean loss of the last step's batch.
+        scores: metrics of the validation instances by name if they were scored after this step, else None.
+        history: one record per scoring: step, loss, seconds and the scores; a resumed run keeps its earlier records.
+        seconds: the time that the steps took.
+        stopping: 0, or after :meth:`stop` 1 (until the same call resumes it) or 2 (for good).
+
+    >>> training = Training(nn.Linear(2, 2), steps=100)
+    >>> training.stop()
+    >>> training.stopping
+    2
+    """
+
+    network: nn.Module
+    steps: int
+    step: int = 0
+    loss: float = float("nan")
+    scores: dict[str, Any] | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+    stopping: int = 0
+
+    def stop(self, for_good: bool = True) -> None:
+        """End the run after this step, for good or until the same call resumes it from its folder."""
+        self.stopping = max(self.stopping, 2 if for_good else 1)
+
+
 class Callback:
     """Does nothing at four moments of a training; subclasses override what they need.
 
-    Each method is given the :class:`qubolearn.Training`: network, step, steps, loss, scores, history, ``stop()``. A
+    Each method is given the :class:`Training`: network, step, steps, loss, scores, history, ``stop()``. A
     method that raises ends the training with one line that names the callback (docs/callbacks.md).
 
     >>> class Until(Callback):
@@ -89,6 +148,27 @@ class _Watching(Callback):
         better = value > self.best
         self.best = max(self.best, value)
         return better
+
+
+def check_callbacks(callbacks: object, validated: bool) -> None:
+    """Raise unless these are callbacks, and their metrics exist: all but the loss need validation instances."""
+    if not isinstance(callbacks, Sequence):
+        raise QubolearnError(f"callbacks is a {type(callbacks).__name__}; expected a list of them")
+    for each in callbacks:
+        if isinstance(each, type):
+            raise QubolearnError(f"callback {each.__name__} is a class; expected a value, such as {each.__name__}(...)")
+        if not any(hasattr(each, moment) for moment in ("on_start", "on_gradient", "on_step", "on_end")):
+            raise QubolearnError(f"callback {each!r} has no on_start, on_gradient, on_step or on_end")
+        if isinstance(each, _Watching) and not validated and each.metric not in ("loss", "seconds", "step"):
+            raise QubolearnError(
+                f"{type(each).__name__} follows {each.metric!r}, but there are no validation instances; pass "
+                "validation=(p, x) to fit, or Arrays(p, x, validation=0.1) as data"
+            )
+
+
+def edits_gradient(callback: Any) -> bool:
+    """Return True if a callback has ``on_gradient``, which rules out steps without the host."""
+    return getattr(type(callback), "on_gradient", Callback.on_gradient) is not Callback.on_gradient
 
 
 def _more_is_better(metric: str) -> bool:
@@ -259,13 +339,14 @@ class ProgressBar(Callback):
     Args:
         title: the text before the bar.
         metric: the score to show; by default the first one.
+        console: a rich console, which shows the bar only if it is a terminal, and removes it at the end.
 
     >>> ProgressBar("graphs", "accuracy").title
     'graphs'
     """
 
-    def __init__(self, title: str = "training", metric: str | None = None) -> None:
-        self.title, self.metric = title, metric
+    def __init__(self, title: str = "training", metric: str | None = None, console: Any = None) -> None:
+        self.title, self.metric, self.console = title, metric, console
 
     def on_start(self, training: Training) -> None:
         from rich.console import Console
@@ -273,7 +354,9 @@ class ProgressBar(Callback):
 
         plain = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[note]}", markup=False)
         words = plain[0], BarColumn(), TextColumn("{task.percentage:>3.0f}%")
-        self._bar: Any = Progress(*words, TimeRemainingColumn(), plain[1])
+        own = self.console is not None
+        settings = {"console": self.console, "transient": own, "disable": own and not self.console.is_terminal}
+        self._bar: Any = Progress(*words, TimeRemainingColumn(), plain[1], **settings)
         if Console().is_jupyter:  # there rich wants ipywidgets, which few have
             self._bar = _NotebookBar()
         self._bar.start()
@@ -312,3 +395,14 @@ class _NotebookBar:
 
     def stop(self) -> None:
         """The last state stays in the notebook."""
+
+
+class StopIf(Callback):
+    """Stop the run, to be resumed later, once a function returns True."""
+
+    def __init__(self, stop: Callable[[], bool]) -> None:
+        self._stop = stop
+
+    def on_step(self, training: Training) -> None:
+        if self._stop():
+            training.stop(for_good=False)

@@ -1,17 +1,16 @@
-"""One training on several processes: each takes its share of every batch, and all take the same step.
+"""One training run on several processes: each takes its share of every batch, and all take the same step.
 
 ``torchrun --nproc-per-node 2 -m qubolearn train ...`` starts them. Every process draws the same batch from (seed, step)
 and keeps rows rank, rank + size, ... of it; gradients are added up, so that a step is that of one process on the whole
 batch up to rounding. One process writes the run.
 
-DistributedDataParallel adds up the same numbers, but lays them out anew after its first backward pass. From three
-processes on the layout decides the order of additions, so a run that was stopped and resumed would end in other bits.
-Here all gradients travel as one vector in the order of the parameters.
+DistributedDataParallel changes the layout of gradients after its first backward pass. From three processes on the
+layout decides the order of additions, so a resumed run would end in other bits. Here all gradients travel as one vector
+in the order of the parameters.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -25,26 +24,25 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from qubolearn.data.contract import Instances
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.contract import Instances
 
-__all__ = ["ALONE", "PeerError", "Peers", "add_up", "process_group"]
+__all__ = ["ALONE", "PeerError", "Peers", "process_group"]
 
 T = TypeVar("T")
 
-#: Seconds between two looks for a failure of another process, and for which a failing one waits to be heard.
-LOOK, HEARING = 0.2, 5.0
+#: Seconds between two checks for a failure of another process, and for which a failing one waits to be read.
+POLL, PATIENCE = 0.2, 5.0
 
 
 class PeerError(QubolearnError):
-    """Another process of this training failed; the text is that of its error."""
+    """Another process of this run failed; the text is that of its error."""
 
 
 class _Failures:
-    """Where the processes of one training say that they failed, so that the others need not wait for them.
+    """Errors that processes of one run report to the others, in the store through which torch connects them.
 
-    It is kept in the store in which torch's processes find each other. Each training writes under a number of its own,
-    which is the same in all processes as they begin their trainings in the same order.
+    Each run writes under its own number, which all processes share because they begin their runs in the same order.
     """
 
     _numbers = count()
@@ -53,86 +51,91 @@ class _Failures:
         self._store: Any = dist.distributed_c10d._get_default_store()
         self._name = f"qubolearn/failure/{next(self._numbers)}"
 
-    def tell(self, error: Exception, size: int) -> None:
-        """Say what failed here, and wait a while until all others have read it: this process may hold the store."""
+    def report_failure(self, error: Exception, size: int) -> None:
+        """Report an error, and wait a while until all others have read it: this process may hold the store."""
         text = str(error) if isinstance(error, QubolearnError) else f"{type(error).__name__}: {error}"
         with suppress(RuntimeError):
             self._store.set(self._name, text)
-            until = time.monotonic() + HEARING
-            while self._store.add(self._name + "/heard", 0) < size - 1 and time.monotonic() < until:
-                time.sleep(LOOK / 10)
+            until = time.monotonic() + PATIENCE
+            while self._store.add(self._name + "/read", 0) < size - 1 and time.monotonic() < until:
+                time.sleep(POLL / 10)
 
-    def heard(self) -> str | None:
-        """What another process said, if one has failed."""
+    def raise_peer_error(self, cause: Exception | None = None) -> None:
+        """Raise the error that another process has reported, if there is one."""
+        text = None
         with suppress(RuntimeError):
             if self._store.check([self._name]):
-                self._store.add(self._name + "/heard", 1)
-                return str(self._store.get(self._name).decode())
-        return None
+                self._store.add(self._name + "/read", 1)
+                text = self._store.get(self._name).decode()
+        if text is not None:
+            raise PeerError(text) from cause
 
 
-_failures: list[_Failures] = []  # of the training that is going on
+_failures: list[_Failures] = []  # of the runs that are under way
 
 
 @dataclass(frozen=True)
 class Peers:
-    """The processes of one training, and which of them this is."""
+    """The processes of one run, and which of them this is."""
 
     rank: int = 0
     size: int = 1
 
     def share(self, batch: Instances) -> Instances:
-        """This process's rows of a batch."""
+        """Return this process's rows of a batch."""
         if self.size == 1:
             return batch
         if len(batch.x_true) < self.size:
-            raise QubolearnError(f"a batch of {len(batch.x_true)} for {self.size} processes; want one instance each")
+            raise QubolearnError(
+                f"a batch of {len(batch.x_true)} for {self.size} processes; expected one instance each"
+            )
         return batch.rows(slice(self.rank, None, self.size))
 
     def reduce(self, values: Tensor, operation: Literal["SUM", "MAX"] = "SUM") -> Tensor:
-        """``values`` added up over all processes, or their maximum, in place.
+        """Return the sum or the maximum of ``values`` over all processes, in place.
 
-        Where another process fails instead of coming here, its error is raised here, too.
+        If another process fails, its error is raised here, too.
         """
-        if self.size > 1:
-            try:
-                work = dist.all_reduce(values, getattr(dist.ReduceOp, operation), async_op=True)
-                while not _done(work):
-                    if _failures and (message := _failures[-1].heard()) is not None:
-                        raise PeerError(message)
-            except RuntimeError as error:
-                if _failures and (message := _failures[-1].heard()) is not None:
-                    raise PeerError(message) from error
-                raise QubolearnError(
-                    "another process of this training has ended; run the same command again to go on from the last "
-                    f"checkpoint ({' '.join(str(error).split())[:80]})"
-                ) from error
+        if self.size == 1:
+            return values
+        try:
+            work = dist.all_reduce(values, getattr(dist.ReduceOp, operation), async_op=True)
+            while not _done(work):
+                if _failures:
+                    _failures[-1].raise_peer_error()
+        except RuntimeError as error:
+            if _failures:
+                _failures[-1].raise_peer_error(error)
+            raise QubolearnError(
+                "another process of this run has ended; run the same command again to resume from the last checkpoint "
+                f"({' '.join(str(error).split())[:80]})"
+            ) from error
         return values
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """A part of the work that all processes do: where one of them fails, all end with the same error."""
+        """Run a block in all processes; if one of them fails, all raise the same error."""
         if self.size == 1:
             yield
             return
         _failures.append(_Failures())
         try:
             yield
-            self.largest(0)  # none is done before all are
+            self.largest(0)  # wait until all are done
         except PeerError:
             raise
         except Exception as error:
-            _failures[-1].tell(error, self.size)
+            _failures[-1].report_failure(error, self.size)
             raise
         finally:
             _failures.pop()
 
     def largest(self, value: int) -> int:
-        """The largest value that any process has."""
+        """Return the largest value that any process has."""
         return value if self.size == 1 else int(self.reduce(torch.tensor(value), "MAX").item())
 
     def first(self, make: Callable[[], T]) -> T:
-        """What ``make`` returns here, called in the first process before it is called in the others."""
+        """Call ``make`` in the first process, then in the others."""
         with self.together():
             if self.rank > 0:
                 self.largest(0)
@@ -143,11 +146,11 @@ class Peers:
 
 
 def _done(work: Any) -> bool:
-    """Whether a collective ends within a moment."""
+    """Return True if a collective ends within a moment."""
     try:
-        work.wait(timedelta(seconds=LOOK))
+        work.wait(timedelta(seconds=POLL))
     except RuntimeError:
-        if work.is_completed():  # it failed; otherwise it goes on
+        if work.is_completed():  # it failed; otherwise it continues
             raise
         return False
     return True
@@ -156,17 +159,9 @@ def _done(work: Any) -> bool:
 ALONE = Peers()
 
 
-def add_up(vector: Tensor, loss: Tensor | float, peers: Peers) -> tuple[float, float]:
-    """Add up loss and gradients (:attr:`Adam.gradient`) over all processes; the loss and the gradient's norm."""
-    if peers.size > 1:
-        vector[0] = loss
-        loss = peers.reduce(vector)[0]
-    return float(loss), math.sqrt(vector[1:].dot(vector[1:]))
-
-
 @contextmanager
 def process_group() -> Iterator[Peers]:
-    """The processes that torchrun started, or this one alone."""
+    """Yield the processes that torchrun started, or this one alone."""
     if not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
         yield ALONE
         return

@@ -1,24 +1,59 @@
-"""The loop, on one page: p -> network -> A -> solver -> loss, with everything random named by (seed, step)."""
+"""The training loop: p -> network -> A -> solver -> loss -> optimizer, everything random named by (seed, step)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from qubolearn.losses import Loss
-from qubolearn.solvers import Solver
-from qubolearn.training.callbacks import Callback
+from qubolearn.data.contract import Instances
+from qubolearn.errors import NonFiniteError, QubolearnError, inside
+from qubolearn.evaluation import require_solver, score_network
+from qubolearn.files import lock_folder
+from qubolearn.losses import Likelihood, Loss, as_loss
+from qubolearn.solvers import ExhaustiveSearch, Solver
+from qubolearn.training.batches import make_batches, make_validation
+from qubolearn.training.callbacks import Callback, Record, Training, call, check_callbacks, edits_gradient
+from qubolearn.training.captured import CapturedSteps, can_capture
+from qubolearn.training.digest import digest_of
 from qubolearn.training.distributed import ALONE, Peers
-from qubolearn.training.fast import make_steps
 from qubolearn.training.folder import Folder
-from qubolearn.training.optimizers import Adam
-from qubolearn.training.session import Session, Training, spans, surroundings
+from qubolearn.training.optimizers import Adam, make_update
+from qubolearn.training.steps import Steps, Task, check_task, report_fault
+from qubolearn.training.threads import deferred_interrupt, training_context
 
-__all__ = ["Training", "fit", "take_steps"]
+__all__ = ["Settings", "Training", "fit", "standardize_inputs"]
+
+SECONDS_BETWEEN_CHECKPOINTS = 20.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers of a training run, checked; all but ``epochs`` are part of the digest of a folder."""
+
+    epochs: int
+    batch_size: int
+    instances: int | None
+    fresh: bool
+    standardize: bool
+    steps_per_epoch: int | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "instances"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise QubolearnError(f"{name}={value}; expected an integer of at least 1")
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise QubolearnError(f"seed={self.seed}; expected an integer from 0 to 2**63 - 1")
 
 
 def fit(
@@ -36,45 +71,51 @@ def fit(
     fresh: bool = False,
     validation: Any = 1000,
     score_after: Sequence[int] | None = None,
-    standardise: bool = True,
+    standardize: bool = True,
     steps_per_epoch: int | None = None,
     seed: int = 0,
     device: torch.device | str = "cpu",
     folder: Folder | Path | str | None = None,
+    overwrite: bool = False,
     peers: Peers = ALONE,
 ) -> Training:
-    """Train a network so that the minimiser of its QUBO is the solution.
+    """Train a network so that the minimizer of its QUBO is the solution.
 
     Args:
-        network: a :class:`qubolearn.QuboNetwork` around any body, or any module that takes p to A ``[batch, n, n]``.
+        network: a :class:`qubolearn.QuboNetwork` around any body, or any module that maps p to A ``[batch, n, n]``.
         data: a Problem, arrays ``(p, x)``, :class:`qubolearn.Arrays`, a torch Dataset or a DataLoader of ``(p, x)``.
-        loss: a loss of ours, a sum of them, or any callable ``f(A, batch)`` that returns one value per instance.
-            Default: ``Likelihood()``.
+        loss: a loss, a sum of losses, or any callable ``f(A, batch)`` that returns one value per instance. Default:
+            ``Likelihood()``.
         epochs: passes over the training instances.
-        optimizer: :class:`qubolearn.Adam` (the default, and the fastest) or any optimizer of torch's.
-        schedule: a learning-rate scheduler of torch's for an optimizer of torch's; it moves once a step.
-        solver: the solver for losses that need one; where it has ``with_seed``, each step gives it a new seed.
-            Default: ``ExhaustiveSearch()``.
+        optimizer: :class:`qubolearn.Adam` (the default, and the fastest) or any torch optimizer.
+        schedule: a torch learning-rate scheduler for a torch optimizer; it moves once per step.
+        solver: the solver for losses that need one; if it has ``with_seed``, each step passes it a new seed. Default:
+            ``ExhaustiveSearch()``.
         callbacks: see :mod:`qubolearn.training.callbacks`.
-        batch_size: instances of one step; a DataLoader has its own.
+        batch_size: instances per step; a DataLoader has its own.
         instances: the size of the training set that is drawn from a Problem; default 5640, or all of arrays.
         fresh: draw new instances from the Problem every epoch.
         validation: how many validation instances to draw from a Problem; or data to score, as for
             :func:`qubolearn.evaluate`. Arrays have their own.
         score_after: the steps after which they are scored; by default the last one of each epoch.
-        standardise: fit the network's ``standardise`` layer to the training instances, where it has one.
+        standardize: fit the network's standardization layer to the training instances, if it has one.
         steps_per_epoch: for a DataLoader without a length.
         seed: fixes training data, order, dropout and stochastic solvers; the initial weights are the caller's.
         device: where to train; the network is moved there.
-        folder: where to keep metrics, checkpoints and the model that is returned. The same call again continues a
-            stopped training; one that has ended is not trained again: the network is the folder's model.
+        folder: where to store metrics, checkpoints and the model that is returned. The same call again resumes a
+            stopped run; one that has ended is not trained again: the network is the folder's model. Ctrl-C saves the
+            last step before it raises KeyboardInterrupt.
+        overwrite: start over in a folder that holds a run. Without it, a run that differs in data, loss, optimizer,
+            schedule, solver, network structure, batch size, seed, instances, ``fresh`` or ``standardize`` is an error;
+            more epochs, another device, other callbacks, ``score_after`` or ``peers`` resume it.
+            :mod:`qubolearn.training.digest` describes what is compared.
         peers: this process among those that train together.
 
     Returns:
         The :class:`Training` with its history; the network is trained in place and left in evaluation mode.
 
     Raises:
-        QubolearnError: where the parts do not fit together, in one line that names the part, its value and the remedy.
+        QubolearnError: If the parts do not fit together, in one line that names the part, its value and the remedy.
 
     >>> from qubolearn import Adam, Likelihood, QuboNetwork, evaluate, topology
     >>> pattern = topology("dense", 2)
@@ -86,19 +127,146 @@ def fit(
     >>> evaluate(network, (p, p > 0)).metrics["accuracy"] > 0.9
     True
     """
-    arguments = locals()  # as they were given: a session takes the same ones
-    with peers.together(), surroundings(device), Session(**arguments) as session:
-        take_steps(session)
-    return session.training
+    settings = Settings(epochs, batch_size, instances, fresh, standardize, steps_per_epoch, seed)
+    _check_network(network)
+    require_solver(solver)
+    loss, solver = as_loss(loss or Likelihood()), solver or ExhaustiveSearch()
+    with peers.together(), training_context(device), ExitStack() as closing:
+        # data, network, loss, solver, optimizer
+        network.to(device).train()
+        problem, batches = make_batches(data, settings, device)
+        held_out = make_validation(validation, problem, seed, device)
+        check_callbacks(callbacks, validated=bool(held_out))
+        training = Training(network, epochs * batches.steps_per_epoch)
+        watched = _scoring_steps(score_after, batches.steps_per_epoch, training.steps)
+        update = make_update(network, optimizer, schedule, training.steps)
+        task = Task(network, update, batches, loss.begin(), solver, seed, problem, peers)
+        task.on_gradient = [partial(call, each, "on_gradient", training) for each in callbacks if edits_gradient(each)]
+        check_task(task, held_out)
+
+        # the folder, created only when all arguments have been accepted; one process writes it
+        task.folder = Folder.create(folder) if isinstance(folder, (str, Path)) else folder
+        writer = task.folder if peers.rank == 0 else None
+        if writer:
+            closing.enter_context(lock_folder(writer.folder))
+            if overwrite:
+                writer.clear()
+        if overwrite:
+            peers.largest(0)  # no process reads the folder before it is cleared
+        if standardize:
+            standardize_inputs(task)
+        if task.folder:  # resume
+            compared = {**asdict(settings), "instances": getattr(batches, "instances", None), "solver": solver}
+            digest = digest_of(network, data, problem, batches, loss, optimizer or Adam(), schedule, compared)
+            task.folder.check_digest(digest)
+            training.step = task.folder.restore(network, update, training.steps)
+            training.history = [Record(old) for old in task.folder.metrics() if 0 < old["step"] <= training.step]
+            ended = training.step > 0 and task.folder.ended(training.steps)
+            training.stopping = 2 if ended and training.step < training.steps else 0
+            if writer and training.step:
+                print(f"resumed at step {training.step}" + " (finished)" * ended)
+            elif writer:
+                writer.write_digest(digest)
+            if ended and task.folder.finished:
+                task.folder.put_into(network)
+                writer = None
+
+        # the loop
+        with _started(callbacks, training):
+            try:
+                with deferred_interrupt(partial(training.stop, False)) if writer else nullcontext():
+                    _take_steps(task, training, watched, held_out, callbacks, writer)
+            except KeyboardInterrupt:
+                if writer and training.step and not task.updating:
+                    writer.checkpoint(network, update, training.step)
+                    print(f"interrupted: step {training.step} is saved in {writer.folder}; call fit again to resume")
+                raise
+            if writer and training.stopping != 1:
+                writer.checkpoint(network, update, training.step, training.steps)
+        if writer and training.stopping != 1:
+            writer.keep(network)  # after on_end, which may have restored the best weights
+    return training
 
 
-def take_steps(session: Session) -> None:
-    """All steps of a session, by the fastest engine that can take them."""
-    training = session.training
-    if not session.ended:
-        steps = make_steps(session.task)
-        for first, end in spans(training.step, session.watched, lambda: steps.max_unsynced_steps):
-            session.after(end, steps.advance(first, end))
-            if training.stopping:
-                break
-    session.finish()
+def _take_steps(
+    task: Task,
+    training: Training,
+    watched: Sequence[int],
+    held_out: Sequence[Instances],
+    callbacks: Sequence[Callback],
+    writer: Folder | None,
+) -> None:
+    """Take all steps; score, log and save after those that ask for it."""
+    network, peers = task.network, task.peers
+    if writer and training.step == 0 and held_out:
+        writer.log(step=0, **_scores(task, held_out, 0))
+    began = saved = time.perf_counter()
+    engine = None
+    while training.step < training.steps and not training.stopping:
+        engine = engine or (CapturedSteps(task) if can_capture(task) else Steps(task))
+        end = min(training.step + engine.max_unsynced_steps, watched[bisect_right(watched, training.step)])
+        training.loss = engine.advance(training.step, end)
+        training.step, training.scores, training.seconds = end, None, time.perf_counter() - began
+        if end in watched and peers.rank == 0:
+            training.scores = _scores(task, held_out, end)
+            record = Record(step=end, loss=training.loss, seconds=training.seconds, **training.scores)
+            training.history.append(record)
+            if writer:
+                writer.log(**record)
+        for each in callbacks:
+            call(each, "on_step", training)
+        training.stopping = peers.largest(training.stopping)
+        if writer and (training.stopping or time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS):
+            writer.checkpoint(network, task.optimizer, end)
+            saved = time.perf_counter()
+
+
+def _check_network(network: object) -> None:
+    if not isinstance(network, nn.Module):
+        raise QubolearnError(f"network is a {type(network).__name__}; expected a torch.nn.Module such as QuboNetwork")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise QubolearnError(f"{type(network).__name__} has no parameter to train")
+
+
+def _scoring_steps(chosen: Iterable[int] | None, steps_per_epoch: int, steps: int) -> list[int]:
+    """Return the steps after which validation instances are scored, in order; the last step is among them."""
+    if chosen is not None and not isinstance(chosen, Iterable):
+        raise QubolearnError(f"score_after={chosen!r}; expected a list of steps")
+    found = range(steps_per_epoch, steps, steps_per_epoch) if chosen is None else chosen
+    return [*sorted({step for step in found if 0 < step < steps}), steps]
+
+
+def standardize_inputs(task: Task) -> None:
+    """Fit the network's standardization layer, if it has one, to the training instances."""
+    layer = getattr(task.network, "standardise", None)
+    if layer is not None:
+        instances = task.batches.first()
+        try:
+            layer.fit(instances.p)
+        except NonFiniteError as error:
+            raise report_fault(task, 0, instances, error) from error
+
+
+def _scores(task: Task, held_out: Sequence[Instances], step: int) -> dict[str, Any]:
+    """Return the metrics of the validation instances after a step."""
+    try:
+        with inside("the scoring after step", step):
+            return score_network(task.network, task.problem, held_out) if held_out else {}
+    except NonFiniteError as error:
+        raise report_fault(task, max(0, step - 1), held_out[0], error) from error
+
+
+@contextmanager
+def _started(callbacks: Sequence[Callback], training: Training) -> Iterator[None]:
+    """Call ``on_start`` of every callback, and ``on_end`` of every started one, even if another raises."""
+    started = list[Callback]()
+    try:
+        for each in callbacks:
+            call(each, "on_start", training)
+            started.append(each)
+        yield
+    finally:
+        training.network.eval()
+        with ExitStack() as ending:
+            for each in reversed(started):
+                ending.callback(call, each, "on_end", training)

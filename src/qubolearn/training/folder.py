@@ -1,31 +1,45 @@
-"""A folder that keeps one training: metrics.jsonl, checkpoint.safetensors, model.safetensors, and what was trained.
+"""A folder that stores one training run: digest.json, metrics.jsonl, checkpoint.safetensors, model.safetensors.
 
-Every file is written beside its place, flushed and renamed, so that a reader sees the old one or the new one.
-Nothing in a folder is executed on loading: weights are safetensors, the rest is JSON, and both are checked against
-what they should be before anything of their size is made.
+Every file is written atomically. Nothing in a folder is executed on loading: weights are safetensors, the rest is JSON,
+and both are checked against what they should be before anything of their size is allocated.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from qubolearn.data.arrays import tensors_of
+from qubolearn.data.contract import Instances
+from qubolearn.data.files import write_arrays
 from qubolearn.errors import QubolearnError
-from qubolearn.files import make_folder, read_metadata, read_records, read_tensors, write_records, write_tensors
+from qubolearn.files import (
+    make_folder,
+    read_json,
+    read_metadata,
+    read_records,
+    read_tensors,
+    write_json,
+    write_records,
+    write_tensors,
+)
 from qubolearn.training.optimizers import Update
 
 __all__ = ["Folder"]
 
 MAX_METRICS = 2**28  # bytes
+CHECKPOINT, MODEL, METRICS, DIGEST = "checkpoint.safetensors", "model.safetensors", "metrics.jsonl", "digest.json"
 
 
 @dataclass(frozen=True)
 class Folder:
-    """Where a training keeps its metrics, its checkpoint and its model; ``fit(..., folder=...)`` resumes from it."""
+    """The files of one training run; ``fit(..., folder=...)`` resumes from them."""
 
     folder: Path
 
@@ -34,51 +48,93 @@ class Folder:
 
     @classmethod
     def create(cls, folder: Path | str) -> Folder:
-        """A folder for a training, new or one that holds an earlier part of it."""
-        made = cls(Path(folder))
-        make_folder(made.folder)
-        return made
+        """Open a folder, new or with an earlier part of the run."""
+        make_folder(Path(folder))
+        return cls(Path(folder))
 
     def _path(self, name: str) -> Path:
         return self.folder / name
 
+    def _notes(self) -> dict[str, str]:
+        """Return the metadata of the last checkpoint, empty without one."""
+        path = self._path(CHECKPOINT)
+        return read_metadata(path) if path.is_file() else {}
+
+    @property
+    def step(self) -> int:
+        """The step of the last checkpoint, 0 without one."""
+        step = self._notes().get("step", "0")
+        if not (step.isascii() and step.isdecimal()) or len(step) > 18:
+            raise QubolearnError(f"{self._path(CHECKPOINT)} has step {step[:20]!r}; expected an integer of at least 0")
+        return int(step)
+
     @property
     def finished(self) -> bool:
-        """Whether the training has ended."""
-        return self._path("model.safetensors").is_file()
+        """True if the run has finished."""
+        return self._path(MODEL).is_file()
+
+    def ended(self, steps: int) -> bool:
+        """Return True if a run of ``steps`` steps has ended here, after the last one or by ``stop()``."""
+        notes = self._notes()
+        return str(steps) in (notes.get("step"), notes.get("ended_of"))
+
+    def clear(self) -> None:
+        """Delete all that a training run writes; config.json of a Run stays."""
+        for name in (CHECKPOINT, MODEL, METRICS, DIGEST, "result.json"):
+            self._path(name).unlink(missing_ok=True)
+
+    def check_digest(self, now: Mapping[str, str]) -> None:
+        """Raise a QubolearnError that names what differs from the stored run; warn if it has no digest."""
+        path = self._path(DIGEST)
+        if not self.step:
+            return
+        if not path.is_file():
+            if not self._path("config.json").is_file():  # which Run.create has compared
+                warnings.warn(
+                    f"{self.folder} has no {DIGEST} to compare this run with; resuming it anyway", stacklevel=3
+                )
+            return
+        then = read_json(path)
+        differing = [name for name in now if then.get(name, now[name]) != now[name]]
+        if differing:
+            changes = "; ".join(f"{name} was {str(then[name])[:200]}, got {now[name]}" for name in differing)
+            raise QubolearnError(
+                f"{self.folder} holds another run: {changes}; choose another folder, pass overwrite=True to start "
+                f"over, or delete {DIGEST} to resume anyway"
+            )
+
+    def write_digest(self, digest: Mapping[str, str]) -> None:
+        """Store the digest of the run that begins."""
+        write_json(self._path(DIGEST), digest)
 
     def log(self, **record: Any) -> None:
-        """Add a record to metrics.jsonl; what a resumed run does again takes the place of what it did before."""
+        """Add a record to metrics.jsonl; a resumed run replaces those of the steps that it repeats."""
         kept = [earlier for earlier in self.metrics() if earlier["step"] < record["step"]]
-        write_records(self._path("metrics.jsonl"), [*kept, record])
+        write_records(self._path(METRICS), [*kept, record])
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The records of metrics.jsonl in order of their steps; lines that are no record are skipped."""
-        path = self._path("metrics.jsonl")
+        """Return the records of metrics.jsonl in order of their steps; lines that are not records are skipped."""
+        path = self._path(METRICS)
         read = read_records(path, MAX_METRICS) if path.is_file() else []
         records = {record["step"]: record for record in read if type(record.get("step")) is int}
         return [records[step] for step in sorted(records)]
 
     def checkpoint(self, network: nn.Module, optimizer: Update, step: int, ended_of: int = 0) -> None:
-        """Save all that a resumed training needs: the rest follows from what was asked and from the step.
-
-        ``ended_of`` is the number of its steps once the training has ended, after the last one or before.
-        """
-        moved, text = optimizer.state()
+        """Save what a resumed run needs; ``ended_of`` is the number of its steps once the run has ended."""
+        moments, text = optimizer.state()
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
-        tensors |= {f"optimizer.{name}": tensor for name, tensor in moved.items()}
-        write_tensors(self._path("checkpoint.safetensors"), tensors, step=step, optimizer=text, ended_of=ended_of)
+        tensors |= {f"optimizer.{name}": tensor for name, tensor in moments.items()}
+        write_tensors(self._path(CHECKPOINT), tensors, step=step, optimizer=text, ended_of=ended_of)
 
     def restore(self, network: nn.Module, optimizer: Update | None, steps: int) -> int:
-        """Load the last checkpoint, if there is one, and return the step that comes next."""
-        path = self._path("checkpoint.safetensors")
+        """Load the last checkpoint, if there is one, and return its step."""
+        path, step = self._path(CHECKPOINT), self.step
         if not path.is_file():
             return 0
+        if step > steps:
+            raise QubolearnError(f"{path} is of step {step}; expected at most {steps}: train as many epochs or more")
         like = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
         tensors, metadata = read_tensors(path, like, others="optimizer.")
-        step = metadata.get("step", "")
-        if not (step.isascii() and step.isdecimal()) or len(step) > 18 or int(step) > steps:
-            raise QubolearnError(f"{path} says step {step[:20]!r}; want 0 ... {steps}")
         if optimizer is not None:
             try:
                 optimizer.load(_part(tensors, "optimizer."), metadata.get("optimizer", ""))
@@ -88,34 +144,46 @@ class Folder:
                     "trained with, or another folder"
                 ) from error
         network.load_state_dict(_part(tensors, "network."))
-        return int(step)
-
-    def ended(self, steps: int) -> bool:
-        """Whether a training of so many steps has ended here, after the last one or stopped for good."""
-        path = self._path("checkpoint.safetensors")
-        notes = read_metadata(path) if path.is_file() else {}
-        return str(steps) in (notes.get("step"), notes.get("ended_of"))
+        return step
 
     def keep(self, network: nn.Module) -> None:
         """Save the trained model, whose weights need not be those of the last step."""
-        write_tensors(self._path("model.safetensors"), network.state_dict())
+        write_tensors(self._path(MODEL), network.state_dict())
 
     def weights(self) -> Path:
-        """The file of the trained weights; before the end, that of the last checkpoint."""
-        path = self._path("model.safetensors" if self.finished else "checkpoint.safetensors")
+        """Return the file of the trained weights; before the end, that of the last checkpoint."""
+        path = self._path(MODEL if self.finished else CHECKPOINT)
         if not path.is_file():
-            raise QubolearnError(f"{self.folder} holds no model yet; to go on, train it again")
+            raise QubolearnError(f"{self.folder} has no model yet; rerun to resume training")
         return path
 
     def put_into(self, network: nn.Module) -> None:
-        """Put the trained weights into a network of the same shape; before the end, those of the last checkpoint."""
+        """Load the trained weights into a network; before the end, those of the last checkpoint."""
         path = self.weights()
         if self.finished:
             network.load_state_dict(read_tensors(path, network.state_dict())[0])
         else:
             self.restore(network, None, 2**62)
 
+    def store_fault(self, network: nn.Module, batch: Instances, rank: int, notes: Mapping[str, Any]) -> str:
+        """Write batch.npz, weights.safetensors and fault.json of a step that failed; return where they are."""
+        folder = self._path("fault" if rank == 0 else f"fault-{rank}")
+        tensors = [tensor.detach().float() for tensor in tensors_of(batch.p)]
+        names = ["p"] if len(tensors) == 1 else [f"p_{number}" for number in range(len(tensors))]
+        try:
+            if folder.is_symlink():  # it may lead out of the folder
+                raise QubolearnError(f"{folder} is a link")
+            folder.mkdir(exist_ok=True)
+            write_arrays(
+                folder / "batch.npz", x_true=batch.x_true.to(torch.uint8), **dict(zip(names, tensors, strict=True))
+            )
+            write_tensors(folder / "weights.safetensors", network.state_dict(), finite=False)
+            write_json(folder / "fault.json", notes)
+        except (OSError, QubolearnError) as error:  # the fault itself matters more
+            return f"the batch could not be stored ({error})"
+        return f"the batch and the weights are stored in {folder}"
+
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Those whose name begins with the prefix, without it."""
+    """Return the tensors whose name begins with the prefix, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Optimizers: our Adam as a value, and any optimizer of torch's behind the same few calls."""
+"""Optimizers: Adam as a value, our implementation of it on one flat vector, and an adapter for torch optimizers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from qubolearn.errors import QubolearnError
 
-__all__ = ["Adam", "Cosine", "Schedule", "TorchOptimizer", "Update", "flat_gradient"]
+__all__ = ["BETAS", "Adam", "Cosine", "FlatAdam", "Schedule", "TorchOptimizer", "Update", "make_update"]
 
-#: (step, steps) -> the factor of the learning rate at this step of so many.
+#: (step, steps) -> the factor of the learning rate at this step.
 Schedule = Callable[[int, int], float]
+BETAS, EPSILON = (0.9, 0.999), 1e-8
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Adam:
     """Adam (Kingma and Ba, 2015) on one vector of all weights: the fast default of ``fit``.
 
     Args:
-        learning_rate: the highest rate; what is no positive number is refused.
+        learning_rate: the highest rate. Must be positive.
         schedule: the factor of the rate as a function of (step, steps), such as :class:`Cosine`; None keeps the rate
             constant.
 
@@ -57,17 +58,17 @@ class Adam:
 
     def __post_init__(self) -> None:
         if not isinstance(self.learning_rate, (int, float)) or not 0 < self.learning_rate < math.inf:
-            raise QubolearnError(f"learning_rate={self.learning_rate!r}; want a positive number, such as 1e-3")
+            raise QubolearnError(f"learning_rate={self.learning_rate!r}; expected a positive number, such as 1e-3")
         if self.schedule is not None and not callable(self.schedule):
-            raise QubolearnError(f"schedule={self.schedule!r}; want a function of (step, steps), such as Cosine()")
+            raise QubolearnError(f"schedule={self.schedule!r}; expected a function of (step, steps), such as Cosine()")
 
     def rate(self, step: int, steps: int) -> float:
-        """The learning rate of step number ``step``, counted from 0, out of ``steps``."""
+        """Return the learning rate of step number ``step``, counted from 0, out of ``steps``."""
         return self.learning_rate * (1.0 if self.schedule is None else self.schedule(step, steps))
 
 
 class Update(Protocol):
-    """What a step asks of an optimizer."""
+    """What a step needs from an optimizer."""
 
     gradient: Tensor  # [1 + size]: room for the loss in front, then all gradients, of which `grad` are views
 
@@ -75,27 +76,108 @@ class Update(Protocol):
         """Move the weights against the gradient, in the step of this number, from 1 on."""
 
     def state(self) -> tuple[dict[str, Tensor], str]:
-        """What a checkpoint keeps beside the network: tensors, and the rest as text."""
+        """Return what a checkpoint stores: tensors, and the rest as text."""
 
     def load(self, tensors: Mapping[str, Tensor], text: str) -> None:
-        """Go on from a state."""
+        """Load a stored state."""
+
+
+def make_update(network: nn.Module, optimizer: Any, schedule: Any, steps: int) -> Update:
+    """Return the optimizer that ``fit`` was given, at work on a network."""
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return TorchOptimizer(network, optimizer, schedule)
+    if optimizer is not None and not isinstance(optimizer, Adam):
+        raise QubolearnError(f"optimizer={optimizer!r}; expected qubolearn.Adam(...) or an optimizer of torch.optim")
+    if schedule is not None:
+        raise QubolearnError(f"schedule={schedule!r} needs a torch optimizer; write Adam(1e-3, schedule=Cosine())")
+    return FlatAdam(network, optimizer, steps)
+
+
+def trainable(network: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that are trained, which share one dtype and one device."""
+    found = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    kinds = sorted({f"{parameter.dtype} on {parameter.device}" for parameter in found})
+    if len(kinds) != 1:
+        raise QubolearnError(
+            f"expected trainable parameters of one dtype on one device, got {', '.join(kinds) or 'none'}"
+        )
+    return found
 
 
 def flat_gradient(parameters: list[nn.Parameter]) -> Tensor:
-    """One vector ``[1 + size]`` of zeros, of which the parameters' ``grad`` become views from its second place on."""
-    kinds = {(parameter.dtype, parameter.device) for parameter in parameters}
-    if len(kinds) != 1:
-        says = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds)) or "none"
-        raise QubolearnError(f"the network's trainable parameters are {says}; want one dtype on one device")
+    """Return zeros ``[1 + size]``; the parameters' ``grad`` become views of it, from its second entry on."""
     gradient = parameters[0].detach().new_zeros(1 + sum(parameter.numel() for parameter in parameters))
-    pieces = torch.split(gradient[1:], [parameter.numel() for parameter in parameters])
-    for parameter, piece in zip(parameters, pieces, strict=True):
+    for parameter, piece in zip(parameters, _split(gradient[1:], parameters), strict=True):
         parameter.grad = piece.view_as(parameter)
     return gradient
 
 
+def _split(vector: Tensor, parameters: list[nn.Parameter]) -> tuple[Tensor, ...]:
+    return torch.split(vector, [parameter.numel() for parameter in parameters])
+
+
+class FlatAdam:
+    """:class:`Adam` at work on a network, whose parameters become views of ``values`` ``[size]``.
+
+    torch.optim.Adam spends its time on bookkeeping if networks are small, and importing it takes seconds.
+    """
+
+    def __init__(self, network: nn.Module, choice: Adam | None = None, steps: int = 1) -> None:
+        self.choice, self.steps, self._parameters = choice or Adam(), steps, trainable(network)
+        self.gradient = flat_gradient(self._parameters)
+        self.values = torch.cat([parameter.detach().flatten() for parameter in self._parameters])
+        self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
+        self.rebind_storage(self.values, self.first, self.second)
+
+    def rebind_storage(self, values: Tensor, first: Tensor, second: Tensor) -> None:
+        """Move parameters and moments to other tensors ``[size]``."""
+        for place, tensor in zip((values, first, second), (self.values, self.first, self.second), strict=True):
+            place.copy_(tensor)
+        self.values, self.first, self.second = values, first, second
+        for parameter, piece in zip(self._parameters, _split(values, self._parameters), strict=True):
+            parameter.data = piece.view_as(parameter)
+
+    def rates(self, number: int) -> tuple[float, float]:
+        """Return step size and epsilon of a step, from 1 on, corrected for moments that started at zero."""
+        unbiased = math.sqrt(1 - BETAS[1] ** number)
+        rate = self.choice.rate(number - 1, self.steps)
+        return rate / (1 - BETAS[0] ** number) * unbiased, EPSILON * unbiased
+
+    def step(self, number: int) -> None:
+        torch._fused_adam_(  # what torch.optim.Adam(fused=True) calls
+            [self.values],
+            [self.gradient[1:]],
+            [self.first],
+            [self.second],
+            [],
+            [torch.tensor(float(number), device=self.values.device)],
+            lr=self.choice.rate(number - 1, self.steps),
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            weight_decay=0.0,
+            eps=EPSILON,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def move(self, step_size: Tensor, epsilon: Tensor) -> None:
+        """Take one step by the :meth:`rates` of it as tensors, so that nothing in it needs the host."""
+        slope = self.gradient[1:]
+        self.first.lerp_(slope, 1 - BETAS[0])
+        self.second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
+        scale = self.second.sqrt().add_(epsilon)
+        self.values.sub_(torch.div(self.first, scale, out=scale).mul_(step_size))
+
+    def state(self) -> tuple[dict[str, Tensor], str]:
+        return {"first": self.first, "second": self.second}, ""
+
+    def load(self, tensors: Mapping[str, Tensor], text: str = "") -> None:
+        self.first.copy_(tensors["first"])
+        self.second.copy_(tensors["second"])
+
+
 class TorchOptimizer:
-    """Any optimizer of torch's, with a schedule of torch's that moves once a step, as an :class:`Update`."""
+    """A torch optimizer as an :class:`Update`, with a torch scheduler that moves once per step."""
 
     def __init__(self, network: nn.Module, optimizer: torch.optim.Optimizer, schedule: Any = None) -> None:
         known = {id(parameter) for parameter in network.parameters()}
@@ -108,7 +190,7 @@ class TorchOptimizer:
         if schedule is not None and schedule.optimizer is not optimizer:
             raise QubolearnError(f"{type(schedule).__name__} belongs to another optimizer than {optimizer!r:.40}")
         self._optimizer, self._schedule = optimizer, schedule
-        self.gradient = flat_gradient([parameter for parameter in network.parameters() if parameter.requires_grad])
+        self.gradient = flat_gradient(trainable(network))
 
     def step(self, number: int) -> None:
         self._optimizer.step()
@@ -117,16 +199,11 @@ class TorchOptimizer:
 
     def state(self) -> tuple[dict[str, Tensor], str]:
         saved = self._optimizer.state_dict()
-        tensors = {
-            f"{index}.{name}": value
-            for index, values in saved["state"].items()
-            for name, value in values.items()
-            if isinstance(value, Tensor)
-        }
-        plain = {
-            str(index): {name: value for name, value in values.items() if not isinstance(value, Tensor)}
-            for index, values in saved["state"].items()
-        }
+        tensors: dict[str, Tensor] = {}
+        plain: dict[str, dict[str, Any]] = {}
+        for index, values in saved["state"].items():
+            tensors |= {f"{index}.{name}": value for name, value in values.items() if isinstance(value, Tensor)}
+            plain[str(index)] = {name: value for name, value in values.items() if not isinstance(value, Tensor)}
         schedule = self._schedule.state_dict() if self._schedule is not None else {}
         text = {"state": plain, "groups": saved["param_groups"], "schedule": schedule}
         return tensors, json.dumps(text, default=lambda value: None)
@@ -138,8 +215,12 @@ class TorchOptimizer:
             index, _, name = key.partition(".")
             state[int(index)][name] = tensor
         now = self._optimizer.state_dict()["param_groups"]
-        groups = [{**new, **{k: v for k, v in old.items() if v is not None}} for new, old in zip(now, given["groups"])]  # noqa: B905
+        groups = [{**new, **_known(old)} for new, old in zip(now, given["groups"])]  # noqa: B905
         self._optimizer.load_state_dict({"state": state, "param_groups": groups})
         if self._schedule is not None:
-            known = {name: value for name, value in given["schedule"].items() if value is not None}
-            self._schedule.load_state_dict({**self._schedule.state_dict(), **known})
+            self._schedule.load_state_dict({**self._schedule.state_dict(), **_known(given["schedule"])})
+
+
+def _known(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that JSON could store."""
+    return {name: value for name, value in options.items() if value is not None}

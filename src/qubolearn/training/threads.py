@@ -1,32 +1,42 @@
-"""How many threads a training takes: one for the small matrices of its network, all for its solver."""
+"""The process during training: one thread for small matrices on a CPU, the current GPU, torch's random numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import Lock
 from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits
 
 from qubolearn.errors import QubolearnError
-from qubolearn.kernels.parallel import kernel_threads
+from qubolearn.kernels import kernel_threads
+from qubolearn.random import kept_global_state
 
-__all__ = ["current_device", "one_thread", "own_stream", "usable_device"]
+__all__ = ["deferred_interrupt", "one_thread", "training_context", "usable_device"]
 
-_first = Lock()  # held by the training that began while no other ran
+_first = threading.Lock()  # held by the run that began while no other was under way
 _threads = 1  # that it found
 
 
 @contextmanager
-def one_thread(device: torch.device | str) -> Iterator[None]:
-    """One thread for the small matrices of a network on the CPU: faster, and the same bits on any number of cores.
+def training_context(device: torch.device | str) -> Iterator[None]:
+    """Set up threads, the current GPU and torch's random numbers for training, and restore them."""
+    device = usable_device(device)
+    current: AbstractContextManager[Any] = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    with kept_global_state(), one_thread(device), current:
+        yield
 
-    Solvers keep all threads. Meanwhile numbers below 1e-38 are flushed to zero: Adam's moments of dead features end up
-    there, and a CPU computes many times slower with them. torch keeps both settings for each thread of the process, so
-    every training puts back its own. The number of BLAS threads belongs to the whole process, and only the thread that
-    changed it can put it back, so the first of several overlapping trainings does both.
+
+@contextmanager
+def one_thread(device: torch.device | str) -> Iterator[None]:
+    """Use one thread for the small matrices of a network on a CPU: faster, and the same bits on any number of cores.
+
+    Solvers keep all threads. Numbers below 1e-38 are flushed to zero: Adam's moments of dead features end up there, and
+    a CPU is many times slower with them. Both settings belong to a thread, so every run restores its own. The number of
+    BLAS threads belongs to the process, so the first of several overlapping runs sets and restores it.
     """
     if torch.device(device).type != "cpu":
         with kernel_threads(torch.get_num_threads()):
@@ -35,7 +45,7 @@ def one_thread(device: torch.device | str) -> Iterator[None]:
     first = _first.acquire(blocking=False)
     threads, flushed = _found_threads(first), torch.tensor([1e-40]).mul(1.0).item() == 0
     try:
-        with kernel_threads(threads), _one_blas_thread() if first else nullcontext():
+        with kernel_threads(threads), threadpool_limits(1, "blas") if first else nullcontext():
             torch.set_num_threads(1)
             torch.set_flush_denormal(True)
             yield
@@ -47,7 +57,7 @@ def one_thread(device: torch.device | str) -> Iterator[None]:
 
 
 def _found_threads(first: bool) -> int:
-    """The threads that torch had before any training: a new thread begins with the 1 of a training beside it."""
+    """Return the threads that torch had before any run: a new thread inherits the 1 of a run that is under way."""
     global _threads
     found = torch.get_num_threads()
     if first:
@@ -56,7 +66,7 @@ def _found_threads(first: bool) -> int:
 
 
 def usable_device(device: torch.device | str) -> torch.device:
-    """The device, unless nothing can be computed on it here."""
+    """Return the device if it can compute."""
     try:
         found = torch.device(device)
         torch.zeros(1, device=found).item()  # meta tensors have no numbers
@@ -65,28 +75,29 @@ def usable_device(device: torch.device | str) -> torch.device:
     return found
 
 
-def current_device(device: torch.device | str) -> AbstractContextManager[Any]:
-    """Make the GPU of a training the current one: streams, events and graphs belong to it, whatever the tensors say."""
-    return torch.cuda.device(device) if torch.device(device).type == "cuda" else nullcontext()
-
-
 @contextmanager
-def own_stream(device: torch.device | str) -> Iterator[None]:
-    """Let kernels run beside those of other threads; on one stream they would wait for each other."""
-    if torch.device(device).type != "cuda":
-        yield
-        return
-    outside, own = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    own.wait_stream(outside)
+def deferred_interrupt(stop: Callable[[], None]) -> Iterator[None]:
+    """Call ``stop`` at the first Ctrl-C and raise KeyboardInterrupt after the block; a second one raises at once.
+
+    Signal handlers of the caller, and other threads than the main one, are left alone.
+    """
+    interrupted = False
+
+    def interrupt(number: int, frame: object) -> None:
+        nonlocal interrupted
+        if interrupted:
+            raise KeyboardInterrupt
+        interrupted = True
+        stop()
+
+    default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    mine = default and threading.current_thread() is threading.main_thread()
+    if mine:
+        signal.signal(signal.SIGINT, interrupt)
     try:
-        with torch.cuda.stream(own):
-            yield
+        yield
     finally:
-        outside.wait_stream(own)
-
-
-def _one_blas_thread() -> AbstractContextManager[Any]:
-    import scipy.linalg.cython_blas  # noqa: F401  # numba's, which can be told only when it is there
-
-    limits: AbstractContextManager[Any] = threadpool_limits(1, "blas")
-    return limits
+        if mine:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if interrupted:
+        raise KeyboardInterrupt

@@ -17,12 +17,10 @@ from qubolearn.solvers.dwave.solver import DWaveSolver
 ASK_AGAIN = {
     "500": Fault(status=500),
     "503": Fault(status=503, headers={"Retry-After": "0"}),
-    "404": Fault(status=404, body=b""),
     "401": Fault(status=401, body=b""),
     "dropped": Fault(drop=True),
     "cut": Fault(cut=True),
     "no JSON": Fault(change=lambda told: b"<html>welcome</html>"),
-    "null": Fault(change=lambda told: None),
     "other type": Fault(headers={"Content-Type": "text/html"}),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -15,7 +14,6 @@ from qubolearn.solvers.dwave.solver import DWaveSolver
 REFUSED = {
     "400": Fault(status=400, body=b'{"error_code": 400, "error_msg": "bad problem"}'),
     "401": Fault(status=401, body=b""),
-    "403": Fault(status=403, body=b"forbidden"),
     "404": Fault(status=404, body=b"<html>not here</html>"),
     "429": Fault(status=429, headers={"Retry-After": "1"}),
     "in-batch": Fault(change=lambda told: [{"error_code": 400, "error_msg": "quota"}]),
@@ -36,19 +34,14 @@ def test_a_refused_submission_is_not_repeated_and_costs_nothing(
 UNKNOWN = {
     "500": Fault(status=500),
     "500 accepted": Fault(status=500, carried_out=True),
-    "502": Fault(status=502, body=b"<html>bad gateway</html>"),
     "503": Fault(status=503, headers={"Retry-After": "0"}),
     "504 accepted": Fault(status=504, carried_out=True, body=b""),
     "dropped": Fault(drop=True),
     "dropped accepted": Fault(drop=True, carried_out=True),
     "cut": Fault(cut=True),
     "no JSON": Fault(change=lambda told: b"<html>welcome</html>"),
-    "half JSON": Fault(change=lambda told: json.dumps(told).encode()[:-9]),
     "other type": Fault(headers={"Content-Type": "text/html"}),
-    "other version": Fault(headers={"Content-Type": "application/vnd.dwave.sapi.problems+json; version=9.0.0"}),
-    "object": Fault(change=lambda told: told[0]),
     "empty": Fault(change=lambda told: []),
-    "numbers": Fault(change=lambda told: [7]),
     "no id": Fault(change=replaced(id=None)),
     "no status": Fault(change=replaced(status=None)),
     "failed": Fault(change=replaced(status="FAILED", error_message="broken")),

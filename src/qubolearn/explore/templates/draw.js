@@ -21,14 +21,14 @@ function said(value, digits = 4) {
   return Number(value.toPrecision(digits)).toString().replace("-", "−");
 }
 
-function colour(name) {
+function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** The colour of a number between -1 and 1: the accent below 0, grey above, the background at 0. */
+/** The color of a number between -1 and 1: the accent below 0, gray above, the background at 0. */
 function shades() {
   const parts = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-  const [zero, low, high] = ["--faint", "--accent", "--positive"].map((name) => parts(colour(name)));
+  const [zero, low, high] = ["--faint", "--accent", "--positive"].map((name) => parts(color(name)));
   return (value) => {
     const end = value < 0 ? low : high, share = Math.min(1, Math.abs(value));
     return `rgb(${zero.map((from, k) => Math.round(from + (end[k] - from) * share)).join(" ")})`;
@@ -64,9 +64,9 @@ function drawInput(canvas, p) {
 function drawMatrix(canvas, data, linear, quadratic, off, clamp, cursor) {
   const { context, cell, wide, high } = gridOn(canvas, data.n, data.n), shade = shades();
   const most = Math.max(...linear.map(Math.abs), quadratic.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9));
-  context.fillStyle = colour("--faint");
+  context.fillStyle = color("--faint");
   if (data.n > 64) context.fillRect(0, 0, canvas.width, canvas.height);
-  else for (let i = 0; i < data.n; i++) for (let j = 0; j < data.n; j++) cell(i, j, colour("--faint"));
+  else for (let i = 0; i < data.n; i++) for (let j = 0; j < data.n; j++) cell(i, j, color("--faint"));
   const cross = (i, j) => {
     context.beginPath();
     context.moveTo((j + 0.25) * wide, (i + 0.25) * high);
@@ -75,7 +75,7 @@ function drawMatrix(canvas, data, linear, quadratic, off, clamp, cursor) {
     context.lineTo((j + 0.25) * wide, (i + 0.75) * high);
     context.stroke();
   };
-  context.strokeStyle = colour("--muted");
+  context.strokeStyle = color("--muted");
   context.lineWidth = Math.max(1, wide / 20);
   for (let e = 0; e < data.rows.length; e++) {
     for (const [i, j] of [[data.rows[e], data.columns[e]], [data.columns[e], data.rows[e]]]) {
@@ -86,11 +86,11 @@ function drawMatrix(canvas, data, linear, quadratic, off, clamp, cursor) {
   for (let i = 0; i < data.n; i++) {
     cell(i, i, shade(linear[i] / most));
     if (clamp[i] < 0 || wide < 9) continue;
-    context.strokeStyle = colour("--ink");
+    context.strokeStyle = color("--ink");
     context.strokeRect((i + 0.15) * wide, (i + 0.15) * high, 0.65 * wide, 0.65 * high);
   }
   if (!cursor) return;
-  context.strokeStyle = colour("--accent");
+  context.strokeStyle = color("--accent");
   context.lineWidth = Math.max(2, wide / 14);
   context.strokeRect(cursor[1] * wide, cursor[0] * high, Math.max(wide, 4), Math.max(high, 4));
 }

@@ -208,7 +208,7 @@ function useEntry(i, j) {
   $("matrix-note").textContent = entryNote(i, j);
 }
 
-const MATRIX_NOTE = "Blue below zero, grey above. Click an entry to switch it off, the diagonal to clamp.";
+const MATRIX_NOTE = "Blue below zero, gray above. Click an entry to switch it off, the diagonal to clamp.";
 function wireMatrix() {
   const matrix = $("matrix"), { n } = data;
   const entry = (event) => {
@@ -246,7 +246,7 @@ function wireBoard() {
   const coupled = (cell) => {
     const cells = new Set();
     for (let i = cell * size; i < (cell + 1) * size; i++) {
-      for (let k = state.Q.start[i]; k < state.Q.start[i + 1]; k++) cells.add(Math.floor(state.Q.neighbour[k] / size));
+      for (let k = state.Q.start[i]; k < state.Q.start[i + 1]; k++) cells.add(Math.floor(state.Q.neighbor[k] / size));
     }
     return cells;
   };

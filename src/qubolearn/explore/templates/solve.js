@@ -24,14 +24,14 @@ function makeQubo(n, rows, columns, linear, quadratic, off) {
   }
   for (let i = 0; i < n; i++) degree[i + 1] += degree[i];
   const start = Int32Array.from(degree), next = Int32Array.from(degree);
-  const neighbour = new Int32Array(2 * live.length), weight = new Float64Array(2 * live.length);
+  const neighbor = new Int32Array(2 * live.length), weight = new Float64Array(2 * live.length);
   for (const e of live) {
     for (const [i, j] of [[rows[e], columns[e]], [columns[e], rows[e]]]) {
-      neighbour[next[i]] = j;
+      neighbor[next[i]] = j;
       weight[next[i]++] = quadratic[e];
     }
   }
-  return { n, linear: Float64Array.from(linear), start, neighbour, weight };
+  return { n, linear: Float64Array.from(linear), start, neighbor, weight };
 }
 
 function energyOf(Q, x) {
@@ -39,7 +39,7 @@ function energyOf(Q, x) {
   for (let i = 0; i < Q.n; i++) {
     if (!x[i]) continue;
     single += Q.linear[i];
-    for (let k = Q.start[i]; k < Q.start[i + 1]; k++) if (x[Q.neighbour[k]]) twice += Q.weight[k];
+    for (let k = Q.start[i]; k < Q.start[i + 1]; k++) if (x[Q.neighbor[k]]) twice += Q.weight[k];
   }
   return single + twice / 2;
 }
@@ -68,7 +68,7 @@ function freeBits(choices) {
 
 /** Adds step times bit i's couplings to the fields, which are what each bit would cost if it became 1. */
 function addFields(Q, field, i, step) {
-  for (let k = Q.start[i]; k < Q.start[i + 1]; k++) field[Q.neighbour[k]] += step * Q.weight[k];
+  for (let k = Q.start[i]; k < Q.start[i + 1]; k++) field[Q.neighbor[k]] += step * Q.weight[k];
 }
 
 /** The lowest states of all, by trying each: [{x, energy}], best first. */
@@ -136,7 +136,7 @@ function anneal(Q, choices, sweeps, hot, cold, random, target = -Infinity) {
       if (bit === old) bit = options[options.length - 1];
       let change = (bit < 0 ? 0 : field[bit]) - (old < 0 ? 0 : field[old]);
       if (bit >= 0 && old >= 0) {
-        for (let k = Q.start[bit]; k < Q.start[bit + 1]; k++) if (Q.neighbour[k] === old) change -= Q.weight[k];
+        for (let k = Q.start[bit]; k < Q.start[bit + 1]; k++) if (Q.neighbor[k] === old) change -= Q.weight[k];
       }
       if (change > 0 && random() >= Math.exp(-change / temperature)) continue;
       if (old >= 0) {
@@ -172,7 +172,7 @@ function propagate(Q, choices) {
     const bit = left[queue.pop()][0];
     if (bit < 0) continue;
     for (let k = Q.start[bit]; k < Q.start[bit + 1]; k++) {
-      const other = Q.neighbour[k], unit = unitOf[other];
+      const other = Q.neighbor[k], unit = unitOf[other];
       if (unit < 0 || !left[unit].includes(other)) continue;
       left[unit] = left[unit].filter((option) => option !== other);
       if (left[unit].length === 0) return null;

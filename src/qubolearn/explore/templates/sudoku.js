@@ -70,7 +70,7 @@ function clashesOf(Q, clamp, size) {
   for (let i = 0; i < Q.n; i++) {
     if (clamp[i] !== 1) continue;
     for (let k = Q.start[i]; k < Q.start[i + 1]; k++) {
-      if (clamp[Q.neighbour[k]] === 1 && Q.weight[k] > 0) cells.add(Math.floor(i / size));
+      if (clamp[Q.neighbor[k]] === 1 && Q.weight[k] > 0) cells.add(Math.floor(i / size));
     }
   }
   return cells;

@@ -1,4 +1,8 @@
-"""Access to a D-Wave chip: the connection, the account of QPU time, and the token, which nobody gets to see."""
+"""Access to a D-Wave chip: the connection, the account of QPU time, the token, and paid calls.
+
+A call is bounded in time, canceled when interrupted, and never repeated; only free requests are. A call of unknown
+outcome counts as paid in full, and one that D-Wave rejected as not paid.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +11,35 @@ import math
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, NamedTuple, Self
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from qubolearn.chips.embedding import Chip
 from qubolearn.errors import QubolearnError, missing_extra
 
-__all__ = ["GRACE", "MARGIN", "Account", "Background", "Opened", "QpuAccess", "estimated_seconds", "said"]
+if TYPE_CHECKING:
+    from dimod import BinaryQuadraticModel
 
-#: What is set aside for a call, as a multiple of D-Wave's own estimate of its QPU access time.
+__all__ = ["GRACE", "MARGIN", "POLL_PAUSE", "Opened", "QpuAccess", "estimated_seconds", "run"]
+
+#: Time reserved for a call, as a multiple of D-Wave's estimate of its QPU access time.
 MARGIN = 1.1
-#: Seconds that a cancelled call is given: the client's threads send the cancellation, and die with the process.
+#: Seconds in which the client may still send the cancellation of a call.
 GRACE = 5.0
-#: Retries of requests that cost nothing; the client never repeats a submission that may have arrived.
+#: Retries of free requests; the client never repeats a submission that may have arrived.
 HTTP_RETRIES = 3
-#: Seconds that a thread of the client (it has five) rests after a poll, or a broken server is asked without end.
+#: Seconds between polls of each of the client's five threads.
 POLL_PAUSE = 0.25
+#: How often the answer of a call is requested again after the client gave up on it.
+ASKED_AGAIN = 2
 
 
 class Opened(NamedTuple):
-    """A sampler with its working graph and where its answers come from."""
+    """A sampler with its working graph and the source of its answers."""
 
     sampler: Any
     chip: Chip
@@ -39,7 +49,7 @@ class Opened(NamedTuple):
 class QpuAccess:
     """The connection to a chip and the account of its time, shared by a solver and all its copies.
 
-    It is no field of a configuration: it is opened on first use, never written, and its repr shows no settings.
+    It is opened on first use, is never saved, and its repr shows no settings.
     """
 
     def __init__(self, sampler: Any = None) -> None:
@@ -54,13 +64,13 @@ class QpuAccess:
         return f"QpuAccess({chip}spent_seconds={self.spent_seconds:.6g})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> QpuAccess:
-        return self  # a copied purse would hold the same money twice
+        return self  # copies share one budget
 
     def __reduce__(self) -> Any:
         raise _other_process()
 
     def open(self, settings: Mapping[str, Any], deadline: float) -> Opened:
-        """The sampler that was passed in, or D-Wave's, connected now."""
+        """Return the sampler that was passed in, or connect to D-Wave's."""
         if os.getpid() != self._process:
             raise _other_process()
         with self._lock:
@@ -79,12 +89,12 @@ class QpuAccess:
             if self._opened is None or self._opened.source != "qpu":
                 return
             sampler, self._opened = self._opened.sampler, None
-        Background(sampler.close).start().wait(GRACE)  # the client itself would wait for its last job
+        _Background(sampler.close).start().wait(GRACE)  # the client itself would wait for its last job
 
     @contextmanager
-    def account(self, budget: float) -> Iterator[Account]:
-        """Where some calls hold their time and note what they spent."""
-        account = Account(self, budget)
+    def account(self, budget: float) -> Iterator[_Account]:
+        """Account for the time of several calls."""
+        account = _Account(self, budget)
         try:
             yield account
         finally:
@@ -93,8 +103,8 @@ class QpuAccess:
                 self._reserved -= account.held
 
 
-class Account:
-    """The QPU time of some calls: what was spent, and what is set aside for those to come."""
+class _Account:
+    """The QPU time of several calls: seconds spent, and seconds reserved for the remaining calls."""
 
     def __init__(self, access: QpuAccess, budget: float) -> None:
         self.spent: list[float] = []
@@ -102,9 +112,8 @@ class Account:
         self._access, self._budget = access, budget
 
     def hold(self, seconds: float) -> None:
-        """Set time aside for the calls to come, beside what was spent so far, or refuse."""
-        wanted = sum(self.spent) + seconds
-        access = self._access
+        """Reserve time for the remaining calls, or raise if the budget does not cover it."""
+        wanted, access = sum(self.spent) + seconds, self._access
         with access._lock:
             left = self._budget - access.spent_seconds - (access._reserved - self.held)
             if wanted > left:
@@ -125,20 +134,18 @@ def _with_chip(sampler: Any) -> Opened:
         kind = sampler.properties["topology"]
         chip = Chip.of(kind["type"], kind["shape"], sampler.nodelist, sampler.edgelist)
     except (AttributeError, LookupError, TypeError):
+        name = type(sampler).__name__
         raise QubolearnError(
-            f"{type(sampler).__name__} does not state its chip; want a structured sampler with properties['topology']"
+            f"{name} does not state its chip; expected a structured sampler with properties['topology']"
         ) from None
-    return Opened(sampler, chip, _source(sampler))
-
-
-def _source(sampler: Any) -> str:
     if hasattr(sampler, "solver") and hasattr(sampler, "client"):
-        return "qpu"
-    return "mock" if any(cls.__name__ == "MockDWaveSampler" for cls in type(sampler).__mro__) else "simulated"
+        return Opened(sampler, chip, "qpu")
+    mock = any(cls.__name__ == "MockDWaveSampler" for cls in type(sampler).__mro__)
+    return Opened(sampler, chip, "mock" if mock else "simulated")
 
 
 def estimated_seconds(opened: Opened, qubits: int, parameters: Mapping[str, Any]) -> float:
-    """D-Wave's own estimate of the QPU access time; 0 for samplers that are no chip and state no timing."""
+    """Return D-Wave's estimate of the QPU access time; 0 for samplers that are not a chip and state no timing."""
     try:
         from dwave.cloud.solver import StructuredSolver
     except ImportError:
@@ -157,14 +164,13 @@ def estimated_seconds(opened: Opened, qubits: int, parameters: Mapping[str, Any]
     return seconds
 
 
-class Background:
-    """A call in a thread of its own, which can be waited for up to a deadline."""
+class _Background:
+    """A call in a daemon thread, with the interface of the cloud client's futures."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self.value: Any = None
         self.error: Exception | None = None
-        self._call = call
-        self._done = threading.Event()
+        self._call, self._done = call, threading.Event()
 
     def start(self) -> Self:
         threading.Thread(target=self._run, daemon=True).start()
@@ -173,13 +179,22 @@ class Background:
     def _run(self) -> None:
         try:
             self.value = self._call()
-        except Exception as error:  # handed to the caller's thread
+        except Exception as error:  # raised in the caller's thread
             self.error = error
         finally:
             self._done.set()
 
     def wait(self, timeout: float) -> bool:
         return self._done.wait(timeout)
+
+    def cancel(self) -> None:
+        """Do nothing: a thread cannot be stopped, it ends with the process."""
+
+    @property
+    def sampleset(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.value
 
 
 def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
@@ -188,18 +203,20 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
         from dwave.system import DWaveSampler
     except ImportError:
         raise missing_extra("the D-Wave solver", "dwave") from None
-    _hide_tokens_in_logs()
+    for name in list(logging.root.manager.loggerDict):  # the client logs its token at level DEBUG
+        if name.startswith("dwave"):
+            logging.getLogger(name).addFilter(_hide_tokens)
     finite = {
-        "request_timeout": min(60.0, deadline + GRACE),  # a late submission must still tell the id to cancel
-        "polling_timeout": deadline + GRACE,  # the client polls for ever by default
+        "request_timeout": min(60.0, deadline + GRACE),  # a late submission must still return the id to cancel
+        "polling_timeout": deadline + GRACE,  # by default the client polls forever
         "poll_pause": POLL_PAUSE,
         "http_retry_total": HTTP_RETRIES,
-        "cache_enabled": False,  # a chip that was online a quarter of an hour ago may not be now
+        "cache_enabled": False,  # a chip that was online a quarter of an hour ago may be offline now
     }
-    given_up = threading.Event()
-    connecting = Background(lambda: _sampler(DWaveSampler, {**settings, **finite}, given_up)).start()
-    if not connecting.wait(deadline):  # the client sleeps for as long as a server tells it to
-        given_up.set()
+    expired = threading.Event()
+    connecting = _Background(lambda: _sampler(DWaveSampler, {**settings, **finite}, expired)).start()
+    if not connecting.wait(deadline):  # the client sleeps for as long as a server requests
+        expired.set()
         reason = f"D-Wave cannot be reached: it named no chip within deadline_seconds={deadline:g}"
     elif connecting.error is None:
         return connecting.value
@@ -210,16 +227,16 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
     elif "API token not defined" in str(connecting.error):
         reason = "no D-Wave API token; set DWAVE_API_TOKEN or run `dwave config create`"
     else:
-        reason = f"D-Wave cannot be reached: {said(connecting.error)}"
+        reason = f"D-Wave cannot be reached: {_format_error(connecting.error)}"
     raise QubolearnError(f"{reason}. Offline, DWaveSolver.mock() runs without either")
 
 
-def _sampler(kind: Any, settings: Mapping[str, Any], given_up: threading.Event) -> Any:
-    """D-Wave's sampler. Where that fails, or comes after the deadline, its client's threads are ended."""
+def _sampler(kind: Any, settings: Mapping[str, Any], expired: threading.Event) -> Any:
+    """Return D-Wave's sampler; if that fails or comes after the deadline, end its client's threads."""
     sampler = kind.__new__(kind)
     try:
         sampler.__init__(**settings)
-        if given_up.is_set():
+        if expired.is_set():
             raise TimeoutError
     except BaseException:
         if hasattr(sampler, "client"):
@@ -232,8 +249,8 @@ def _sampler(kind: Any, settings: Mapping[str, Any], given_up: threading.Event) 
 _TOKEN = re.compile(r"""(token['"]?\s*[:=]\s*['"]?)[^'"\s,})]+|\b[A-Za-z0-9]{2,8}-[0-9a-f]{32,64}\b""", re.IGNORECASE)
 
 
-def said(error: Exception, opened: Opened | None = None) -> str:
-    """An error's type and text in one line, without the token, and what to do about it where that is known."""
+def _format_error(error: Exception, opened: Opened | None = None) -> str:
+    """Format an error in one line, without the token, and with a remedy if one is known."""
     config = getattr(getattr(opened and opened.sampler, "client", None), "config", None)
     text = " ".join(_without_tokens(str(error), getattr(config, "token", None)).split())[:300]
     remedy = "; close() the solver, and the next call takes a chip that is online" if "offline" in text.lower() else ""
@@ -246,20 +263,143 @@ def _without_tokens(text: str, token: str | None = None) -> str:
     return _TOKEN.sub(lambda match: f"{match[1] or ''}***", text)
 
 
-class _HideTokens(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = _without_tokens(record.getMessage()), ()
-        if record.exc_info:
-            record.exc_text = _without_tokens(logging.Formatter().formatException(record.exc_info))
-            record.exc_info = None
-        return True
+def _hide_tokens(record: logging.LogRecord) -> bool:
+    record.msg, record.args = _without_tokens(record.getMessage()), ()
+    if record.exc_info:
+        record.exc_text = _without_tokens(logging.Formatter().formatException(record.exc_info))
+        record.exc_info = None
+    return True
 
 
-_hide_tokens = _HideTokens()
+def run(
+    opened: Opened, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any], deadline: float, spent: list[float]
+) -> Any:
+    """Return the sample set of one call, waiting for it until the deadline.
+
+    Appends to ``spent`` the QPU seconds that the call cost, or may have cost if its outcome is unknown.
+    """
+    estimate = estimated_seconds(opened, len(bqm), parameters)
+    spent.append(MARGIN * estimate)  # before the call, so that no interrupt can come between it and the account
+    until = time.monotonic() + deadline
+
+    def submit() -> Any:
+        if opened.source == "qpu":
+            return opened.sampler.solver.sample_bqm(bqm, **parameters)
+        return _Background(lambda: opened.sampler.sample(bqm, **parameters)).start()
+
+    # In its own thread, so that Ctrl-C finds us waiting and never between a submission and its job.
+    sending = _Background(submit)
+    try:
+        sending.start().wait(deadline)  # an interrupt may come as soon as the thread runs
+    except BaseException:
+        if sending.wait(GRACE) and sending.value is not None:
+            _cancel(sending.value)
+        raise
+    if sending.error is not None:
+        spent[-1] = 0.0
+        raise QubolearnError(f"D-Wave's client refused the problem: {_format_error(sending.error, opened)}")
+    if sending.value is None or not _ended(sending.value, until):
+        raise QubolearnError(
+            f"no answer from D-Wave within deadline_seconds={deadline:g}; the call was told to cancel. "
+            "Raise the deadline or try again later"
+        )
+    sampleset, failure = _answer(opened, sending.value, until)
+    if failure is not None:
+        spent[-1] = 0.0 if failure.refused else spent[-1]
+        raise QubolearnError(f"the call to D-Wave failed and was not repeated: {failure.text}")
+    # The mock states the same time for every problem; its estimate is closer to a chip's.
+    spent[-1] = _reported_seconds(sampleset.info, spent[-1]) if opened.source == "qpu" else estimate
+    return sampleset
 
 
-def _hide_tokens_in_logs() -> None:
-    """The cloud client logs its settings, token included, at level DEBUG."""
-    for name in list(logging.root.manager.loggerDict):
-        if name.startswith("dwave"):
-            logging.getLogger(name).addFilter(_hide_tokens)
+def _ended(job: Any, until: float) -> bool:
+    """Return True if the job ended in time; otherwise, and on an interrupt, cancel it."""
+    try:
+        if job.wait(max(until - time.monotonic(), 0.0)):
+            return True
+    except BaseException:  # Ctrl-C, or a signal that raises
+        _cancel(job)
+        raise
+    return _cancel(job)
+
+
+def _cancel(job: Any) -> bool:
+    """Cancel, wait until that was sent, and return True if the answer came nevertheless."""
+    with suppress(Exception):  # a client that is being closed raises
+        job.cancel()
+    return bool(job.wait(0 if isinstance(job, _Background) else GRACE)) and _result(job)[1] is None
+
+
+class _Failure(NamedTuple):
+    """Why there is no answer; the error itself may hold the token, and is kept out of our frames."""
+
+    text: str
+    refused: bool  # D-Wave never took the problem
+
+
+def _answer(opened: Opened, job: Any, until: float) -> tuple[Any, _Failure | None]:
+    """Return the sample set of a job that has ended, or the reason why there is none.
+
+    The client gives up on a job when one request for it fails. Its answer may be paid for by then, and requesting it
+    again is free. A job whose answer stays out of reach is canceled, unless D-Wave reports that it is over.
+    """
+
+    def ask_again(job: Any) -> Any:
+        again = opened.sampler.client.retrieve_answer(job.id)
+        again.solver = job.solver  # the client would look it up
+        return again
+
+    sampleset, error = _result(job)
+    for _ in range(ASKED_AGAIN):
+        if error is None or not _is_open(job) or time.monotonic() > until:
+            break
+        job = ask_again(job)
+        if not _ended(job, until):
+            break
+        sampleset, error = _result(job)
+    if error is None:
+        return sampleset, None
+    if _is_open(job) and job.remote_status != "COMPLETED":
+        job = ask_again(job)
+        if _cancel(job):
+            return _result(job)[0], None
+    return None, _Failure(_format_error(error, opened), _refused(job, error))
+
+
+def _result(job: Any) -> tuple[Any, Exception | None]:
+    try:
+        sampleset = job.sampleset
+        sampleset.resolve()
+    except Exception as error:
+        return None, error
+    return sampleset, None
+
+
+def _is_open(job: Any) -> bool:
+    """Return True if D-Wave has the job and has not reported that there will be no answer."""
+    return getattr(job, "id", None) is not None and job.remote_status not in ("FAILED", "CANCELLED")
+
+
+def _refused(job: Any, error: Exception) -> bool:
+    """Return True if D-Wave never took the problem: it returned no id but an error, or was not even reached."""
+    if getattr(job, "id", None) is not None:
+        return False
+    try:
+        from dwave.cloud.exceptions import SolverError, SolverFailureError
+        from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
+    except ImportError:
+        return False
+    if isinstance(error, SolverError):
+        code = getattr(error, "error_code", None)
+        return isinstance(error, SolverFailureError) or (isinstance(code, int) and 400 <= code < 500)
+    request_error = error.__cause__ or error  # the client may wrap it
+    reason = getattr(next(iter(request_error.args), None), "reason", None)
+    return isinstance(reason, (ConnectTimeoutError, NewConnectionError))
+
+
+def _reported_seconds(info: Mapping[str, Any], otherwise: float) -> float:
+    """Return the QPU access time that the answer states, if it is valid."""
+    timing = info.get("timing")
+    stated = timing.get("qpu_access_time") if isinstance(timing, Mapping) else None
+    valid = isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 <= stated < math.inf
+    return 1e-6 * float(stated) if valid else otherwise  # type: ignore[arg-type]

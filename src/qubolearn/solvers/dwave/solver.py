@@ -14,64 +14,55 @@ from torch import Tensor
 
 from qubolearn.chips.embedding import Chip, Coupler
 from qubolearn.chips.packing import SCALINGS, Packing, Ranges, pack, program, stated_range, unpack
-from qubolearn.errors import QubolearnError, missing_extra, unknown_name
+from qubolearn.errors import QubolearnError, check_counts, check_numbers, missing_extra, unknown_name
 from qubolearn.qubo import energies, to_ising, upper_triangular
-from qubolearn.solvers.contract import Found, QuboSolver, best_distinct
-from qubolearn.solvers.dwave.access import MARGIN, Opened, QpuAccess, estimated_seconds
-from qubolearn.solvers.dwave.call import run
+from qubolearn.solvers.contract import QuboSolver, SearchResult, best_distinct, instance_seeds
+from qubolearn.solvers.dwave.access import MARGIN, Opened, QpuAccess, estimated_seconds, run
 from qubolearn.solvers.second_best import with_second_best
-from qubolearn.solvers.seeds import instance_seeds
-from qubolearn.typed import check_counts, check_numbers
 
 if TYPE_CHECKING:
     from dimod import BinaryQuadraticModel
 
 __all__ = ["DWaveSolver"]
 
-#: Beyond this, sums over a row of A may be infinite, and infinities must not reach a machine.
-MAX_ENTRY = 1e300
-#: Where the largest entry is below this, squares and reciprocals leave the range of float64.
+#: If the largest entry is below this, squares and reciprocals leave the range of float64.
 MIN_ENTRY = 1e-140
 
-#: Inverse temperatures of the mock's annealing, in units of the programmed h and J: about a chip's own at the end.
+#: Inverse temperatures of the mock, in units of the programmed h and J; the last one is about a chip's.
 MOCK_BETA_RANGE = (0.1, 10.0)
 
 
 @dataclass(frozen=True)
 class DWaveSolver(QuboSolver):
-    """Solve on a D-Wave machine: pack the batch onto one chip, anneal it ``reads`` times per call, complete x⁺ near x*.
+    """Solve on a D-Wave machine: pack the batch onto one chip, anneal ``reads`` times per call, complete x⁺ near x*.
 
-    QUBOs on a pattern of :func:`qubolearn.chips.topologies.topology` use one qubit per bit, all others are minor-
-    embedded; either way one call anneals as many QUBOs side by side as there are disjoint tiles, and a larger batch
-    takes more calls. Tiles are found once per graph of the batch (all couplers that any QUBO uses) and chip.
+    QUBOs on a pattern of :func:`qubolearn.topology` use one qubit per bit, all others are minor-embedded. One call
+    anneals as many QUBOs as there are disjoint tiles. Tiles are found once per chip and graph of the batch.
 
-    ``scaling`` brings h and J into the chip's ranges, usually h in [-4, 4] and J in [-1, 1] (chains: [-2, 1]); the
-    chip itself does not rescale:
+    ``scaling`` brings h and J into the chip's ranges, usually h in [-4, 4] and J in [-1, 1] (chains: [-2, 1]):
 
-    * ``"tile"``: each QUBO fills the ranges by itself. Its answer does not depend on its neighbours in the call.
+    * ``"tile"``: each QUBO fills the ranges alone. Its answer does not depend on its neighbors in the call.
     * ``"call"``: one factor for all QUBOs of a call, so that they are annealed at one temperature.
-    * ``"none"``: as given; what does not fit is an error.
+    * ``"none"``: as given; raises if h or J do not fit.
 
-    The cost of every call is estimated first, and a call that would exceed ``budget_seconds`` of QPU access time is
-    refused; the budget covers the solver and all its copies. No call is repeated, and a call of unknown outcome counts
-    as paid: only its answer is requested again, which is free. Calls that miss their deadline or are interrupted are
-    cancelled. D-Wave's client reads the token (``DWAVE_API_TOKEN`` or its configuration file); the solver never
-    stores it.
+    Every call is estimated first, and raises if it would exceed ``budget_seconds`` of QPU access time, which the solver
+    shares with its copies. No call is repeated, and one of unknown outcome counts as paid; its answer is requested
+    again, which is free. Calls that miss their deadline or are interrupted are canceled. D-Wave's client reads the
+    token (``DWAVE_API_TOKEN`` or its configuration file); the solver never stores it.
 
-    ``info`` says where the answers come from (``source``: ``"qpu"``, ``"mock"`` or ``"simulated"``), how many calls
-    they took and what these cost, and for each QUBO the share of reads at the lowest energy read
-    (``success_probability``), the share of broken chains and the scale of its h and J.
+    ``info`` holds the ``source`` of the answers (``"qpu"``, ``"mock"``, ``"simulated"``), calls and costs, and per QUBO
+    the share of reads at the lowest energy (``success_probability``), of broken chains, and the scale.
 
     Args:
         reads: anneals per call.
         anneal_time: in µs; None for the chip's default, mostly 20.
-        scaling: how h and J fill the chip's ranges, as above.
-        chain_strength: the strength of chains, times rms(J) √(mean degree), as is D-Wave's default.
-        budget_seconds: QPU access time that may be spent, as above.
+        scaling: one of the three above.
+        chain_strength: multiple of rms(J) √(mean degree), as D-Wave's default.
+        budget_seconds: the most QPU access time.
         deadline_seconds: how long to wait for each call.
         qpu: the name of the chip; None for the largest one that is online.
-        profile: the section of D-Wave's configuration file to use.
-        region, endpoint: where D-Wave's service is, where it is not the default.
+        profile: the section of D-Wave's configuration file.
+        region, endpoint: D-Wave's service, if not the default one.
         access: the connection and the account, which copies of the solver share.
 
     >>> solver = DWaveSolver.mock(reads=50, sweeps=50, seed=0)  # no token, no network
@@ -116,11 +107,10 @@ class DWaveSolver(QuboSolver):
         budget_seconds: float = 10.0,
         deadline_seconds: float = 300.0,
     ) -> DWaveSolver:
-        """The same solver without a token or a network, on D-Wave's stand-in for a chip.
+        """Return the solver without a token or a network, on D-Wave's mock of a chip.
 
-        Reads are honest: simulated annealing of the programmed problem at a fixed range of temperatures, where
-        D-Wave's stand-in would plant the exact ground state. QPU times are D-Wave's estimates for Advantage, and
-        only these depend on ``anneal_time``; what changes the reads is ``sweeps``.
+        Reads come from simulated annealing of the programmed problem, not from the ground state that D-Wave's mock
+        would plant. QPU times are D-Wave's estimates for Advantage; only these depend on ``anneal_time``.
         """
         sampler = _mock_sampler(topology, size, sweeps, seed, list(broken_qubits), list(broken_couplers))
         return cls(
@@ -133,11 +123,8 @@ class DWaveSolver(QuboSolver):
             access=QpuAccess(sampler),
         )
 
-    def search(self, A: Tensor, count: int) -> Found:
-        """The ``count`` best states of each QUBO, in as few calls as possible: A ``[batch, n, n]``."""
+    def search(self, A: Tensor, count: int) -> SearchResult:
         A = A.to("cpu", torch.float64)
-        if (largest := A.abs().max().item()) > MAX_ENTRY:
-            raise QubolearnError(f"|A_ij| up to {largest:.1e} overflow as h and J (limit {MAX_ENTRY:g}); divide A")
         each = A.abs().amax((1, 2))
         if bool((tiny := (each > 0) & (each < MIN_ENTRY)).any()):
             raise QubolearnError(
@@ -153,8 +140,7 @@ class DWaveSolver(QuboSolver):
         with self.access.account(self.budget_seconds) as account:
             for index, part in enumerate(parts):
                 account.hold(MARGIN * sum(needed[index:]))  # a call may have taken longer than was estimated
-                call = self._call(part, packing.first(len(part)), opened, parameters, count, account.spent)
-                calls.append(call)
+                calls.append(self._call(part, packing.first(len(part)), opened, parameters, count, account.spent))
         info = {
             "source": opened.source,
             "chip": opened.sampler.properties.get("chip_id"),
@@ -167,7 +153,7 @@ class DWaveSolver(QuboSolver):
             "qpu_spent_seconds": self.access.spent_seconds,
         }
         measured = {key: torch.cat([call.info[key] for call in calls]) for key in calls[0].info}
-        return Found(torch.cat([call.states for call in calls]), {**info, **measured})
+        return SearchResult(torch.cat([call.states for call in calls]), {**info, **measured})
 
     def close(self) -> None:
         """End the connection; the next call opens a new one."""
@@ -189,18 +175,18 @@ class DWaveSolver(QuboSolver):
 
     def _call(
         self, A: Tensor, packing: Packing, opened: Opened, parameters: dict[str, Any], count: int, spent: list[float]
-    ) -> Found:
-        """One anneal call: as many QUBOs as the packing has tiles."""
+    ) -> SearchResult:
+        """Anneal as many QUBOs as the packing has tiles, in one call."""
         from dimod import SPIN, BinaryQuadraticModel
 
         J, h, _ = to_ising(A)
         ranges = Ranges.of(opened.sampler.properties)
-        told = program(packing, J.numpy(), h.numpy(), ranges, self.chain_strength, self.scaling)
+        programmed = program(packing, J.numpy(), h.numpy(), ranges, self.chain_strength, self.scaling)
         bqm = BinaryQuadraticModel.from_numpy_vectors(
-            told.h, (*packing.ends, told.J), 0.0, SPIN, variable_order=packing.qubits.tolist()
+            programmed.h, (*packing.ends, programmed.J), 0.0, SPIN, variable_order=packing.qubits.tolist()
         )
         sampleset = run(opened, bqm, parameters, self.deadline_seconds, spent)
-        size = float(np.abs(told.h).sum() + np.abs(told.J).sum())
+        size = float(np.abs(programmed.h).sum() + np.abs(programmed.J).sum())
         spins = _spins(sampleset, bqm, packing.qubits.tolist(), self.reads, size)
         bits, broken = unpack(packing, spins)
         states = torch.from_numpy(np.ascontiguousarray(bits))  # [tiles, reads, n]
@@ -211,13 +197,13 @@ class DWaveSolver(QuboSolver):
         info = {
             "success_probability": (energy <= lowest + 1e-9 * lowest.abs()).double().mean(1),
             "chain_break_fraction": torch.from_numpy(broken),
-            "scale": torch.from_numpy(told.scale),
+            "scale": torch.from_numpy(programmed.scale),
         }
-        return Found(best_distinct(A, candidates, count).states, info)
+        return SearchResult(best_distinct(A, candidates, count).states, info)
 
 
 def _couplers(A: Tensor) -> frozenset[Coupler]:
-    """The pairs that any QUBO of the batch couples."""
+    """Return the pairs that any QUBO of the batch couples."""
     rows, columns = (upper_triangular(A) != 0).any(0).triu(1).nonzero(as_tuple=True)
     return frozenset(zip(rows.tolist(), columns.tolist(), strict=True))
 
@@ -225,10 +211,9 @@ def _couplers(A: Tensor) -> frozenset[Coupler]:
 def _spins(
     sampleset: Any, bqm: BinaryQuadraticModel, qubits: list[int], reads: int, size: float
 ) -> npt.NDArray[np.int8]:
-    """The spins ``[reads, Q]`` of an answer, in the order of ``qubits``.
+    """Return the spins ``[reads, Q]`` of an answer, in the order of ``qubits``, whose energies are of this ``size``.
 
-    Raises where any is missing or where the energies that came with them are not theirs: then they are garbled.
-    ``size`` is the scale of the energies.
+    Raise if any is missing, or if the stated energies are not those of the reads.
     """
     record = sampleset.record
     if missing := set(qubits) - set(sampleset.variables):
@@ -238,7 +223,7 @@ def _spins(
     if counts.sum() != reads or (counts < 0).any():  # before anything of that size is made
         raise QubolearnError(f"the answer holds {counts.sum()} of {reads} reads; try again or ask for fewer")
     if not np.isin(samples, (-1, 1)).all():
-        raise QubolearnError(f"the answer holds the spin {samples[~np.isin(samples, (-1, 1))][0]}; want -1 or 1")
+        raise QubolearnError(f"the answer holds the spin {samples[~np.isin(samples, (-1, 1))][0]}; expected -1 or 1")
     error = np.abs(bqm.energies((samples, qubits)) - record.energy).max()
     if not error <= 1e-5 * size:
         raise QubolearnError(f"the answer is garbled: its reads miss the energies it states by {error:.3g}; try again")

@@ -1,0 +1,79 @@
+"""Run one benchmark and write benchmarks/results/NAME.json, with versions, machine and commit.
+
+``python -m benchmarks NAME``, or ``make benchmark NAME=...``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import RESULTS
+from qubolearn.provenance import code, provenance
+
+#: name -> module and function below `benchmarks`, and what it measures
+BENCHMARKS = {
+    "exact": ("exact.exact", "exhaustive search and log Z against dimod.ExactSolver"),
+    "exact-gpu": ("exact.exact_on_gpu", "exhaustive search on an NVIDIA GPU"),
+    "exact-groups": ("exact.exact_with_groups", "exhaustive search and log Z with one-hot groups"),
+    "anneal": ("annealing.small", "annealing of 8 to 32 bits against neal, OpenJij and simulated bifurcation"),
+    "anneal-large": ("annealing.large", "annealing of 64 to 5,640 bits, dense and sparse, against neal"),
+    "anneal-gpu": ("annealing.on_gpu", "annealing of 100 QUBOs on an NVIDIA GPU and on all CPU cores"),
+    "cores": ("curves.cores", "one QUBO on one core and on all cores: seconds to the lowest known energy"),
+    "curves": ("curves.curves", "time to a target energy against n, our solvers and all peers; minutes on 16 cores"),
+    "quantum": ("annealing.quantum", "simulated quantum annealing against path-integral Monte Carlo"),
+    "train": (
+        "training.against_neal",
+        "an epoch of RandGraph with exhaustive search, and with neal per instance",
+    ),
+    "train-gpu": ("training.on_gpu", "a training step on the CPU, on an NVIDIA GPU, and as a CUDA graph"),
+    "fit": ("training.against_a_loop", "fit against a loop written by hand"),
+    "sudoku-rules": ("sudoku.one_by_one", "tempering of puzzles with 17 and 24 hints (dataset sudoku)"),
+    "sudoku-gpu": ("sudoku.on_gpu", "tempering of 9,000 puzzles on an NVIDIA GPU (dataset sudoku)"),
+    "losses": ("losses.many_bits", "losses for many bits against n; minutes on all cores"),
+}
+FIGURES = {"curves": "docs/curves.svg", "losses": "docs/many-bits.png"}
+EPILOG = "NAME is one of:\n" + "\n".join(f"  {name:<15}{text}" for name, (_, text) in BENCHMARKS.items())
+
+
+def main() -> None:
+    """Parse the command line, measure, print and store the records."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks", description=__doc__, epilog=EPILOG, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("name", choices=BENCHMARKS, metavar="NAME")
+    parser.add_argument("--quick", action="store_true", help="measure the smallest size only and write nothing")
+    parser.add_argument("--figure", action="store_true", help=f"measure nothing, draw {', '.join(FIGURES.values())}")
+    args = parser.parse_args()
+    module, function = BENCHMARKS[args.name][0].split(".")
+    if args.figure:
+        if args.name not in FIGURES:
+            parser.error(f"--figure draws {' and '.join(FIGURES)}, got {args.name}")
+        records = json.loads((RESULTS / f"{args.name}.json").read_text())["records"]
+        import_module(f"benchmarks.{module}").figure(records).savefig(Path(FIGURES[args.name]), dpi=150)
+        return
+    if args.name.endswith("-gpu") and not torch.cuda.is_available():
+        parser.error(f"{args.name} needs an NVIDIA GPU")
+    records = []
+    for record in getattr(import_module(f"benchmarks.{module}"), function)(args.quick):
+        records.append(record)
+        print("  ".join(f"{key}={short(value)}" for key, value in record.items()), flush=True)
+    if not args.quick:
+        when = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **code()}
+        result: dict[str, Any] = {"benchmark": args.name, "records": records, **when, **provenance()}
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"{args.name}.json").write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
+
+
+def short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""Annealing against neal, OpenJij and simulated bifurcation: the same reads and sweeps of the same QUBOs."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+from dwave.samplers import SimulatedAnnealingSampler
+from torch import Tensor
+
+from benchmarks import Record, random_qubos, threads, timed
+from benchmarks.models import Model, as_case, pegasus, regular, sherrington_kirkpatrick
+from qubolearn import (
+    ExhaustiveSearch,
+    QuantumAnnealing,
+    QubolearnSampler,
+    SimulatedAnnealing,
+    SparseQubo,
+    energies,
+    to_bqm,
+)
+from qubolearn.qubo import Qubo
+from qubolearn.solvers import make_solver
+
+BATCH, READS, SWEEPS = 141, 16, 1000
+
+
+def small(quick: bool) -> Iterator[Record]:
+    """Measure 100 reads of 1,000 sweeps, ours and the peers', on one thread."""
+    for n in (8,) if quick else (8, 15, 32):
+        A = random_qubos(BATCH, n)
+        best = ExhaustiveSearch()(A, 2) if n <= 24 else SimulatedAnnealing(400, 5000, seed=9)(A, 2)
+        with threads(1):
+            for name, spec in {"ours": "annealing:seed=0", "neal": "neal:seed=0"}.items():
+                yield {"n": n, "solver": name, **_scored(make_solver(spec), A, best.energies)}
+        for name, sample in _other_annealers().items():
+            some = A[:8]  # they solve one QUBO per call
+            seconds, reads = timed(lambda some=some, sample=sample: torch.stack([sample(a) for a in some]))
+            hit = energies(some.double(), reads) <= best.energies[:8, :1] + _near(best.energies[:8, :1])
+            yield {
+                "n": n,
+                "solver": name,
+                "us": 1e6 * seconds / len(some),
+                "ground_state_probability": hit.double().mean().item(),
+            }
+
+
+def _scored(solver: Any, A: Tensor, exact: Tensor) -> Record:
+    """Measure a solver on all QUBOs and compare its two best states with the exact energies ``[batch, 2]``."""
+    solver(A[:2], 2)
+    seconds, solution = timed(partial(solver, A, 2))
+    right = (solution.energies - exact).abs() <= _near(exact)
+    success = solution.info["success_probability"].double()
+    if not isinstance(solver, QuantumAnnealing):  # then it is the share of reads at the best energy found
+        success = success * right[:, 0]
+    return {
+        "us": 1e6 * seconds / len(A),
+        "ground_state_probability": success.mean().item(),
+        "x_star_found": right[:, 0].double().mean().item(),
+        "x_plus_found": right.all(1).double().mean().item(),
+    }
+
+
+def _near(lowest: Tensor) -> Tensor:
+    """Return how far rounding may move energies."""
+    return 1e-4 * lowest.abs().clamp_min(1)
+
+
+def _other_annealers() -> Mapping[str, Callable[[Tensor], Tensor]]:
+    """Return the installed peers, each a function from one QUBO ``[n, n]`` to reads ``[reads, n]``."""
+    packages = {"openjij": _openjij, "simulated-bifurcation": _bifurcation}
+    return {name: sample for name, sample in packages.items() if find_spec(name.replace("-", "_"))}
+
+
+def _openjij(a: Tensor) -> Tensor:
+    import openjij
+
+    return torch.from_numpy(openjij.SASampler().sample(to_bqm(a), num_reads=100, num_sweeps=1000).record.sample.copy())
+
+
+def _bifurcation(a: Tensor) -> Tensor:
+    import simulated_bifurcation
+
+    options = {"domain": "binary", "agents": 100, "max_steps": 1000, "best_only": False, "verbose": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.as_tensor(simulated_bifurcation.minimize(a, **options)[0])
+
+
+def quantum(quick: bool) -> Iterator[Record]:
+    """Measure simulated quantum annealing with and without control errors, and path-integral Monte Carlo."""
+    for n in (8,) if quick else (8, 10, 12, 15):
+        A = random_qubos(8 if quick else 32, n)
+        best = ExhaustiveSearch()(A, 2).energies
+        for name, spec in {
+            "quantum": "quantum:seed=0",
+            "quantum, no control errors": "quantum:seed=0,h_error=0,J_error=0",
+            "path-integral": "path-integral:seed=0",
+        }.items():
+            yield {"n": n, "solver": name, **_scored(make_solver(spec), A, best)}
+
+
+def large(quick: bool) -> Iterator[Record]:
+    """Measure one model at a time from 64 bits on, ours and neal in turns, in CPU seconds of one thread.
+
+    neal takes dimod models only, so its time includes reading one. ``ratio`` is that of our solver on tensors,
+    ``sampler_ratio`` that of ``QubolearnSampler`` on the same model, and ``sweeps_ratio`` subtracts a call of neal with
+    one read of one sweep. Ratios are medians over the turns.
+    """
+    sizes = {sherrington_kirkpatrick: (64, 128, 256, 512, 1024, 2048), regular: (512, 2048, 5000), pegasus: (6, 12, 16)}
+    for make, some in sizes.items():
+        for size in some[:1] if quick else some:
+            with threads(1):
+                yield _large(make(size), 2 if quick else 3 if size in (1024, 2048) else 5)
+
+
+def _large(model: Model, turns: int) -> Record:
+    A, offset, bqm, _ = as_case(model)
+    solver, sampler, neal = SimulatedAnnealing(READS, SWEEPS), QubolearnSampler(), SimulatedAnnealingSampler()
+    replace(solver, sweeps=1)(A)
+    sampler.sample(bqm, num_reads=READS, num_sweeps=1)
+    times: dict[str, list[float]] = {}
+
+    def clocked(name: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        seconds, result = timed(partial(work, *args, **kwargs), time.process_time)
+        times.setdefault(name, []).append(seconds)
+        return result
+
+    clocked("setup", neal.sample, bqm, num_reads=1, num_sweeps=1)
+    ours, theirs = [], []
+    for turn in range(turns):
+        options: dict[str, Any] = {"num_sweeps": SWEEPS, "seed": turn}
+        seeded = replace(solver, seed=turn)
+        ours.append(energies(A.to(torch.float64), clocked("ours", seeded.sample, A).double())[0].numpy() + offset)
+        clocked("call", seeded, A)
+        clocked("sampler", sampler.sample, bqm, num_reads=READS, **options)
+        theirs.append(clocked("neal", neal.sample, bqm, num_reads=READS, **options).record.energy)
+        clocked("one", replace(seeded, reads=1).sample, A)
+        clocked("neal_one", neal.sample, bqm, num_reads=1, **options)
+    times["sweeps"] = [seconds - times["setup"][0] for seconds in times["neal"]]
+    ratios = {
+        "ratio": ("neal", "ours"),
+        "call_ratio": ("neal", "call"),
+        "sampler_ratio": ("neal", "sampler"),
+        "sweeps_ratio": ("sweeps", "ours"),
+        "one_read_ratio": ("neal_one", "one"),
+    }
+    size = {"family": model.family, "n": model.n, "couplings": model.edges.shape[1]}
+    effort = {"reads": READS, "sweeps": SWEEPS, "turns": turns}
+    seconds = {f"{name}_seconds": float(np.median(times[name])) for name in ("ours", "neal")}
+    medians = {name: float(np.median(np.divide(times[above], times[below]))) for name, (above, below) in ratios.items()}
+    return {**size, **effort, **seconds, **medians, **_quality(np.concatenate(ours), np.concatenate(theirs))}
+
+
+def _quality(ours: Any, theirs: Any) -> Record:
+    """Return the mean energies of all reads, and ours minus neal's in standard errors."""
+    error = np.hypot(ours.std(ddof=1) / np.sqrt(ours.size), theirs.std(ddof=1) / np.sqrt(theirs.size))
+    difference = float(ours.mean() - theirs.mean())
+    return {
+        "energy": float(ours.mean()),
+        "neal_energy": float(theirs.mean()),
+        "difference_in_errors": difference / float(error) if error > 0 else 0.0,
+    }
+
+
+def on_gpu(quick: bool, device: str = "cuda", batch: int = 100) -> Iterator[Record]:
+    """Measure the same reads and sweeps of 100 QUBOs on a GPU and on all cores; 1,000 reads fill a large GPU."""
+    for n in (64,) if quick else (32, 62, 64, 128, 256, 512, 1024, 2048):
+        for reads in (100, 1000) if 64 <= n <= 512 else (100,):
+            yield _on_both("dense", random_qubos(batch, n), reads, device)
+    for m in (3,) if quick else (6, 16):
+        model = pegasus(m)
+        edges = torch.from_numpy(np.sort(model.edges, 0))
+        linear = torch.randn(batch, model.n, generator=torch.Generator().manual_seed(model.n))
+        couplings = torch.from_numpy(model.couplings).float().expand(batch, -1).contiguous()
+        yield _on_both("Pegasus", SparseQubo(linear, edges, couplings), 100, device)
+
+
+def _on_both(family: str, A: Qubo, reads: int, device: str) -> Record:
+    """Measure all QUBOs on the GPU, and enough of them on the cores to keep every core busy for some seconds."""
+    n, cores = A.shape[2], torch.get_num_threads()
+    there, here = A.to(device), A[: cores * max(1, 204_800 // (n * reads))]
+    solver = SimulatedAnnealing(reads, SWEEPS, seed=0)
+    for some in (here[:cores], there):
+        replace(solver, sweeps=2)(some)  # Triton compiles a separate kernel for one sweep
+    cpu_seconds, cpu_reads = _best(partial(solver.sample, here))
+    gpu_seconds, gpu_reads = _best(partial(solver.sample, there))
+    call_seconds, _ = _best(lambda: solver(there).states)
+    rates = [len(some) * reads * n * SWEEPS / taken for some, taken in ((there, gpu_seconds), (here, cpu_seconds))]
+    size = {"family": family, "n": n, "batch": len(A), "cpu_batch": len(here), "reads": reads, "sweeps": SWEEPS}
+    speed = {"gpu_updates_per_second": rates[0], "cpu_updates_per_second": rates[1], "ratio": rates[0] / rates[1]}
+    seconds = {"gpu_seconds": gpu_seconds, "cpu_seconds": cpu_seconds, "gpu_call_seconds": call_seconds}
+    means = {"gpu_energy": _mean(A, gpu_reads.cpu()), "cpu_energy": _mean(A, cpu_reads)}
+    return {**size, **seconds, **speed, "threads": cores, **means}
+
+
+def _best(work: Callable[[], Tensor], repeats: int = 3, enough: float = 1.0) -> tuple[float, Tensor]:
+    """Return the best time of several calls, or of as many as take a second, and the last result."""
+
+    def synchronized() -> Tensor:
+        made = work()
+        made.flatten()[0].item()
+        return made
+
+    times: list[float] = []
+    while len(times) < repeats and sum(times) < enough:
+        seconds, made = timed(synchronized)
+        times.append(seconds)
+    return min(times), made
+
+
+def _mean(A: Qubo, reads: Tensor) -> float:
+    return energies(A[:10], reads[:10]).double().mean().item()

@@ -1,0 +1,137 @@
+"""Sudoku's rules, learned from solved grids alone: published test sets, diag and pure, and search with the true rules.
+
+Rules are learned from the training split of each set, of RRN's puzzles from the validation set. Recipes were chosen on
+generated puzzles.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from quant_reproduction.grid import panels
+from quant_reproduction.grid.trained import device, time_of, trained
+from quant_reproduction.problems.sudoku_sets import SetName, SudokuSet, load_set
+from qubolearn.data.contract import Instances
+from qubolearn.networks import SharedQubo
+from qubolearn.problems.sudoku import LearnedRules, Sudoku, bits_of, hint_clamp, learn_rules, rule_qubo, rules_found
+from qubolearn.problems.sudoku_grids import solutions
+from qubolearn.qubo import Qubo, SparseQubo
+from qubolearn.random import stream
+from qubolearn.recipes import preset
+from qubolearn.solvers import solve
+from qubolearn.solvers.tempering import ParallelTempering
+
+__all__ = ["by_search", "rules_figure", "solved_puzzles"]
+
+#: The most sweeps that a puzzle may take; one of 17 hints takes 7,000 on average.
+SWEEPS = 1_000_000
+#: Search with the true rules solves this many puzzles of each number of hints: in Python it is slow for the hard ones.
+SEARCHED = 20
+DIAG_EPOCHS = 5
+#: Of the histogram of couplings.
+BARS = 24
+
+
+def solved_puzzles(seed: int, set: SetName, method: str, quick: bool = False) -> dict[str, Any]:
+    """Learn on the training split of a set, and solve the puzzles of its test split: one way to learn."""
+    problem, test = _puzzles(set, seed, quick)
+    if method != "quant":
+        return _without_couplings(problem, method, test, seed, quick)
+    learned = learn_rules(seed, problem=type(problem), **asdict(problem), **({"validation": 1} if quick else {}))
+    _tempered(problem, learned.network, test.rows(slice(0, 64)), 1, seed)  # compiles
+    began = time.perf_counter()
+    right, sweeps = _tempered(problem, learned.network, test, SWEEPS, seed)
+    seconds = time.perf_counter() - began
+    gap = dict(zip(("highest_other", "lowest_rule"), learned.hard.gaps[0], strict=True))
+    numbers = {"sweeps": sweeps.double().mean().item(), "most_sweeps": int(sweeps.max())}
+    numbers |= {"learning_seconds": learned.seconds, "solve_seconds": seconds}
+    return {
+        **time_of(learned.seconds),
+        "quant": {**_scores(right, test), **numbers},
+        "rules": {**rules_found(learned.hard.A, problem.size), **gap, "figure": rules_figure(learned, problem.size)},
+    }
+
+
+def by_search(seed: int, set: SetName, quick: bool = False) -> dict[str, Any]:
+    """Some puzzles of each number of hints, solved by search with the true rules."""
+    problem, test = _puzzles(set, seed, quick)
+    hints = (test.p > 0).sum(1)
+    chosen = [(hints == number).nonzero()[:SEARCHED, 0] for number in hints.unique()]
+    some = test.rows(torch.cat(chosen))
+    grids = [next(solutions(puzzle), [0] * problem.input_size) for puzzle in some.p.long().tolist()]
+    return {"search": _scores(problem.score(torch.tensor(grids), some)["accuracy"], some)}
+
+
+def _puzzles(set: SetName, seed: int, quick: bool) -> tuple[Sudoku, Instances]:
+    """A problem and all test puzzles of its set; few small ones that are generated where quick."""
+    if quick:
+        problem = Sudoku(size=4)
+        return problem, problem.sample(20, stream(seed, "test"), "test")
+    test = load_set(set)["test"]
+    return SudokuSet(set=set), Instances(test.puzzles.float(), bits_of(test.solutions).float(), test.solutions)
+
+
+def _scores(right: Tensor, test: Instances) -> dict[str, Any]:
+    """The share of puzzles that are solved, and where some have 17 hints, that of these: ``accuracy_17``."""
+    hardest = (test.p > 0).sum(1) == 17
+    found = {"accuracy": right.double().mean().item(), "instances": len(right)}
+    return found | ({"accuracy_17": right[hardest].double().mean().item()} if bool(hardest.any()) else {})
+
+
+@torch.no_grad()
+def _tempered(problem: Sudoku, network: SharedQubo, test: Instances, sweeps: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Return whether each puzzle is solved, and its sweeps."""
+    A = network.to(device()).eval()(test.p.to(device()))
+    solver = ParallelTempering(sweeps=sweeps, target="bound", seed=seed)
+    found = solve(A, solver, 1, clamp=hint_clamp(test.p), groups=problem.groups)
+    answers = problem.decode(found.states[:, 0].cpu())
+    return problem.score(answers, test)["accuracy"], found.info["sweeps"].cpu()
+
+
+def _without_couplings(problem: Sudoku, method: str, test: Instances, seed: int, quick: bool) -> dict[str, Any]:
+    """Score a network that sees the hints and predicts each cell separately."""
+    options = {**asdict(problem), "epochs": 1 if quick else DIAG_EPOCHS}
+    _, recipe = preset("best", type(problem), method=method, seed=seed, validation=1, **options)
+    network, seconds = trained(problem, recipe)
+    network = network.cpu().eval()
+    with torch.no_grad():
+        linear = torch.cat([_linear(network(part)) for part in test.p.split(1024)])
+    answers = linear.reshape(len(test.p), problem.size**2, problem.size).argmin(2) + 1
+    answers = torch.where(test.p > 0, test.p.long(), answers)
+    return {**time_of(seconds), method: _scores(problem.score(answers, test)["accuracy"], test)}
+
+
+def _linear(A: Qubo) -> Tensor:
+    return A.linear if isinstance(A, SparseQubo) else A.diagonal(dim1=1, dim2=2)
+
+
+@torch.no_grad()
+def rules_figure(learned: LearnedRules, size: int) -> dict[str, Any]:
+    """What couplings say of a digit in one cell and in every other, before rounding, and how far rules stand apart."""
+    soft = learned.network.cpu().soft()
+    couplings = soft + soft.T
+    middle = couplings[(size // 2) * (size + 1) * size].reshape(size**2, size)  # digit 1 in the middle cell
+    same, other = (middle[:, digit].clone() for digit in (0, 1))
+    same[(size // 2) * (size + 1)] = 0.0  # not a coupling
+    i, j = torch.triu_indices(size**3, size**3, 1)
+    values, rules = couplings[i, j], torch.zeros(size**3, size**3, dtype=torch.bool)
+    rules[rule_qubo(size).edges.unbind()] = True
+    low, high = float(values.min()), float(values.max())
+    edges = torch.linspace(low, high, BARS + 1)
+    parts = {"pairs that a rule forbids": values[rules[i, j]], "all other pairs": values[~rules[i, j]]}
+    shares = {name: (100 * torch.histogram(part, edges).hist / len(part)).tolist() for name, part in parts.items()}
+    cut, kept = learned.hard.gaps[0]
+    return panels.titled(
+        "The rules of Sudoku as learned couplings, before they are rounded",
+        [
+            panels.matrix("1 in the middle, and 1 in another cell", same.reshape(size, size).tolist()),
+            panels.matrix("1 in the middle, and 2 in another cell", other.reshape(size, size).tolist()),
+            panels.bars("All couplings", "coupling", "pairs of bits in %", edges.tolist(), shares),
+        ],
+        f"Of the couplings that are cut the highest is {cut:.2f}, of those that are kept the lowest is {kept:.2f}.",
+    )

@@ -1,0 +1,346 @@
+"""QUBOs on annealers: success, training through samplers, their reads, and the chips they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from quant_reproduction.grid.entries.contract import Entry, cell
+from quant_reproduction.grid.jobs import Job
+from quant_reproduction.grid.views import Place, View, by_job
+
+__all__ = ["ENTRIES"]
+
+FIVE: Mapping[str, Any] = {"name": "randgraph", "k": 5}
+
+
+def success() -> Iterator[Job]:
+    """One simulated quantum anneal with control errors: ours, by both losses, against QGM's QUBOs."""
+    tests = [{"label": "quantum", "solver": "quantum:seed=0", "instances": 141}]
+    for k in (4, 5):
+        make = partial(cell, "success", f"k={k}")
+        problem = {"name": "randgraph", "k": k}
+        yield make("ours", problem=problem, protocol="best", overrides={}, tests=tests)
+        yield make("(a) ours", problem=problem, protocol="paper", overrides={"solver": "exhaustive"}, tests=tests)
+        for variant in ("inserted", "baseline", "row-wise"):
+            few = k == 5 and variant != "inserted"  # their 25 qubits take a core minutes an anneal: 21 in three seeds
+            options = {"variant": variant, "k": k, "solver": "quantum:seed=0", "instances": 7 if few else 141}
+            yield make(f"QGM {variant}", "qgm", **options)
+    chained = {"variant": "inserted", "k": 4, "solver": "quantum:seed=0", "instances": 20, "chip": "pegasus", "size": 4}
+    yield cell("success", "k=4", "QGM inserted, with chains", "qgm", **chained)
+
+
+def _with_deviation(job: Job) -> list[Place]:
+    return [Place(job.row, job.column + more, "quantum", suffix) for more, suffix in DEVIATION.items()]
+
+
+DEVIATION = {"": "", ", deviation": "_deviation"}
+
+
+def thermal() -> Iterator[Job]:
+    """The same QUBOs on a closed chip, in equilibrium at the chip's temperature, and in between; QGM's with chains too.
+
+    Master equations of 15 qubits take some 15 seconds each: five for each seed.
+    """
+    for k in (4, 5):
+        make = partial(cell, "thermal", f"k={k}")
+        problem = {"name": "randgraph", "k": k}
+        learned: dict[str, Any] = {"k": k, "problem": problem, "instances": 141}
+        few_levels = {"open_instances": 20} if k == 4 else {}  # at k=5 hundreds are populated
+        yield make("(a) ours", "thermal", protocol="paper", overrides={"solver": "exhaustive"}, **learned, **few_levels)
+        yield make("ours", "thermal", protocol="best", overrides={}, **learned, open_instances=20 if k == 4 else 5)
+        for variant in ("inserted", "baseline", "row-wise"):
+            few = k == 5 and variant != "inserted"
+            options: dict[str, Any] = {"k": k, "variant": variant, "instances": 7 if few else 141}
+            yield make(f"QGM {variant}", "thermal", **options)
+            yield make(f"QGM {variant}, with chains", "thermal", **options, chip="pegasus", size=16)
+
+
+#: label of a test -> row of the tables
+MODELS: Mapping[str, str] = {
+    "closed": "closed system, 10 ns",
+    "open": "open system, 20 µs",
+    "frozen": "Boltzmann, 15.4 mK, frozen at B = 3.91 GHz",
+    "end": "Boltzmann, 15.4 mK, end of the anneal",
+}
+
+
+def _models(job: Job) -> list[Place]:
+    """One row per model."""
+    return [Place(f"{job.row}, {name}", job.column, label) for label, name in MODELS.items()]
+
+
+#: Training through annealers at k=5: simulated quantum anneals of 15 qubits are slow, so that the permutation-aware
+#: network, which learns from few QUBOs, is trained for three epochs of fresh instances.
+FEW_QUBOS: Mapping[str, Any] = {
+    "network": "matching",
+    "hidden": 64,
+    "standardise": True,
+    "fresh": True,
+    "schedule": "cosine",
+    "learning_rate": 3e-3,
+    "weight_mlp": 0.0,
+    "batch_size": 32,
+    "epochs": 3,
+}
+#: column -> solver in training, what seeds it at test time, as in the paper under the same solver, and what is trained
+OWN_SOLVERS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
+    "exhaustive": ("exhaustive", "", FEW_QUBOS),
+    "SA": ("annealing", ":seed=0", FEW_QUBOS),
+    "QA (simulated)": ("quantum:anneal_time=5,tolerance=0.1", ",seed=0", FEW_QUBOS),
+    # the paper's network, epochs and rate: what its numbers would be if every solution in training were exact
+    "exhaustive, paper": ("exhaustive", "", {}),
+}
+
+
+def training_solvers() -> Iterator[Job]:
+    """The paper's loss trained through exact search, annealing and simulated quantum annealing."""
+    make = partial(cell, "training-solver", protocol="paper")
+    for solver in ("exhaustive", "annealing", "quantum"):
+        overrides = {"solver": solver, "epochs": 25, "instances": 5640}
+        yield make("k=4, L5 H78, 25 epochs", solver, problem={"name": "randgraph", "k": 4}, overrides=overrides)
+    for column, (solver, seed, trained) in OWN_SOLVERS.items():
+        tests = [{"label": "own", "solver": solver + seed, "instances": 500 if seed else 2000}]
+        yield make("k=5", column, problem=FIVE, overrides={"solver": solver, **trained}, tests=tests)
+
+
+#: Trained through the raw reads of a sampler, x⁺ among them or not: a thirtieth of the paper's 450 epochs at thirty
+#: times its rate for k=5, 1e-5, so that weights can go as far, since 18,000 steps are 2.5 million QUBOs.
+RAW: Mapping[str, str] = {
+    "exact": "exhaustive",
+    "SA": "annealing:reads=100,sweeps=1000",
+    "QA (simulated)": "quantum:reads=100,anneal_time=5,tolerance=0.1",
+}
+SHORT: Mapping[str, Any] = {"solver": "exhaustive", "epochs": 15, "learning_rate": 3e-4}
+
+
+def raw_training() -> Iterator[Job]:
+    """Table 5 with the paper's network: the same training through exact search, raw reads of SA and of simulated QA."""
+    for column, sampler in RAW.items():
+        options = {"problem": FIVE, "protocol": "paper", "overrides": SHORT, "sampler": sampler, "instances": 500}
+        yield cell("training-raw", "k=5", f"(a) {column}", "train-raw", **options)
+    whole = [{"label": "own", "instances": 2000}, {"label": "training", "on": "training set", "instances": 5640}]
+    make = partial(cell, "training-raw", "k=5", problem=FIVE, protocol="paper", tests=whole)
+    yield make("(a) exact, 450 epochs", overrides={"solver": "exhaustive"})
+    yield make("(a) exact, 450 epochs, 1e-3", overrides={"solver": "exhaustive", "learning_rate": 1e-3})
+
+
+def _four_rows(job: Job) -> list[Place]:
+    rows = {"before projection": ("own", ""), "after projection": ("own", "_projected")}
+    rows |= {
+        "before projection, training set": ("training", ""),
+        "after projection, training set": ("training", "_projected"),
+    }
+    return [Place(row, job.column, label, suffix) for row, (label, suffix) in rows.items()]
+
+
+def _before_and_after(job: Job) -> list[Place]:
+    return [Place("before projection", job.column, "own"), Place("after projection", job.column, "own", "_projected")]
+
+
+def _at_four(job: Job) -> list[Place]:
+    return [Place("k=4, L5 H78", job.column, "exhaustive")] if job.row.startswith("k=4") else []  # however many epochs
+
+
+#: (row, column) -> bits and pattern of QUBOs: learned ones that fit the chip, and dense ones that need chains.
+#: AQM's QUBO of one fixed and twenty free qubits falls into two blocks of ten, of the cosine and of the sine.
+CHIPS: Mapping[tuple[str, str], tuple[int, str]] = {
+    ("RandGraph k=4", "ours"): (8, "chimera"),
+    ("RandGraph k=4", "QGM inserted"): (9, "dense"),
+    ("RandGraph k=4", "QGM baseline"): (16, "dense"),
+    ("RandGraph k=4", "QGM row-wise"): (16, "dense"),
+    ("RandGraph k=5", "ours"): (15, "pegasus"),
+    ("RandGraph k=5", "QGM inserted"): (16, "dense"),
+    ("RandGraph k=5", "QGM baseline"): (25, "dense"),
+    ("RandGraph k=5", "QGM row-wise"): (25, "dense"),
+    ("point sets", "ours"): (9, "dense"),
+    ("point sets", "diag"): (9, "diagonal"),
+    ("point sets", "aqm"): (21, "dense"),
+    ("rotations, per stage", "ours"): (5, "dense"),
+    ("rotations, per stage", "diag"): (5, "diagonal"),
+    ("rotations, per stage", "aqm"): (81, "dense"),
+}
+TWO_BLOCKS: Mapping[str, Any] = {"bits": 10, "pattern": "dense", "chip": "pegasus", "size": 16, "blocks": 2}
+#: The paper's loss at k=5 until its QUBOs are neither random nor easy.
+LONG: Mapping[str, Any] = {"solver": "exhaustive", "learning_rate": 1e-3}
+NETWORK: Mapping[str, Any] = {"problem": FIVE, "protocol": "paper", "overrides": {**LONG, "epochs": 100}}
+#: The paper's own: 450 epochs at 1e-5.
+OWN: Mapping[str, Any] = {"problem": FIVE, "protocol": "paper", "overrides": {"solver": "exhaustive"}}
+TRAINED = {"k=5": NETWORK, "k=5, 450 epochs at 1e-5": OWN}
+SAMPLERS = {
+    "QA": "quantum:reads=1000",
+    "SA (ours), 1000 sweeps": "annealing:reads=1000,sweeps=1000",
+    "SA (ours), 10 sweeps": "annealing:reads=1000,sweeps=10",
+    "SA (neal), 1000 sweeps": "neal:reads=1000,sweeps=1000",
+    "SA (neal), 10 sweeps": "neal:reads=1000,sweeps=10",
+}
+#: Pure Python and slow, so that there are fewer instances of these.
+DIMOD = {"QA": "quantum:reads=1000", "SA (dimod)": "dimod:reads=1000,sweeps=100"}
+#: By the sweeps that samplers are given.
+ENERGIES = [f"{name}:reads=1000,sweeps={count}" for name in ("annealing", "neal") for count in (1000, 10, 2)]
+
+
+def _of_samplers(job: Job) -> list[Place]:
+    """QA is 100 % of itself by definition; the job with most samplers shows it once."""
+    names = SAMPLERS if job.column == "samplers" else [name for name in DIMOD if name != "QA"]
+    return [Place(job.row, name, name) for name in names]
+
+
+ENTRIES: Mapping[str, Entry] = {
+    "success": Entry(
+        "Probability that one simulated quantum anneal with control errors finds the solution",
+        "Table 9",
+        [*success()],
+        (
+            View(
+                "success",
+                "Success probability of one anneal",
+                ("success_probability",),
+                places=by_job("quantum"),
+                deviation="success_probability_deviation",
+            ),
+            View(
+                "success-deviation",
+                "The same: mean over instances, and its deviation over them",
+                ("success_probability",),
+                places=_with_deviation,
+                deviation="success_probability_deviation",
+            ),
+        ),
+        quick_rows=("k=4",),
+    ),
+    "thermal": Entry(
+        "Success of one anneal between two limits: a closed system, and equilibrium at the chip's temperature",
+        "Table 9",
+        [*thermal()],
+        (
+            View(
+                "thermal",
+                "Success probability of one anneal; in Boltzmann's distributions chains never break",
+                ("success_probability",),
+                places=_models,
+                deviation="success_deviation",
+            ),
+            View(
+                "thermal-cost",
+                "Seconds of one core for one anneal",
+                ("solve_seconds",),
+                "seconds",
+                "lower",
+                _models,
+            ),
+        ),
+        figures=("open",),
+        quick_rows=("k=4",),
+    ),
+    "training-solver": Entry(
+        "The paper's loss trained through exact search, SA and simulated QA: accuracy under the solver of training",
+        "Table 5",
+        [*training_solvers()],
+        (
+            View(
+                "training-solver",
+                "k=5, the permutation-aware network on few QUBOs; in the last column the paper's network",
+                ("accuracy",),
+                places=_before_and_after,
+            ),
+            View("training-solver-k4", "k=4, the paper's network, before projection", ("accuracy",), places=_at_four),
+        ),
+    ),
+    "training-raw": Entry(
+        "RandGraph k=5 trained through raw reads with the paper's network and loss: accuracy, also on the training set",
+        "Table 5",
+        [*raw_training()],
+        (
+            View(
+                "training-raw",
+                "k=5, L5 H78: 15 epochs at 3e-4 through three solvers; exact search also 450 epochs at 1e-5 and 1e-3",
+                ("accuracy",),
+                places=_four_rows,
+            ),
+        ),
+    ),
+    "qubits": Entry(
+        "Logical / physical qubits / longest chain on a Pegasus chip of size 16",
+        "Table 8, Section 4.1",
+        [
+            cell("qubits", *place, "qubits", bits=bits, pattern=pattern, chip="pegasus", size=16)
+            for place, (bits, pattern) in CHIPS.items()
+        ]
+        + [cell("qubits", "point sets", "aqm, two blocks", "qubits", **TWO_BLOCKS)],
+        (
+            View(
+                "qubits",
+                "Logical / physical qubits / longest chain of the smallest embedding",
+                ("logical", "physical", "chain"),
+                "qubits",
+                "lower",
+                by_job("embedding"),
+            ),
+            View(
+                "qubits-mean",
+                "Logical qubits / physical ones over embeddings, mean / their deviation / longest chain, mean",
+                ("logical", "physical_mean", "physical_deviation", "chain_mean"),
+                "mean qubits",
+                "lower",
+                by_job("embedding"),
+            ),
+        ),
+        one_seed=True,  # embeddings of several seeds are averaged within a job
+    ),
+    "second-best": Entry(
+        "Second-best energies in raw reads of SA, in % of those of simulated QA: mean / deviation over instances",
+        "Table 10",
+        [
+            cell("second-best", row, column, "second-best", **network, solvers=solvers, instances=instances)
+            for row, network in TRAINED.items()
+            for column, solvers, instances in (("samplers", SAMPLERS, 141), ("dimod", DIMOD, 20))
+        ],
+        (
+            View(
+                "second-best",
+                "The paper's loss, 100 epochs at 1e-3 or its own: mean / deviation over up to 141 instances, dimod 20",
+                ("relative", "deviation"),
+                places=_of_samplers,
+                deviation="deviation",
+            ),
+        ),
+    ),
+    "energies": Entry(
+        "Energies that samplers read on one QUBO",
+        "Figure 8",
+        [
+            cell(
+                *("energies", row, "samplers", "energies"),
+                **network,
+                solvers=["quantum:reads=1000", *ENERGIES, "dimod:reads=1000,sweeps=100"],
+            )
+            for row, network in TRAINED.items()
+        ],
+        figures=("energies",),
+        one_seed=True,
+    ),
+    "training": Entry(
+        "Wrong bits and couplings over training",
+        "Figure 4b",
+        [
+            cell(
+                "training", "k=5", column, "training", problem=FIVE, protocol=column.split(",")[0], overrides=overrides
+            )
+            for column, overrides in {"paper": LONG, "paper, 1e-5": OWN["overrides"], "best": {}}.items()
+        ],
+        figures=("training",),
+        one_seed=True,
+    ),
+    "connectivity": Entry(
+        "Chips with an instance per tile",
+        "Figure 6",
+        [
+            cell("connectivity", row, "instances", "connectivity", chip=chip, size=3, bits=bits, pattern=chip)
+            for row, chip, bits in (("Chimera", "chimera", 8), ("Pegasus", "pegasus", 15))
+        ],
+        figures=("connectivity",),
+        one_seed=True,
+    ),
+}

@@ -1,0 +1,237 @@
+"""Point clouds: 2D registration of point sets, and 3D rotation in three stages, under three protocols.
+
+Columns: (a) is the paper's protocol, (b) our recipe with the paper's p and network, (c) our recipe with
+our own inputs. Every seed has its own split of the shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from quant_reproduction.grid.entries.contract import (
+    ABLATIONS,
+    METHODS,
+    RELEASED,
+    SIZES,
+    Entry,
+    ablation_columns,
+    cell,
+    pipeline_entry,
+)
+from quant_reproduction.grid.jobs import Job
+from quant_reproduction.grid.views import Place, View, conditions
+
+__all__ = ["ENTRIES"]
+
+Options = Mapping[str, Any]
+SMALL, LARGE = "L3 H32", "L5 H78"
+#: The paper's inputs: one AQM matrix, the cross-covariance; no noise or wrong matches in training.
+POINTSET, ROTATION = {"name": "pointset", "split_seed": 1}, {"name": "rotation", "split_seed": 1}
+#: Those of the preset `best`, spelled out: a record's key depends on them.
+OUR_POINTSET = {**POINTSET, "starts": 4, "form": "features", "train_noise": 0.2, "rotations": 300}
+OUR_ROTATION = {**ROTATION, "covariance": "joint", "train_noise": 0.2, "leftover": True, "draws": 100}
+BASELINES = ("icp", "icp-two-starts", "aqm", "aqm-iterated", "guess")
+INTERVALS = ("0-10", "10-20", "20-30", "30-40", "40-50", "50-60")
+
+
+def noise_rows(what: str, *shares: float) -> dict[str, str]:
+    """Shown row -> label of its test; the one without noise is the plain test."""
+    return {f"{100 * share:.0f} % {what}": f"noise {share:.0%}" if share else "exhaustive" for share in shares}
+
+
+def noise_tests(rows: Mapping[str, str]) -> list[Options]:
+    """The tests of :func:`noise_rows`."""
+    return [{"label": label, "set": {"noise": float(row.partition(" ")[0]) / 100}} for row, label in rows.items()]
+
+
+NOISE, WRONG = noise_rows("noise", 0, 0.05, 0.1, 0.15, 0.2), noise_rows("wrong matches", 0, 0.01, 0.05, 0.1, 0.15, 0.2)
+NOISE_TESTS, WRONG_TESTS = noise_tests(NOISE), noise_tests(WRONG)
+INTERVAL_TESTS = [{"label": f"interval {each}", "set": {"interval": each}} for each in INTERVALS]
+SYMMETRY = {"nearly symmetric shapes": "near-symmetric", "other shapes": "others"}
+SYMMETRY_TESTS = [{"label": each, "set": {"shapes": each}, "instances": 1000} for each in SYMMETRY.values()]
+SOLVER_TESTS = [{"label": each, "solver": f"{each}:seed=0", "instances": 500} for each in ("annealing", "quantum")]
+SOLVER_ROWS = {"exhaustive": "exhaustive", "annealing (simulated)": "annealing", "quantum (simulated)": "quantum"}
+
+
+def under_protocols(
+    make: Any, paper: Options, ours: Options, tests: Sequence[Options], more: Sequence[Options]
+) -> Iterator[Job]:
+    """All three methods at all four sizes under (a), (b) and (c); (a) at the released rate and without loss terms too.
+
+    quant at the largest size is scored under ``more`` tests than the others.
+    """
+    at_paper, at_best = partial(make, problem=paper, protocol="paper"), partial(make, protocol="best")
+    p = {**paper, "leftover": True} if paper["name"] == "rotation" else paper  # of stages that follow one another
+    longer = {"epochs": 200} if paper["name"] == "pointset" else {}
+    for row, size in SIZES.items():
+        for method in METHODS:
+            own = {"overrides": {"method": method, **size}}
+            scored = [*tests, *more] if (method, row) == ("quant", LARGE) else tests
+            yield at_paper(row, f"(a) {method}", **own, tests=scored)
+            slow = {"overrides": {**own["overrides"], **RELEASED[paper["name"]]}}
+            yield at_paper(row, f"(a) {method}, released rate", **slow, tests=tests[:1])
+            yield at_best(row, f"(b) {method}", problem=p, overrides={**own["overrides"], **longer}, tests=scored)
+            yield at_best(row, f"(c) {method}", problem=ours, **own, tests=scored)
+        for column, without in ABLATIONS.items():
+            yield at_paper(row, f"(a) {column}", overrides={**size, **without}, tests=tests[:1])
+
+
+def pointsets() -> Iterator[Job]:
+    """Point sets under the three protocols, clouds of unequal sizes, and methods that do not learn."""
+    make = partial(cell, "pointset")
+    more: list[Options] = [*INTERVAL_TESTS, *SYMMETRY_TESTS, *SOLVER_TESTS]
+    yield from under_protocols(make, POINTSET, OUR_POINTSET, NOISE_TESTS, more)
+    unequal = {**POINTSET, "template_points": 100, "reference_points": 70}
+    yield make(LARGE, "(a) quant, unequal sizes", problem=unequal, protocol="paper", overrides={}, tests=NOISE_TESTS)
+    for name in BASELINES:
+        tests: list[Options] = [*NOISE_TESTS, *SYMMETRY_TESTS]
+        yield make(LARGE, name, "baseline", method=name, problem=POINTSET, tests=tests)
+
+
+def rotations() -> Iterator[Job]:
+    """Rotations under the three protocols, from random poses, in one network, with 8 bits, and Procrustes."""
+    make = partial(cell, "rotation", task="stages")
+    yield from under_protocols(make, ROTATION, OUR_ROTATION, WRONG_TESTS, SOLVER_TESTS)
+    papers = partial(make, LARGE, protocol="paper", overrides={}, tests=WRONG_TESTS)
+    yield papers("(a) quant, random pairs", problem={**ROTATION, "turned": True})
+    yield papers("(a) quant, one network", task="train", problem=ROTATION)
+    sharp = {**OUR_ROTATION, "angle_bits": 8, "soft_width": 2.0}
+    yield make(
+        LARGE, "(c) quant, 3 x 8 bits", problem=sharp, protocol="best", overrides={"beta": 20.0}, tests=WRONG_TESTS
+    )
+    for name in ("procrustes", "guess"):
+        yield cell("rotation", LARGE, name, "baseline", method=name, problem=ROTATION, tests=WRONG_TESTS)
+
+
+def trained_with_noise() -> Iterator[Job]:
+    """The smallest network, trained with 10 % wrong matches in every instance, or with up to as many."""
+    make = partial(cell, "rotation-trained", SMALL, task="stages", tests=WRONG_TESTS)
+    for method in METHODS:
+        overrides = {"method": method, **SIZES[SMALL]}
+        every = {**ROTATION, "train_noise": 0.1, "same_noise": True, "draws": 100}
+        yield make(f"(a) {method}", problem=every, protocol="paper", overrides=overrides)
+        up_to = {**ROTATION, "train_noise": 0.1, "leftover": True, "draws": 100}
+        yield make(f"(b) {method}", problem=up_to, protocol="best", overrides=overrides)
+
+
+def figure(title: str, paper: str, item: str, task: str, of_points: bool, **options: Any) -> Entry:
+    """The entry of a figure of models that are trained under (a) and (c), on point sets or else on rotations."""
+    row, data = ("point sets", "shapes2d") if of_points else ("rotations", "modelnet10")
+    theirs, ours = (POINTSET, OUR_POINTSET) if of_points else (ROTATION, OUR_ROTATION)
+    protocols = {"(a) quant": ("paper", theirs), "(c) quant": ("best", ours)}
+    made = [
+        cell(item, row, column, task, problem=problem, protocol=protocol, overrides={}, **options)
+        for column, (protocol, problem) in protocols.items()
+    ]
+    return Entry(title, paper, made, figures=(task,), data=data, one_seed=True)
+
+
+#: The paper's protocol for a tenth of its epochs, for figures that show no result.
+EARLY: Options = {"protocol": "paper", "overrides": {"epochs": 2}}
+
+
+def loss_panels() -> Iterator[Job]:
+    """The same pairs aligned by the paper's loss in full and without each part, under (a)."""
+    for column, without in {"full": {}, **ABLATIONS}.items():
+        options = {"problem": POINTSET, "protocol": "paper", "overrides": without, "cases": 2}
+        yield cell("loss-panels", "point sets", f"(a) {column}", "alignment", **options)
+
+
+#: Neighbours of each point, and how often the template is turned and its neighbors are found again.
+AQM: Options = {"neighbours": [1, 3, 10], "rounds": [1, 10, 100], "instances": 2000}
+
+
+def aqm_places(job: Job) -> list[Place]:
+    """Return a row for each number of neighbors, and for the right matches; a column for each number of rounds."""
+    shown = {str(count): f"{count} nearest neighbour{'s' * (count > 1)}" for count in job.options["neighbours"]}
+    shown["starts"] = "3, the better of two starts"
+    shown["own"] = "every point with its own (not known in the problem)"
+    rounds = {each: f"rounds: {each}" for each in job.options["rounds"]}
+    return [Place(row, rounds[each], f"{count}, {each}") for count, row in shown.items() for each in rounds]
+
+
+degrees = partial(View, metrics=("degrees", "degrees_median"), unit="degrees", better="lower")
+by_solver = conditions(LARGE, SOLVER_ROWS, only=("(a) quant", "(c) quant"))
+ablations = ablation_columns("(a) quant", "exhaustive", "(c) quant", "(a) ")
+intervals = conditions(LARGE, {f"{each} degrees": f"interval {each}" for each in INTERVALS})
+symmetry = conditions(LARGE, SYMMETRY, BASELINES)
+always = ("procrustes", "guess")
+ENTRIES: Mapping[str, Entry] = {
+    "pointset": Entry(
+        "2D point set registration, 9 bits: mean / median error in degrees on unseen shapes",
+        "Tables 2, 4b, 6, 8, 13, 14",
+        [*pointsets()],
+        (
+            degrees("pointset", "By size of the network"),
+            degrees("pointset-noise", "Under noise, L5 H78", places=conditions(LARGE, NOISE, BASELINES)),
+            degrees("pointset-noise-small", "Under noise, L3 H32", places=conditions(SMALL, NOISE, BASELINES)),
+            degrees("pointset-intervals", "By angle, L5 H78", places=intervals),
+            degrees("pointset-symmetry", "By symmetry of the shape, L5 H78", places=symmetry),
+            degrees("pointset-solvers", "By solver at test time, L5 H78", places=by_solver),
+            degrees("ablation-pointset", "The paper's loss without its parts, under (a)", places=ablations),
+        ),
+        data="shapes2d",
+        quick_rows=(LARGE,),
+    ),
+    "aqm": Entry(
+        "AQM by its settings: mean / median error in degrees, and how much of the turn it finds",
+        "Table 8",
+        [cell("aqm", "point sets", "AQM", "aqm", problem=POINTSET, **AQM)],
+        (
+            degrees("aqm", "Mean / median error, by neighbours and rounds", places=aqm_places),
+            View("aqm-found", "Share of the turn that is found, in %", ("found",), places=aqm_places),
+        ),
+        data="shapes2d",
+    ),
+    "pipeline-2d": pipeline_entry("pipeline-2d", "point sets", {**EARLY, "problem": POINTSET}, "shapes2d"),
+    "alignment-2d": figure(
+        "Point sets before and after alignment", "Figure 3", "alignment-2d", "alignment", True, cases=4
+    ),
+    "loss-panels": Entry(
+        "The same point sets aligned by the paper's loss in full and without its parts",
+        "Figure 5",
+        [*loss_panels()],
+        figures=("alignment",),
+        data="shapes2d",
+        one_seed=True,
+    ),
+    "failures": figure(
+        "Point sets that are aligned worst", "Figure 11", "failures", "failures", True, instances=1000, cases=3
+    ),
+    "rotation": Entry(
+        "3D rotation in three stages of 5 bits: mean / median error in degrees on unseen shapes",
+        "Tables 3, 4c, 7, 11, 12a, Figure 4a",
+        [*rotations()],
+        (
+            degrees("rotation", "By size of the network"),
+            degrees("rotation-noise", "With wrong matches, L5 H78", places=conditions(LARGE, WRONG)),
+            degrees("rotation-noise-small", "With wrong matches, L3 H32", places=conditions(SMALL, WRONG, always)),
+            degrees("rotation-solvers", "By solver at test time, L5 H78", places=by_solver),
+            degrees("ablation-rotation", "The paper's loss without its parts, under (a)", places=ablations),
+        ),
+        data="modelnet10",
+        quick_rows=(LARGE,),
+    ),
+    "rotation-trained": Entry(
+        "3D rotation, trained with 10 % wrong matches: mean / median error in degrees, L3 H32",
+        "Table 12b",
+        [*trained_with_noise()],
+        (degrees("rotation-noise-trained", "Trained with wrong matches", places=conditions(SMALL, WRONG)),),
+        data="modelnet10",
+    ),
+    "pipeline-3d": pipeline_entry("pipeline-3d", "rotations", {**EARLY, "problem": ROTATION}, "modelnet10"),
+    "errors": figure(
+        "Errors of rotations by solver at test time",
+        *("Figure 4a", "errors", "errors", False),
+        solvers=["exhaustive", "annealing", "quantum"],
+        instances=1000,
+    ),
+    "alignment-3d": figure(
+        "Rotations undone stage by stage, 10 % of the matches wrong",
+        *("Figures 9, 10", "alignment-3d", "alignment", False),
+        cases=2,
+        noise=0.1,
+    ),
+}

@@ -1,0 +1,204 @@
+"""Where couplings pay, beyond the paper: problems whose bits are right only together, and classical baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from quant_reproduction.grid.entries.contract import METHODS, Entry, cell
+from quant_reproduction.grid.jobs import Job
+from quant_reproduction.grid.views import Place, Places, View
+
+__all__ = ["ENTRIES"]
+
+#: Columns of baselines.
+CUTS, PACKING, SEARCH, READ = (
+    "greedy and local search",
+    "greedy by density",
+    "search with the true rules",
+    "reading each picture, then solving",
+)
+FOREST, HUNGARIAN = "random forest on windows", "Hungarian on diag's scores"
+CHAINS, VOTES = "chain of SVMs", "chains of SVMs, 10 that vote"
+MAXCUT: Mapping[str, Mapping[str, Any]] = {f"{n} nodes": {"name": "maxcut", "nodes": n} for n in (8, 16)}
+KNAPSACK: Mapping[str, Any] = {"name": "knapsack", "items": 10}
+PUZZLES = {"SATNet's": "satnet", "RRN's": "rrn"}
+
+
+def trained(item: str, row: str, problem: Mapping[str, Any], column: str, baseline: str) -> list[Job]:
+    """quant, diag and pure of the preset best, and a classical method on instances that are drawn alike."""
+    make = partial(cell, item, row, problem=problem)
+    ways = [make(method, protocol="best", overrides={"method": method}) for method in METHODS]
+    return [*ways, make(column, "baseline", method=baseline)]
+
+
+def on_chip(item: str, row: str, **options: Any) -> Job:
+    """Return the job for the cost of one QUBO of a row on a chip; the same for every seed."""
+    return cell(item, row, "on a chip", "chip-view", **options)
+
+
+def _of_quant(label: str) -> Places:
+    return lambda job: [Place(job.row, "quant", label)] if job.column in ("quant", "all") else []
+
+
+def _sudoku(job: Job) -> list[Place]:
+    label = "search" if job.column == SEARCH else job.column
+    rows = {"SATNet's": {"SATNet's 1,000": ""}, "RRN's": {"RRN's of 17 hints": "_17", "RRN's 9,000": ""}}[job.row]
+    return [Place(row, job.column, label, suffix) for row, suffix in rows.items()]
+
+
+def _visual(job: Job) -> list[Place]:
+    return [Place(job.row, column, label) for column, label in (("quant", "quant"), ("diag", "diag"), (READ, "read"))]
+
+
+def _willow(job: Job) -> list[Place]:
+    labels = {job.column: job.column}
+    if job.column != "quant":
+        labels[HUNGARIAN if job.column == "diag" else "Hungarian on pure's scores"] = f"{job.column}, Hungarian"
+    rows = {"all classes": ""} | {name: f"_{name}" for name in ("car", "duck", "face", "motorbike", "winebottle")}
+    return [Place(row, column, label, suffix) for row, suffix in rows.items() for column, label in labels.items()]
+
+
+def _scene(job: Job) -> list[Place]:
+    columns = [*METHODS, *(f"{method}, mean of 3" for method in METHODS), "one SVM a label", CHAINS, VOTES]
+    rows = ["given split", "all splits"] if job.seed == 0 else ["all splits"]
+    return [Place(row, column, column) for row in rows for column in columns]
+
+
+def _paired(job: Job) -> list[Place]:
+    return [Place("given split", column, column) for column in (CHAINS, VOTES) if job.seed == 0]
+
+
+def _snakes(job: Job) -> list[Place]:
+    label = "forest" if job.column == FOREST else job.column
+    rows = {"cells": "", "cells of snakes": "_snake", "whole grids": "_grid"}
+    return [Place(row, job.column, label, suffix) for row, suffix in rows.items()]
+
+
+ENTRIES: Mapping[str, Entry] = {
+    "maxcut": Entry(
+        "Max-cut of random graphs: the share of cuts that are optimal",
+        "",
+        [job for row, problem in MAXCUT.items() for job in trained("maxcut", row, problem, CUTS, "local-search")],
+        (View("maxcut", "Optimal cuts", ("accuracy",)),),
+        once=[on_chip("maxcut", row, bits=problem["nodes"]) for row, problem in MAXCUT.items()],
+        quick_rows=("8 nodes",),
+    ),
+    "knapsack": Entry(
+        "Knapsack: the value of the repaired packing against the best",
+        "",
+        trained("knapsack", "10 items", KNAPSACK, PACKING, "greedy"),
+        (
+            View("knapsack", "Value of the repaired packing, in % of the best", ("value_projected",)),
+            View("knapsack-feasible", "Packings that fit before repair", ("feasible",)),
+        ),
+        once=[on_chip("knapsack", "10 items", bits=10)],
+    ),
+    "sudoku": Entry(
+        "Sudoku's rules learned from solved grids: puzzles of two published test sets that are solved",
+        "",
+        [
+            cell("sudoku", row, method, "sudoku", set=name, method=method)
+            for row, name in PUZZLES.items()
+            for method in METHODS
+        ],
+        (
+            View("sudoku", "Puzzles solved", ("accuracy",), places=_sudoku),
+            View(
+                "sudoku-rules",
+                "Couplings that are rules / rules that there are / other couplings, after rounding",
+                ("rules", "of", "others"),
+                "count",
+                places=_of_quant("rules"),
+            ),
+            View(
+                "sudoku-seconds",
+                "Seconds of learning the rules / of solving all test puzzles",
+                ("learning_seconds", "solve_seconds"),
+                "seconds",
+                "lower",
+                _of_quant("quant"),
+            ),
+        ),
+        figures=("rules",),
+        data="sudoku",
+        generated=True,
+        once=[
+            *(cell("sudoku", row, SEARCH, "sudoku-search", set=name) for row, name in PUZZLES.items()),
+            on_chip("sudoku", "SATNet's", problem={"name": "sudoku", "set": "satnet"}),
+            on_chip("sudoku", "RRN's", problem={"name": "sudoku", "set": "rrn", "hints": 17}),
+        ],
+        quick_rows=("SATNet's",),
+    ),
+    "visual-sudoku": Entry(
+        "Sudoku with hints as pictures: SATNet's test puzzles whose grids are all right",
+        "",
+        [cell("visual-sudoku", "SATNet's 1,000", "all", "visual-sudoku")],
+        (
+            View("visual-sudoku", "Grids all right", ("accuracy",), places=_visual),
+            View(
+                "visual-sudoku-checked",
+                "Puzzles whose grid costs more than the true one, which is the solver's fault / puzzles also solved by "
+                "branch and bound / of which the solver found the grid of least cost",
+                ("above_the_truth", "checked_exactly", "lowest_found"),
+                "count",
+                places=_of_quant("quant"),
+            ),
+        ),
+        data="sudoku",
+        generated=True,
+    ),
+    "willow10": Entry(
+        "Willow's ten keypoints on frozen VGG16 features: keypoints matched right, over random splits by content",
+        "",
+        [cell("willow10", "ten keypoints", method, "willow10", method=method) for method in METHODS],
+        (View("willow10", "Keypoints matched right", ("accuracy",), places=_willow),),
+        figures=("matches",),
+        data="willow",
+        splits=10,
+        once=[on_chip("willow10", "ten keypoints", bits=100)],
+    ),
+    "scene": Entry(
+        "scene: pictures all of whose six labels are right",
+        "",
+        [cell("scene", "six labels", "all", "scene")],
+        (
+            View("scene", "Pictures with all labels right", ("accuracy",), places=_scene),
+            View(
+                "scene-paired",
+                "Pictures that only quant, mean of 3 / only the rival has right",
+                ("only_quant", "only_rival"),
+                "count",
+                places=_paired,
+            ),
+            View(
+                "scene-chance",
+                "How likely such a difference is where both are equally good, in %, by McNemar's exact test; of single "
+                "chains the counts are means over three",
+                ("chance",),
+                "%",
+                "lower",
+                _paired,
+            ),
+        ),
+        figures=("couplings",),
+        data="structured",
+        generated=True,
+        splits=5,
+        once=[on_chip("scene", "six labels", bits=6)],
+    ),
+    "snakes": Entry(
+        "snakes: cells numbered from tail to head on grids of different sizes",
+        "",
+        [
+            cell("snakes", "11 labels a cell", column, "snakes", method=method)
+            for column, method in {**dict(zip(METHODS, METHODS, strict=True)), FOREST: "forest"}.items()
+        ],
+        (View("snakes", "Right", ("accuracy",), places=_snakes),),
+        figures=("grids",),
+        data="structured",
+        generated=True,
+        once=[on_chip("snakes", "11 labels a cell", problem={"name": "snakes"})],
+    ),
+}

@@ -1,0 +1,158 @@
+"""The paper's numbers, times and claims: ``paper.json`` beside this file, read into frozen dataclasses.
+
+Numbers are :class:`~decimal.Decimal`, so that they keep the digits that the paper prints: 4.0 is not 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from importlib.resources import files
+from typing import Literal
+
+import msgspec
+
+from qubolearn.errors import unknown_name
+
+__all__ = ["PROTOCOLS", "Claim", "Comparison", "Paper", "PaperCell", "PaperTable", "Protocol", "Times", "paper"]
+
+Protocol = Literal["a", "b", "c"]
+PROTOCOLS: Mapping[Protocol, str] = {
+    "a": "the paper's protocol",
+    "b": "our recipe, the paper's p and network",
+    "c": "our recipe, our inputs",
+}
+
+
+@dataclass(frozen=True)
+class PaperCell:
+    """A printed cell: a number, or mean and median."""
+
+    row: str
+    column: str
+    values: tuple[Decimal, ...]
+    spread: tuple[Decimal, ...] = ()  # ± behind each value, where printed
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of the paper, and where in which view ours stands."""
+
+    name: str  # "Table 1a"
+    label: str  # of its LaTeX environment, "" if the numbers are in the text
+    part: int  # which tabular under the label
+    title: str
+    view: str
+    metrics: tuple[str, ...]  # of the view, in the order of a cell's values
+    better: Literal["higher", "lower"]
+    own: tuple[str, ...]  # the columns that hold the paper's own method
+    ours: Mapping[str, Mapping[str, tuple[str, ...]]]  # column -> protocol or "any" -> (row, column[, view])
+    cells: tuple[PaperCell, ...]
+    not_counted: str = ""  # why its own cells are left out of the count
+    differs: str = ""  # our differences from the paper, in one line
+    guess: str = ""  # what random guessing gives
+    runs: int = 3  # behind a printed ±
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.row for cell in self.cells))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.column for cell in self.cells))
+
+    def value(self, row: str, column: str, metric: str) -> Decimal | None:
+        """The printed number, or None where the paper prints none."""
+        for cell in self.cells:
+            if (cell.row, cell.column) == (row, column):
+                return cell.values[self.metrics.index(metric)]
+        return None
+
+    def printed_spread(self, row: str, column: str, metric: str) -> Decimal | None:
+        """The printed ±, or None where the paper prints none."""
+        for cell in self.cells:
+            if (cell.row, cell.column) == (row, column) and cell.spread:
+                return cell.spread[self.metrics.index(metric)]
+        return None
+
+    def place(self, row: str, column: str, protocol: Protocol) -> tuple[str, str, str] | None:
+        """Return our (view, row, column); methods without training are in the same place under each protocol."""
+        places = self.ours.get(column, {})
+        found = places.get(protocol, places.get("any"))
+        if found is None:
+            return None
+        view = found[2] if len(found) > 2 else self.view
+        return view, found[0].replace("{row}", row), found[1].replace("{row}", row)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A claim that the first place (row, column) of a table is better than the second; row ``*`` is every row."""
+
+    table: str
+    better: tuple[str, str]
+    than: tuple[str, str]
+    than_table: str = ""  # the table of the second place, by default the same
+    metrics: tuple[str, ...] = ()  # those of the table, unless given
+    slack: float | None = None  # "not worse by more than": what the first may fall short by
+    factor: float = 1.0  # the first is better by this factor
+    value: float | None = None  # what the column "guess" stands for, which no table has
+    spread: bool = False  # the standard deviation over seeds is compared, and smaller is better
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "than_table", self.than_table or self.table)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An ordering that the paper's text claims."""
+
+    paper: str  # where it stands
+    quote: str  # the paper's words
+    text: str  # what is checked
+    comparisons: tuple[Comparison, ...]
+    need: Literal["all", "most", "mixed", "all but one"] = "all"  # of the comparisons
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Hours of one training run in the paper, by column of the tables that these runs fill."""
+
+    problem: str
+    paper: str
+    text: str
+    hours: Mapping[str, Decimal]
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """All of it."""
+
+    source: str
+    tables: tuple[PaperTable, ...]
+    times: tuple[Times, ...]
+    claims: tuple[Claim, ...]
+
+    def table(self, name: str) -> PaperTable:
+        found = {table.name: table for table in self.tables}
+        if name not in found:
+            raise unknown_name("table of the paper", name, found)
+        return found[name]
+
+    def of_view(self, view: str) -> list[PaperTable]:
+        return [table for table in self.tables if table.view == view]
+
+
+@lru_cache
+def paper() -> Paper:
+    """Return the paper, which is read once.
+
+    >>> paper().table("Table 1a").value("L5 H78", "Ours", "accuracy")
+    Decimal('49')
+    """
+    text = files("quant_reproduction.grid").joinpath("paper.json").read_text(encoding="utf-8")
+    return msgspec.json.decode(text, type=Paper)

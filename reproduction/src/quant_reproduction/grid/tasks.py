@@ -1,0 +1,251 @@
+"""Tasks of jobs: functions of a seed and plain options that return metrics as plain JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from quant_reproduction.baselines import evaluate_baseline
+from quant_reproduction.baselines.graphs import qgm
+from quant_reproduction.couplings import chip, scene, snakes, sudoku, visual_sudoku, willow
+from quant_reproduction.grid.answers import evaluate_stages
+from quant_reproduction.grid.aqm_task import aqm_errors
+from quant_reproduction.grid.figure_tasks import FIGURE_TASKS
+from quant_reproduction.grid.sampler_figures import second_best
+from quant_reproduction.grid.scores import packed
+from quant_reproduction.grid.thermal_task import chip_embedding, thermal
+from quant_reproduction.grid.trained import device, networks_of, time_of, trained, trained_model, trainings
+from quant_reproduction.problems.angles import STAGES
+from qubolearn.chips.embedding import Chip, embed_report, find_tiles
+from qubolearn.chips.topologies import topology
+from qubolearn.evaluation import Evaluation, evaluate, evaluate_bits, solve_instances
+from qubolearn.problems import Problem, make_problem
+from qubolearn.random import stream
+from qubolearn.recipes import make_loss, make_optimizer, new_network, recipe_for
+from qubolearn.solvers import Solver, make_solver
+from qubolearn.solvers.contract import QuboSolver, SearchResult
+from qubolearn.training.fit import fit
+
+__all__ = ["TASKS", "RawReads"]
+
+Options = Mapping[str, Any]
+Score = Callable[[Any, Solver, int, bool], Evaluation]  # (problem, solver, instances, whether of the training set)
+PLAIN: Sequence[Options] = ({"label": "exhaustive"},)
+
+
+def _tested(problem: Problem, score: Score, tests: Sequence[Options] = PLAIN, instances: int = 2000) -> dict[str, Any]:
+    """Label -> metrics; each test may have a solver, a number of instances, and options of the problem to set."""
+    found = {}
+    for test in tests:
+        changed = replace(problem, **test.get("set", {}))  # type: ignore[type-var]
+        solver = make_solver(test.get("solver", "exhaustive"))
+        scored = score(changed, solver, test.get("instances", instances), "on" in test)
+        found[test["label"]] = _plain(scored, problem.metric)
+    return found
+
+
+def train_and_evaluate(
+    seed: int,
+    problem: Options,
+    protocol: str,
+    overrides: Options | None = None,
+    task: str = "train",
+    **testing: Any,
+) -> dict[str, Any]:
+    """Train one network, or one per angle of a rotation, then score unseen instances under each of the tests."""
+    asked = trainings(seed, problem, protocol, overrides, task == "stages")
+    networks, seconds = networks_of(asked)
+
+    def score(changed: Any, solver: Solver, count: int, known: bool) -> Evaluation:
+        if task == "stages":
+            stages = [replace(changed, stage=stage) for stage in STAGES]
+            return evaluate_stages(networks, stages, solver, count, seed, device=device())
+        if known:
+            data = changed.sample(asked[0][1].instances, stream(seed, "train", 0, device=device()), "train")
+            states, info = solve_instances(networks[0].to(device()), data.p, solver)
+            return evaluate_bits(changed, states, data, info)
+        return evaluate(networks[0], changed, solver, count, seed, device=device())
+
+    return {**time_of(seconds), **_tested(make_problem(**problem), score, **testing)}
+
+
+def train_raw(
+    seed: int, problem: Options, protocol: str, overrides: Options, sampler: str, instances: int
+) -> dict[str, Any]:
+    """Train one network through raw reads, and score it through raw reads of the same sampler, seeded."""
+    ((made, recipe),) = trainings(seed, problem, protocol, overrides)
+    read = RawReads(make_solver(sampler)) if hasattr(make_solver(sampler), "sample") else make_solver(sampler)
+    network = new_network(made, recipe)
+    began = time.perf_counter()
+    fit(
+        network,
+        made,
+        make_loss(recipe),
+        epochs=recipe.epochs,
+        optimizer=make_optimizer(recipe),
+        solver=read,
+        batch_size=recipe.batch_size,
+        instances=recipe.instances,
+        validation=recipe.validation,
+        score_after=[recipe.steps],
+        standardize=recipe.standardize,
+        seed=seed,
+        device=device(),
+    )
+    seconds = round(time.perf_counter() - began, 3)
+    solver = read.with_seed(seed) if isinstance(read, RawReads) else read
+    tested = evaluate(network, made, solver, instances, seed, device=device())
+    data = made.sample(recipe.instances, stream(seed, "train", 0, device=device()), "train")
+    data = data.rows(slice(0, instances))
+    states, info = solve_instances(network, data.p, solver)
+    known = evaluate_bits(made, states, data, info)
+    return {**time_of(seconds), "own": _plain(tested, made.metric), "training": _plain(known, made.metric)}
+
+
+def search(
+    seed: int,
+    problem: Options,
+    protocol: str,
+    overrides: Options,
+    candidates: Mapping[str, Options],
+    instances: int = 2000,
+) -> dict[str, Any]:
+    """Train a recipe with each of the changes and score it on validation instances; test instances are not seen."""
+    made = make_problem(**problem)
+    solver, found, took = make_solver("exhaustive"), {}, 0.0
+    for label, changed in candidates.items():
+        network, seconds = trained(made, recipe_for(protocol, made, seed=seed, **{**overrides, **changed}))
+        scored = evaluate(network, made, solver, instances, seed, split="validation", device=device())
+        found[label] = _plain(scored, made.metric)
+        took += seconds
+    return {**time_of(round(took, 3)), **found}
+
+
+def _plain(found: Evaluation, metric: str) -> dict[str, Any]:
+    flat = {name: list(value) if isinstance(value, tuple) else value for name, value in found.as_dict().items()}
+    return {**flat, "scores": packed(found.scores[metric])}
+
+
+def baseline(seed: int, method: str, problem: Options, **testing: Any) -> dict[str, Any]:
+    """Score a method without learning, on the instances that networks are scored on where these run on a CPU."""
+    score = lambda changed, solver, count, _: evaluate_baseline(method, changed, solver, count, seed)  # noqa: E731
+    return _tested(make_problem(**problem), score, **testing)
+
+
+def qgm_success(
+    seed: int, variant: str, k: int, solver: str, instances: int = 141, chip: str = "", size: int = 0
+) -> dict[str, Any]:
+    """Return how often one simulated quantum anneal of QGM's QUBO of a RandGraph instance finds its minimum.
+
+    ``accuracy`` is how often that minimum is the right permutation. With a chip, its bits are chains of qubits of that
+    chip; otherwise each bit is a qubit.
+    """
+    data = make_problem("randgraph", k=k).sample(instances, stream(seed, "test"), "test")
+    made = qgm(data.p.reshape(instances, k * k, k * k), variant)  # type: ignore[arg-type]
+    annealer: Any = make_solver(solver)
+    if chip:
+        annealer = replace(annealer, embedding=chip_embedding(made.A.shape[1], chip, size))
+    solution = annealer(made.A.to(device()), 1)
+    right = (made.decode(solution.states[:, 0].cpu()) == data.answer).all(-1)
+    success = solution.info["success_probability"].double()
+    found = {"accuracy": right.double().mean().item(), "success_probability": success.mean().item()}
+    spread = {"success_probability_deviation": success.std().item()} if instances > 1 else {}
+    qubits = annealer.embedding.qubits if chip else made.A.shape[1]
+    more = {"instances": instances, "source": solution.info["source"], "qubits": qubits}
+    return {"quantum": {**found, **spread, **more}}
+
+
+def second_best_energies(
+    seed: int,
+    problem: Mapping[str, Any],
+    protocol: str,
+    overrides: Mapping[str, Any],
+    solvers: Mapping[str, str],
+    instances: int = 141,
+) -> dict[str, Any]:
+    """Second-best energies that samplers (name -> solver) read, as a share of the first one's: mean and deviation."""
+    model, seconds = trained_model(seed, problem, protocol, overrides)
+    found = second_best(model, list(solvers.values()), instances, seed).numbers["solvers"]
+    shares = {}
+    for name, spec in solvers.items():
+        row = found[spec]
+        if row["instances"]:
+            count = {"instances": row["instances"]}
+            shares[name] = {"relative": row["mean"] / 100, "deviation": row["std"] / 100, **count}
+    return {**time_of(seconds), **shares}
+
+
+def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int, blocks: int = 1) -> dict[str, Any]:
+    """Return the cost of QUBOs on a chip: logical and physical qubits and the longest chain, in blocks of bits.
+
+    ``physical`` and ``chain`` are those of the smallest embedding that was found, which is the one to use; others are
+    means and the standard deviation over all of them.
+    """
+    wanted = topology(pattern, bits)
+    chains = [len(chain) for chain in find_tiles(bits, wanted.couplers, Chip.ideal(chip, size)).tiles[0]]
+    report = embed_report(wanted, chip, size)
+    smallest = {"logical": blocks * bits, "physical": blocks * sum(chains), "chain": max(chains)}
+    means = {
+        "physical_mean": blocks * report.physical_qubits,
+        "physical_deviation": blocks * report.physical_qubits_deviation,
+        "chain_mean": report.chain_max,
+    }
+    return {"embedding": {**smallest, **means, "report": asdict(report)}}
+
+
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "train": train_and_evaluate,
+    "stages": partial(train_and_evaluate, task="stages"),
+    "train-raw": train_raw,
+    "search": search,
+    "baseline": baseline,
+    "qgm": qgm_success,
+    "second-best": second_best_energies,
+    "qubits": count_qubits,
+    "thermal": thermal,
+    "aqm": aqm_errors,
+    "chip-view": chip.view_of,
+    "sudoku": sudoku.solved_puzzles,
+    "sudoku-search": sudoku.by_search,
+    "visual-sudoku": visual_sudoku.read_puzzles,
+    "willow10": willow.matched_pairs,
+    "scene": scene.labelled_pictures,
+    "snakes": snakes.numbered_cells,
+    **FIGURE_TASKS,
+}
+
+
+@dataclass(frozen=True)
+class RawReads(QuboSolver):
+    """The lowest states among the reads of a sampler alone, as the paper's training takes them.
+
+    Our own solvers add the neighbors of x*, since reads rarely hold the true x⁺. Where all reads of a QUBO are one
+    state, which leaves no x⁺ at all, the last read has one bit flipped, chosen by ``seed``.
+
+    >>> from qubolearn import SimulatedAnnealing
+    >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
+    >>> RawReads(SimulatedAnnealing(reads=10, seed=0))(A, count=1).states.tolist()
+    [[[1.0, 1.0]]]
+    """
+
+    sampler: Any  # a SamplingSolver
+    seed: int | None = None
+
+    def search(self, A: Tensor, count: int) -> SearchResult:
+        reads = self.sampler.sample(A).clone()
+        alone = (reads == reads[:, :1]).all(2).all(1)
+        generator = torch.Generator().manual_seed(self.seed or 0)
+        bit = torch.randint(A.shape[2], (len(A),), generator=generator).to(A.device)[alone]
+        rows = alone.nonzero()[:, 0]
+        reads[rows, -1, bit] = 1 - reads[rows, -1, bit]
+        return SearchResult(reads, {"source": "simulated"})
+
+    def with_seed(self, seed: int | None) -> Self:
+        """The same with this seed, of the sampler too."""
+        return replace(self, sampler=self.sampler.with_seed(seed), seed=seed)

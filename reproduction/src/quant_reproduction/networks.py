@@ -1,0 +1,214 @@
+"""Network bodies of the reproduction; recipes refer to them by the entry points ``qubolearn.networks``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize, one_hot, pad
+
+from quant_reproduction.problems.willow_matching import KeypointPair
+from qubolearn import Problem, topology
+from qubolearn.errors import QubolearnError
+from qubolearn.networks import HEADS
+from qubolearn.qubo import Qubo, SparseQubo
+from qubolearn.recipes import Recipe
+
+__all__ = ["Ensemble", "GridBody", "PairMatching", "grid", "keypoints"]
+
+GEOMETRY = 5  # numbers of an edge: its vector, its length, its direction
+
+
+def grid(problem: Problem, recipe: Recipe) -> nn.Module:
+    """Return the network for labels of cells; its features have their own scale."""
+    rows, columns, symbols, labels = _attribute(problem, "grid")
+    own = recipe.topology == "own"
+    pattern = _attribute(problem, "topology")() if own else topology(recipe.topology, problem.bits)
+    body = GridBody(rows, columns, symbols, labels, recipe.method == "quant", recipe.hidden)
+    return HEADS[recipe.method](body, pattern)
+
+
+def keypoints(problem: Problem, recipe: Recipe) -> nn.Module:
+    """Return the network that matches the keypoints of two images."""
+    return PairMatching(_attribute(problem, "features"), recipe.method == "quant", hidden=recipe.hidden)
+
+
+def _attribute(problem: Problem, name: str) -> Any:
+    found = getattr(problem, name, None)
+    if found is None:
+        raise QubolearnError(f"the network needs a problem with {name!r}, got {problem}; choose another network")
+    return found
+
+
+class Ensemble(nn.Module):
+    """The mean of several networks' QUBOs, which is one QUBO of the same size.
+
+    Args:
+        networks: they have the same inputs and bits; sparse ones share their graph.
+
+    >>> from qubolearn.networks import SharedQubo
+    >>> both = Ensemble([SharedQubo(3), SharedQubo(3)])
+    >>> both(torch.zeros(2, 1)).shape
+    torch.Size([2, 3, 3])
+    """
+
+    def __init__(self, networks: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+        if not len(self.networks):
+            raise QubolearnError("expected at least one network in an ensemble, got 0")
+
+    def forward(self, p: Any) -> Qubo:
+        found = [network(p) for network in self.networks]
+        if isinstance(found[0], SparseQubo):
+            linear, quadratic = (torch.stack([getattr(A, name) for A in found]) for name in ("linear", "quadratic"))
+            return found[0].with_values(linear.mean(0), quadratic.mean(0))
+        return torch.stack(found).mean(0)
+
+
+class GridBody(nn.Module):
+    """Labels on grids: maps p ``[batch, rows * columns]``, one symbol per cell, to entries of A ``[batch, entries]``.
+
+    The window u of a cell has the symbols of the 3 x 3 cells around it. A small network of u gives the linear terms of
+    the cell's labels; one of (u, u') all couplings with its right neighbor, another those with the neighbor below. The
+    same weights are used for all cells, and entries of padding are 0, so grids of any size can be mixed on one canvas.
+    The order of entries is that of :func:`quant_reproduction.problems.snakes.grid_pattern`.
+
+    Args:
+        rows, columns: of the canvas.
+        symbols: number of symbols; codes are 1 to ``symbols``, and 0 outside the grid.
+        labels: of a cell.
+        couplings: False for the methods *diag* and *pure*.
+        hidden: width of the small networks.
+
+    >>> GridBody(2, 2, symbols=5, labels=3, couplings=True, hidden=8)(torch.ones(1, 4)).shape
+    torch.Size([1, 48])
+    """
+
+    exists: Tensor  # [couplers]: indices of the existing pairs (cell, label, neighbor, its label)
+
+    def __init__(
+        self, rows: int, columns: int, symbols: int, labels: int, couplings: bool = True, hidden: int = 64
+    ) -> None:
+        super().__init__()
+        self.rows, self.columns, self.symbols, self.labels = rows, columns, symbols, labels
+        window = 9 * symbols
+        self.own = nn.Sequential(nn.Linear(window, hidden), nn.ReLU(), nn.Linear(hidden, labels))
+        ways = 2 if couplings else 0  # right, below
+        self.pairs = nn.ModuleList(
+            nn.Sequential(nn.Linear(2 * window, hidden), nn.ReLU(), nn.Linear(hidden, labels**2)) for _ in range(ways)
+        )
+        cell = torch.arange(rows * columns)
+        there = torch.stack([cell % columns + 1 < columns, cell + columns < rows * columns], 1)  # [cells, 2]
+        there = there[:, None, :, None].expand(-1, labels, -1, labels).flatten()
+        self.register_buffer("exists", there.nonzero()[:, 0], persistent=False)
+
+    def forward(self, p: Tensor) -> Tensor:
+        inside = (p > 0).to(p.dtype)
+        u = self.windows(p)
+        outputs = [(self.own(u) * inside[:, :, None]).flatten(1)]
+        if len(self.pairs):
+            beyond = self.columns  # padding after the last cell
+            u, inside = pad(u, (0, 0, 0, beyond)), pad(inside, (0, beyond))
+            cells = p.shape[1]
+            found = []
+            for step, network in zip((1, self.columns), self.pairs, strict=True):
+                both = network(torch.cat([u[:, :cells], u[:, step : cells + step]], -1))
+                both = both * (inside[:, :cells] * inside[:, step : cells + step])[:, :, None]
+                found.append(both.unflatten(-1, (self.labels, self.labels)))
+            pairs = torch.stack(found, 3)  # [batch, cell, label, way, label]
+            outputs.append(pairs.flatten(1).index_select(1, self.exists))
+        return torch.cat(outputs, 1)
+
+    def windows(self, p: Tensor) -> Tensor:
+        """Return the one-hot symbols of the 3 x 3 cells around each cell: ``[batch, cells, 9 * symbols]``."""
+        codes = p.reshape(-1, self.rows, self.columns).long()
+        if codes.numel() and not 0 <= int(codes.min()) <= int(codes.max()) <= self.symbols:
+            wrong = int(codes.max()) if int(codes.max()) > self.symbols else int(codes.min())
+            raise QubolearnError(f"expected symbols 0 to {self.symbols} in p, got {wrong}")
+        seen = pad(one_hot(codes, self.symbols + 1)[..., 1:].float(), (0, 0, 1, 1, 1, 1))
+        around = [seen[:, i : i + self.rows, j : j + self.columns] for i in range(3) for j in range(3)]
+        return torch.cat(around, -1).flatten(1, 2)
+
+
+class PairMatching(nn.Module):
+    """Matching of keypoints: maps a :class:`KeypointPair`, or its flat tensor, to A ``[batch, k², k²]`` for any k.
+
+    A_(ia),(ia) = -s cos(u_i, u_a), where u is a linear embedding of a keypoint's features and position. A_(ia),(jb) =
+    -t (g_ij·g_ab + g_ji·g_ba) / 2, where g_ij, of norm 1, is the output of a small MLP for the edge from i to j, given
+    its vector, length and direction, and a few features of each end. s and t are learned. Couplings within a row or a
+    column are 0; :class:`quant_reproduction.assignment.Assignment` makes a matching one-to-one. Renumbering keypoints
+    renumbers the bits of A and changes nothing else. Lengths are relative to the mean distance between an image's
+    keypoints, so scale does not matter.
+
+    Args:
+        features: m, the features of a keypoint.
+        couplings: False for *diag*.
+        embedding: the length of u.
+        appearance: features of each end of an edge.
+        hidden: width of the MLP.
+        edge: the length of g.
+        dropout: share of features dropped in training, since images are few.
+
+    >>> p = KeypointPair(torch.rand(3, 2, 4, 6), torch.rand(3, 2, 4, 2))
+    >>> PairMatching(features=6)(p).shape
+    torch.Size([3, 16, 16])
+    """
+
+    def __init__(
+        self,
+        features: int,
+        couplings: bool = True,
+        embedding: int = 128,
+        appearance: int = 32,
+        hidden: int = 128,
+        edge: int = 64,
+        dropout: float = 0.3,
+    ) -> None:
+        super().__init__()
+        self.features = features
+        self.dropout = nn.Dropout(dropout)
+        self.node = nn.Linear(features + 2, embedding)
+        self.node_scale = nn.Parameter(torch.tensor(10.0))
+        self.couplings_wanted = couplings
+        if couplings:
+            self.appearance = nn.Linear(features, appearance)
+            self.edge = nn.Sequential(nn.Linear(GEOMETRY + 2 * appearance, hidden), nn.SiLU(), nn.Linear(hidden, edge))
+            self.edge_scale = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, p: KeypointPair | Tensor) -> Tensor:
+        if isinstance(p, Tensor):
+            p = KeypointPair.from_flat(p, self.features)
+        batch, _, k, _ = p.features.shape
+        # one mask for all keypoints of an instance: both images lose the same features
+        p = KeypointPair(p.features * self.dropout(torch.ones_like(p.features[:, :1, :1])), p.points)
+        u = normalize(self.node(torch.cat([p.features, _placed(p.points)], -1)), dim=-1)
+        A = torch.diag_embed((-self.node_scale * u[:, 0] @ u[:, 1].mT).flatten(1))
+        if not self.couplings_wanted:
+            return A
+        g = self.edges(p)  # [batch, 2, k, k, edge]
+        same = (g[:, 0].flatten(1, 2) @ g[:, 1].flatten(1, 2).mT).reshape(batch, k, k, k, k)  # i, j, a, b
+        same = same.permute(0, 1, 3, 2, 4).reshape(batch, k * k, k * k)  # ia, jb
+        return A - 0.5 * self.edge_scale * (same + same.mT)
+
+    def edges(self, p: KeypointPair) -> Tensor:
+        """Return g ``[batch, 2, i, j, edge]``, zero if i = j."""
+        k = p.points.shape[2]
+        vector = p.points[:, :, None] - p.points[:, :, :, None]  # from i to j
+        length = vector.norm(dim=-1, keepdim=True)
+        mean = length.sum((2, 3), keepdim=True) / max(1, k * (k - 1))
+        vector, length = vector / mean.clamp_min(1e-9), length / mean.clamp_min(1e-9)
+        ends = math.sqrt(self.appearance.out_features) * normalize(self.appearance(p.features), dim=-1)
+        ends_i, ends_j = ends[:, :, :, None].expand(-1, -1, -1, k, -1), ends[:, :, None].expand(-1, -1, k, -1, -1)
+        g = self.edge(torch.cat([vector, length, vector / (length + 1e-3), ends_i, ends_j], -1))
+        return normalize(g, dim=-1) * (1 - torch.eye(k, device=g.device, dtype=g.dtype))[:, :, None]
+
+
+def _placed(points: Tensor) -> Tensor:
+    """Center points ``[..., k, 2]`` and divide by their mean distance from the center."""
+    points = points - points.mean(-2, keepdim=True)
+    distance: Tensor = points.norm(dim=-1, keepdim=True).mean(-2, keepdim=True)
+    return points / distance.clamp_min(1e-9)

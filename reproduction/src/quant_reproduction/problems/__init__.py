@@ -1,0 +1,60 @@
+"""Problems of the paper and of the experiments beyond it, registered as entry points ``qubolearn.problems``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from qubolearn.errors import QubolearnError
+from qubolearn.random import derive_seed
+
+__all__ = ["check_range", "split_by_class"]
+
+
+def check_range(problem: Any, low: float, high: float, *names: str) -> None:
+    """Raise unless these options of a problem are from ``low`` to ``high``."""
+    for name in names:
+        value = getattr(problem, name)
+        if not low <= value <= high:
+            raise QubolearnError(f"expected {name} from {low:g} to {high:g}, got {value}")
+
+
+def split_by_class(
+    classes: Sequence[str],
+    sizes: Mapping[str, int],
+    name: str,
+    number: int = 0,
+    alike: np.ndarray[Any, Any] | None = None,
+    pools: Mapping[str, Sequence[int]] | None = None,
+) -> dict[str, list[int]]:
+    """Return disjoint indices into ``classes`` for each split of ``sizes``.
+
+    Shapes are shuffled within their class, and each split in turn takes evenly spaced ones of the rest. So a class has
+    the same share in every split, and a later split's size never changes an earlier one.
+
+    Args:
+        classes: of all shapes.
+        sizes: shapes of each split, in order of choice.
+        name, number: the seed.
+        alike: ``[N, N]``, which shapes are copies of each other; copies of a chosen shape are in no later split.
+        pools: the shapes that a split may take; by default all.
+
+    >>> splits = split_by_class(["cat", "dog"] * 10, {"test": 4, "train": 10}, "example")
+    >>> sorted(i % 2 for i in splits["test"]), len(set(splits["test"] + splits["train"]))
+    ([0, 0, 1, 1], 14)
+    """
+    shuffled = np.random.default_rng(derive_seed(number, name, "splits")).permutation(len(classes))
+    left = sorted(shuffled.tolist(), key=lambda index: classes[index])
+    splits: dict[str, list[int]] = {}
+    for split, size in sizes.items():
+        pool = left if pools is None else [index for index in left if index in set(pools[split])]
+        if size > len(pool):
+            raise QubolearnError(f"expected at most {len(pool)} {split} shapes of {len(classes)}, got {size}")
+        splits[split] = [pool[(2 * i + 1) * len(pool) // (2 * size)] for i in range(size)]
+        taken = set(splits[split])
+        if alike is not None:
+            taken |= set(np.flatnonzero(alike[splits[split]].any(axis=0)).tolist())
+        left = [index for index in left if index not in taken]
+    return splits

@@ -1,0 +1,219 @@
+"""Angles as bits, rotations and their distances, and Euler angles in stages.
+
+An angle in [low, high] is one of 2ᵇ equal bins. The bin's number has b bits, most significant first, in plain binary or
+in Gray code, where neighboring bins differ in one bit. Angles are radians; errors are degrees.
+
+R = R_z(α) R_y(β) R_x(γ). With H = Σ x yᵀ and x = R y, R_z(α)ᵀH is the covariance of the same clouds with α = 0, so a
+stage can find one angle and undo it in the covariance alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from qubolearn.data.contract import SoftTargets
+from qubolearn.errors import QubolearnError, unknown_name
+
+__all__ = [
+    "MAX_BITS",
+    "PAPER_CLOUDS",
+    "STAGES",
+    "AngleBins",
+    "Encoding",
+    "Stage",
+    "advance",
+    "best_clouds",
+    "bits_to_index",
+    "cross_covariance",
+    "euler_matrix",
+    "geodesic_so2",
+    "geodesic_so3",
+    "index_to_bits",
+    "joint_covariance",
+    "rotation_2d",
+    "rotation_3d",
+    "solve_stages",
+]
+
+Encoding = Literal["binary", "gray"]
+Stage = Literal["alpha", "beta", "gamma", "all"]
+STAGES: tuple[Stage, ...] = ("alpha", "beta", "gamma")
+AXES = {"alpha": 2, "beta": 1, "gamma": 0}
+
+MAX_BITS = 24  # float32 counts bins exactly up to 2**24
+
+
+def index_to_bits(index: Tensor, bits: int, encoding: Encoding = "binary") -> Tensor:
+    """Convert bin numbers ``[...]`` to bits ``[..., bits]``, float32.
+
+    >>> index_to_bits(torch.tensor([1, 2]), 3).tolist(), index_to_bits(torch.tensor([1, 2]), 3, "gray").tolist()
+    ([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]], [[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+    """
+    code = index ^ (index >> 1) if encoding == "gray" else index
+    return ((code[..., None] >> torch.arange(bits - 1, -1, -1, device=index.device)) & 1).float()
+
+
+def bits_to_index(x: Tensor, encoding: Encoding = "binary") -> Tensor:
+    """Convert bits ``[..., bits]`` to bin numbers ``[...]``, int64."""
+    bits = x.shape[-1]
+    digits = x.round().long()
+    if encoding == "gray":
+        digits = digits.cumsum(-1) & 1  # bit i of the number is the parity of bits 0 ... i of its Gray code
+    return (digits << torch.arange(bits - 1, -1, -1, device=x.device)).sum(-1)
+
+
+@dataclass(frozen=True)
+class AngleBins:
+    """Angles in [low, high] as one of 2**bits equal bins, decoded as the bin's center.
+
+    >>> bins = AngleBins(0.0, 1.0, 2)
+    >>> bins.decode(bins.encode(torch.tensor([0.3, 1.0]))).tolist()
+    [0.375, 0.875]
+    """
+
+    low: float
+    high: float
+    bits: int
+    encoding: Encoding = "binary"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bits <= MAX_BITS:
+            raise QubolearnError(f"expected 1 to {MAX_BITS} bits for an angle, got {self.bits}")
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise QubolearnError(f"expected an increasing finite range of angles, got {self.low} to {self.high}")
+        if self.encoding not in ("binary", "gray"):
+            raise unknown_name("encoding", self.encoding, ("binary", "gray"))
+
+    @property
+    def width(self) -> float:
+        """Width of a bin; half of it is the largest rounding error."""
+        return (self.high - self.low) / (1 << self.bits)
+
+    def encode(self, angle: Tensor) -> Tensor:
+        """Convert angles ``[...]`` to bits ``[..., bits]``; ``high`` itself is in the last bin."""
+        slack = 1e-6 * (self.high - self.low)  # of float32
+        outside = ~((angle >= self.low - slack) & (angle <= self.high + slack))  # NaN is outside too
+        if bool(outside.any()):
+            value = angle[outside][0].item()
+            raise QubolearnError(f"expected angles in [{self.low:.6g}, {self.high:.6g}], got {value:.6g}")
+        index = ((angle.double() - self.low) / self.width).long().clamp_(0, 2**self.bits - 1)
+        return index_to_bits(index, self.bits, self.encoding)
+
+    def decode(self, x: Tensor) -> Tensor:
+        """Convert bits ``[..., bits]`` to the centers of their bins ``[...]``, float32."""
+        if x.shape[-1:] != (self.bits,):
+            raise QubolearnError(f"expected x of shape [..., {self.bits}], got {list(x.shape)}")
+        return (self.low + (bits_to_index(x, self.encoding).double() + 0.5) * self.width).float()
+
+    def soft_targets(self, x: Tensor, sigma: float) -> SoftTargets:
+        """Return the bins around x ``[batch, bits]``: states ``[batch, t, bits]`` and weights ``[batch, t]`` of sum 1.
+
+        Weights are a Gaussian of ``sigma`` bins, truncated at 3 sigma and at both ends of the range.
+        """
+        reach = min(math.ceil(3 * sigma), 2**self.bits - 1)
+        offset = torch.arange(-reach, reach + 1, device=x.device)
+        index = bits_to_index(x, self.encoding)[:, None] + offset
+        inside = (index >= 0) & (index < 2**self.bits)
+        weight = torch.exp(-0.5 * (offset / sigma) ** 2) * inside
+        states = index_to_bits(index.clamp(0, 2**self.bits - 1), self.bits, self.encoding)
+        return SoftTargets(states, weight / weight.sum(1, keepdim=True))
+
+
+def geodesic_so2(angle: Tensor, other: Tensor) -> Tensor:
+    """Return the distance of two plane rotations by angles ``[...]`` in degrees, in [0, 180].
+
+    >>> geodesic_so2(torch.tensor(0.1), torch.tensor(0.1 + 2 * math.pi)).item() < 1e-4
+    True
+    """
+    return torch.rad2deg((torch.remainder(angle - other + math.pi, 2 * math.pi) - math.pi).abs())
+
+
+def geodesic_so3(R: Tensor, other: Tensor) -> Tensor:
+    """Return the angle of RᵀR' for rotations ``[..., 3, 3]`` in degrees, in [0, 180].
+
+    It uses ‖R - R'‖ = 2√2 sin(angle / 2): the arccos of the trace loses half of the digits near 0.
+    """
+    chord = torch.linalg.matrix_norm(R.double() - other.double())
+    return torch.rad2deg(2 * torch.asin((chord / math.sqrt(8)).clamp(max=1))).to(R.dtype)
+
+
+def rotation_2d(angle: Tensor) -> Tensor:
+    """Return counter-clockwise rotations ``[..., 2, 2]`` by angles ``[...]``."""
+    c, s = torch.cos(angle), torch.sin(angle)
+    return torch.stack([c, -s, s, c], -1).reshape(*angle.shape, 2, 2)
+
+
+def rotation_3d(angle: Tensor, axis: int) -> Tensor:
+    """Return rotations ``[..., 3, 3]`` by angles ``[...]`` about the axis 0, 1 or 2 (x, y, z)."""
+    plane = rotation_2d(angle)
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    R = torch.eye(3, dtype=plane.dtype, device=plane.device).repeat(*angle.shape, 1, 1)
+    R[..., i, i], R[..., i, j] = plane[..., 0, 0], plane[..., 0, 1]
+    R[..., j, i], R[..., j, j] = plane[..., 1, 0], plane[..., 1, 1]
+    return R
+
+
+def euler_matrix(angles: Tensor) -> Tensor:
+    """Return R_z(α) R_y(β) R_x(γ) ``[..., 3, 3]`` for angles ``[..., 3]``."""
+    alpha, beta, gamma = angles.unbind(-1)
+    return rotation_3d(alpha, 2) @ rotation_3d(beta, 1) @ rotation_3d(gamma, 0)
+
+
+def cross_covariance(p: Tensor) -> Tensor:
+    """Return H = Σ x yᵀ up to scale, ``[batch, 3, 3]``, for p ``[batch, 9 or 36]``."""
+    if p.ndim != 2 or p.shape[1] not in (9, 36):
+        raise QubolearnError(f"expected p [batch, 9] or [batch, 36], got {list(p.shape)}")
+    return p.reshape(-1, 3, 3) if p.shape[1] == 9 else p.reshape(-1, 6, 6)[:, :3, 3:]
+
+
+def advance(p: Tensor, stage: Stage, angle: Tensor) -> Tensor:
+    """Return p ``[batch, 9 or 36]`` of the same clouds after undoing one stage's angle ``[batch]``.
+
+    With Q = R_stage(angle)ᵀ this is QH, or BJBᵀ for the joint covariance, where B = diag(Q, I).
+    """
+    H = cross_covariance(p)
+    Q = rotation_3d(angle.to(p), AXES[stage]).mT
+    if p.shape[1] == 9:
+        return (Q @ H).flatten(1)
+    J = p.reshape(-1, 6, 6)
+    return joint_covariance(Q @ J[:, :3, :3] @ Q.mT, Q @ H, J[:, 3:, 3:]).flatten(1)
+
+
+def solve_stages(predictors: Sequence[Callable[[Tensor], Tensor]], p: Tensor) -> Tensor:
+    """Predict α, β, γ in turn, ``[batch, 3]``; each predictor maps p ``[batch, m]`` to its angle ``[batch]``."""
+    if len(predictors) != len(STAGES):
+        raise QubolearnError(f"expected three predictors, for {', '.join(STAGES)}, got {len(predictors)}")
+    angles = []
+    for stage, predict in zip(STAGES, predictors, strict=True):
+        angles.append(predict(p))
+        p = advance(p, stage, angles[-1])
+    return torch.stack(angles, 1)
+
+
+def joint_covariance(Cxx: Tensor, Cxy: Tensor, Cyy: Tensor) -> Tensor:
+    """Join three blocks ``[batch, 3, 3]`` to ``[batch, 6, 6]``."""
+    return torch.cat([torch.cat([Cxx, Cxy], 2), torch.cat([Cxy.mT, Cyy], 2)], 1)
+
+
+#: The preset `paper` of both kinds of clouds.
+PAPER_CLOUDS: Mapping[str, Any] = {
+    "loss": "gap",
+    "solver": "exhaustive",
+    "standardise": False,
+    "topology": "dense",
+    "epochs": 20,
+    "batch_size": 32,
+}
+
+
+def best_clouds(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the preset `best` of both kinds of clouds."""
+    size = {"topology": "dense", "beta": 10.0, "batch_size": 512, "instances": 51_200}
+    loss = "soft-nll" if options.get("soft_width", 2.0) else "nll"
+    return {"loss": loss, "schedule": "cosine", "fresh": True, "weight_mlp": 0.0, **size}

@@ -1,0 +1,300 @@
+"""Rotations: find the rotation between two matched 3D point clouds as Euler angles, by one network per angle or one.
+
+R = R_z(α) R_y(β) R_x(γ), and the input is the covariance H = Σ x yᵀ with x = R y. Wrong matches blur H, and networks
+that see only H perform like Procrustes. But Σ x xᵀ and Σ y yᵀ do not change, and the rotation between their principal
+axes determines R as well: the *joint* covariance contains all three.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from quant_reproduction.datasets.alike import clouds_alike
+from quant_reproduction.datasets.modelnet import load_modelnet
+from quant_reproduction.problems import check_range, split_by_class
+from quant_reproduction.problems.angles import (
+    PAPER_CLOUDS,
+    STAGES,
+    AngleBins,
+    Encoding,
+    Stage,
+    best_clouds,
+    euler_matrix,
+    geodesic_so2,
+    geodesic_so3,
+    joint_covariance,
+)
+from quant_reproduction.problems.moments import check_clouds
+from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
+from qubolearn.data.files import cached_data, data_folder
+from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.random import stream
+
+__all__ = ["Covariance", "MatchedClouds", "Rotation"]
+
+Covariance = Literal["cross", "joint"]
+
+VALIDATION_SHAPES = 60
+CHUNK = 2048  # instances per chunk
+
+
+class MatchedClouds(NamedTuple):
+    """Matched clouds: point i of the template is matched with point i of the reference, correctly or not."""
+
+    template: Tensor  # [batch, points, 3], centered, mean squared radius 1
+    reference: Tensor  # [batch, points, 3]
+    angles: Tensor  # [batch, 3], α, β, γ in radians
+
+
+@dataclass(frozen=True)
+class Rotation(Problem):
+    """Find the rotation between two matched clouds of ModelNet10, as binned Euler angles.
+
+    p is vec of the covariance of reference x and template y, divided by its norm. Training, validation and test have
+    different shapes without copies (:mod:`.datasets.alike`), drawn evenly over the classes; test shapes are from
+    ModelNet's own test set. In stage beta α is 0, and in stage gamma α and β are, as earlier stages undid them.
+    """
+
+    name: ClassVar[str] = "rotation"
+    metric: ClassVar[str] = "degrees"
+    higher_is_better: ClassVar[bool] = False
+
+    stage: Stage = "all"
+    """The angle that the bits encode: alpha, beta or gamma, one network each, or all of them."""
+    angle_bits: int = 5
+    """Bits of each angle."""
+    alpha_degrees: float = 20.0
+    """The first angle is between minus and plus this."""
+    beta_degrees: float = 10.0
+    """The second angle is between minus and plus this."""
+    gamma_degrees: float = 20.0
+    """The third angle is between minus and plus this."""
+    covariance: Covariance = "cross"
+    """cross: Σ x yᵀ, 9 numbers (paper); joint: Σ z zᵀ with z = (x, y), 36 numbers, robust to wrong matches."""
+    encoding: Encoding = "binary"
+    """Numbering of bins: binary, or gray, where neighboring bins differ in one bit."""
+    soft_width: float = 0.5
+    """Neighboring bins count as nearly correct, with a Gaussian of this many bins; 0 for the correct bin only."""
+    leftover: bool = False
+    """In stages beta and gamma, earlier angles are not 0 but the rounding error of a bin."""
+    noise: float = 0.0
+    """Share of wrong matches in validation and test."""
+    train_noise: float = 0.0
+    """The same in training, where each instance has a share between 0 and this."""
+    same_noise: bool = False
+    """Every training instance has the full share (paper)."""
+    turned: bool = False
+    """Rotate the template too, by angles of the same ranges (paper)."""
+    train_shapes: int = 300
+    """Shapes to train on."""
+    test_shapes: int = 30
+    """Shapes to test on."""
+    draws: int = 1000
+    """Sets of wrong matches per shape, if there is noise. Angles are always new."""
+    split_seed: int = 1
+    """Number of the random split of the shapes, from 1."""
+
+    def __post_init__(self) -> None:
+        if self.stage not in get_args(Stage):
+            raise unknown_name("stage", self.stage, get_args(Stage))
+        if self.covariance not in get_args(Covariance):
+            raise unknown_name("covariance", self.covariance, get_args(Covariance))
+        for stage in STAGES:
+            _ = self.bins(stage)  # raises for an invalid range
+        check_range(self, 0, 1, "noise", "train_noise")
+        check_range(self, 1, math.inf, "train_shapes", "test_shapes", "draws", "split_seed")
+        check_range(self, 0, sys.float_info.max, "soft_width")
+
+    @property
+    def input_size(self) -> int:
+        return 9 if self.covariance == "cross" else 36
+
+    @property
+    def bits(self) -> int:
+        return self.angle_bits * len(self._stages)
+
+    def bins(self, stage: Stage) -> AngleBins:
+        """Return the bins of one angle."""
+        limit = math.radians(getattr(self, f"{stage}_degrees"))
+        return AngleBins(-limit, limit, self.angle_bits, self.encoding)
+
+    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
+        device = generator.device
+        cross, own = _covariances(self._drawn(split), split, device)
+        rows = torch.randint(len(cross), (count,), generator=generator, device=device)
+        angles = self._angles(count, generator)
+        R = euler_matrix(angles)
+        C, Cyy = cross[rows], own[rows * len(own) // len(cross)]
+        if self.turned:
+            Q = self._pose(count, generator)
+            C, Cyy = Q @ C @ Q.mT, Q @ Cyy @ Q.mT
+        Cxy = R @ C
+        p = self._encode(R @ Cyy @ R.mT, Cxy, Cyy)
+        columns = [STAGES.index(stage) for stage in self._stages]
+        x_true = [self.bins(STAGES[column]).encode(angles[:, column]) for column in columns]
+        return Instances(p, torch.cat(x_true, 1), angles if self.stage == "all" else angles[:, columns[0]])
+
+    def clouds(self, count: int, generator: Generator, split: Split = "test") -> MatchedClouds:
+        """Draw clouds on the CPU, for figures and for methods that use the points."""
+        points = _shapes(self, split)
+        template = points[torch.randint(len(points), (count,), generator=generator)]
+        angles = self._angles(count, generator)
+        if self.turned:
+            template = template @ self._pose(count, generator).mT
+        reference = _mismatched(template, self._shares(count, split, generator), generator)
+        return MatchedClouds(template, reference @ euler_matrix(angles).mT, angles)
+
+    def describe(self, template: Tensor, reference: Tensor) -> Tensor:
+        """Return p ``[batch, input_size]`` of any matched clouds ``[batch, points, 3]``, centered first.
+
+        Raises if H = 0, as when all points of a cloud are equal.
+        """
+        check_clouds(template, reference, 3)
+        if template.shape[1] != reference.shape[1]:
+            raise QubolearnError(f"expected matched clouds, got {template.shape[1]} and {reference.shape[1]} points")
+        y, x = (cloud.double() - cloud.double().mean(1, keepdim=True) for cloud in (template, reference))
+        Cxx, Cxy, Cyy = x.mT @ x, x.mT @ y, y.mT @ y
+        seen = _norm(Cxy) ** 2 > 1e-12 * _norm(Cxx) * _norm(Cyy)
+        if not bool(seen.all()):
+            raise QubolearnError("the covariance of two clouds is 0, so no rotation is defined; drop them")
+        return self._encode(Cxx, Cxy, Cyy).float()
+
+    def decode(self, x: Tensor) -> Tensor:
+        if x.ndim != 2 or x.shape[1] != self.bits:
+            raise QubolearnError(f"expected x [batch, {self.bits}] for stage {self.stage}, got {list(x.shape)}")
+        parts = torch.split(x, self.angle_bits, 1)
+        angles = [self.bins(stage).decode(part) for stage, part in zip(self._stages, parts, strict=True)]
+        return torch.stack(angles, 1) if self.stage == "all" else angles[0]
+
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        """Return degrees between rotations, or between the angles of a single stage."""
+        return {"degrees": self.degrees(answer, instances.answer)}
+
+    def degrees(self, answer: Tensor, answer_true: Tensor) -> Tensor:
+        """Return degrees between rotations ``[batch, 3]``, or between the angles ``[batch]`` of one stage."""
+        if self.stage == "all":
+            return geodesic_so3(euler_matrix(answer), euler_matrix(answer_true))
+        return geodesic_so2(answer, answer_true)
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        if name == "paper":
+            return {**PAPER_CLOUDS, "instances": 300_000}
+        inputs = {"covariance": "joint", "train_noise": 0.2, "leftover": True, "draws": 100}
+        return {**inputs, **best_clouds(options), "epochs": 40, "learning_rate": 4e-3}
+
+    def soft_targets(self, instances: Instances) -> SoftTargets | None:
+        """Return the neighboring bins; for all three angles at once, every combination of them."""
+        if not self.soft_width:
+            return None
+        x_true = instances.x_true
+        batch = len(x_true)
+        states, weights = x_true.new_zeros(batch, 1, 0), x_true.new_ones(batch, 1)
+        for stage, part in zip(self._stages, torch.split(x_true, self.angle_bits, 1), strict=True):
+            more, factor = self.bins(stage).soft_targets(part, self.soft_width)
+            old, new = states.shape[1], more.shape[1]
+            states = torch.cat([states.repeat_interleave(new, 1), more.repeat(1, old, 1)], 2)
+            weights = weights.repeat_interleave(new, 1) * factor.repeat(1, old)
+        return SoftTargets(states, weights)
+
+    def _encode(self, Cxx: Tensor, Cxy: Tensor, Cyy: Tensor) -> Tensor:
+        """Return p, of norm 1, for blocks of the covariance ``[batch, 3, 3]``."""
+        C = Cxy if self.covariance == "cross" else joint_covariance(Cxx, Cxy, Cyy)
+        return torch.nn.functional.normalize(C.flatten(1), dim=1)
+
+    @property
+    def _stages(self) -> tuple[Stage, ...]:
+        return STAGES if self.stage == "all" else (self.stage,)
+
+    def _angles(self, count: int, generator: Generator) -> Tensor:
+        """Draw α, β, γ ``[count, 3]``; those of earlier stages are 0, or the rounding error of a bin."""
+        limits = torch.tensor([self.bins(stage).high for stage in STAGES])
+        for i in range(STAGES.index(self._stages[0])):
+            limits[i] = self.bins(STAGES[i]).width / 2 if self.leftover else 0.0
+        unit = torch.rand(count, 3, generator=generator, device=generator.device)
+        return (2 * unit - 1) * limits.to(unit.device)
+
+    def _pose(self, count: int, generator: Generator) -> Tensor:
+        """Draw rotations of templates ``[count, 3, 3]``: by all three angles, for every stage."""
+        limits = torch.tensor([self.bins(stage).high for stage in STAGES], device=generator.device)
+        return euler_matrix((2 * torch.rand(count, 3, generator=generator, device=generator.device) - 1) * limits)
+
+    def _drawn(self, split: Split) -> Rotation:
+        """Return a problem with only the options that determine shapes and matches, as a cache key."""
+        names = ["draws", "split_seed", "train_shapes", "test_shapes"]
+        names += ["train_noise", "same_noise"] if split == "train" else ["noise"]
+        return Rotation(**{name: getattr(self, name) for name in names})
+
+    def _shares(self, count: int, split: Split, generator: Generator) -> Tensor:
+        """Return the share of wrong matches of each instance ``[count]``."""
+        if split == "train" and not self.same_noise:
+            return self.train_noise * torch.rand(count, generator=generator)
+        return torch.full((count,), self.train_noise if split == "train" else self.noise)
+
+
+def _norm(C: Tensor) -> Tensor:
+    return C.square().sum((1, 2)).sqrt()
+
+
+@cached_data(8)
+def _shapes(problem: Rotation, split: Split) -> Tensor:
+    """Return the clouds of a split ``[shapes, points, 3]``, centered and of mean squared radius 1."""
+    models, alike = load_modelnet(), _alike(data_folder("modelnet10"))
+    sizes = {"test": problem.test_shapes, "validation": VALIDATION_SHAPES, "train": problem.train_shapes}
+    pools = {name: (models.is_test == (name == "test")).nonzero()[0].tolist() for name in sizes}
+    chosen = split_by_class(models.classes, sizes, "rotation", problem.split_seed, alike, pools)[split]
+    points = torch.from_numpy(models.points[chosen]).double()
+    points = points - points.mean(1, keepdim=True)
+    radius = points.square().sum(2).mean(1).sqrt()
+    if not bool((radius > 0).all()):
+        raise QubolearnError("all points of a shape of ModelNet are equal; download the dataset again")
+    return (points / radius[:, None, None]).float()
+
+
+@cached_data(2)
+def _alike(folder: Path) -> np.ndarray[Any, Any]:
+    """Return which meshes are copies of each other."""
+    return clouds_alike(load_modelnet().points)
+
+
+@cached_data(128)  # 10 MB at most each: many splits and stages train at once
+def _covariances(problem: Rotation, split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return Σ y_π(i) y_iᵀ ``[shapes · draws, 3, 3]`` with matches π, and Σ y_i y_iᵀ ``[shapes, 3, 3]``."""
+    if device.type != "cpu":
+        cross, own = _covariances(problem, split, torch.device("cpu"))
+        return cross.to(device), own.to(device)
+    points = _shapes(problem, split)
+    own = points.mT @ points
+    if not (problem.train_noise if split == "train" else problem.noise):
+        return own, own
+    parts = []
+    generator = stream(0, "rotation", split)
+    for rows in torch.split(torch.arange(len(points) * problem.draws), CHUNK):
+        template = points[rows // problem.draws]
+        shares = problem._shares(len(rows), split, generator)
+        parts.append(_mismatched(template, shares, generator).mT @ template)
+    return torch.cat(parts), own
+
+
+def _mismatched(points: Tensor, shares: Tensor, generator: Generator) -> Tensor:
+    """Permute a share of the points of each cloud ``[batch, n, 3]`` in a random cycle."""
+    batch, n, _ = points.shape
+    wrong = (shares * n).round().long()[:, None]
+    most = int(wrong.max()) if batch else 0
+    if most < 2:  # a single point cannot be permuted
+        return points
+    chosen = torch.rand(batch, n, generator=generator).topk(most).indices  # in random order
+    place = torch.arange(most).expand(batch, -1)
+    following = torch.where(place + 1 < wrong, place + 1, 0)
+    source = torch.where(place < wrong, chosen.gather(1, following), chosen)
+    order = torch.arange(n).repeat(batch, 1).scatter(1, chosen, source)
+    return points.gather(1, order[..., None].expand(-1, -1, 3))

@@ -1,0 +1,181 @@
+"""Published sets of Sudokus of size 9, from the compact ``sudoku9.npz`` or from the archives of their authors.
+
+They are those of Recurrent Relational Networks (Palm et al., NeurIPS 2018) and of SATNet (Wang et al., ICML 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from quant_reproduction.datasets import fetch
+from qubolearn.data.contract import Split
+from qubolearn.data.files import cached_data, data_folder, load_npz, note_file
+from qubolearn.errors import QubolearnError
+from qubolearn.problems.sudoku import Sudoku, Sudokus, draw_rows
+from qubolearn.problems.sudoku_grids import keeps_rules
+
+__all__ = ["SetName", "SudokuSet", "check_sudokus", "download", "load_set", "read_rrn", "read_satnet"]
+
+SetName = Literal["satnet", "rrn"]
+URLS: Mapping[str, str] = {
+    "satnet": "https://powei.tw/sudoku.zip",
+    "rrn": "https://www.dropbox.com/s/rp3hbjs91xiqdgc/sudoku-hard.zip?dl=1",
+}
+COMPACT = "sudoku9.npz"
+REMEDY = "download it: python -c \"from quant_reproduction.problems.sudoku_sets import download; download('{}')\""
+#: Held-out puzzles of SATNet's set for testing, and of its training puzzles for validation.
+TESTED, VALIDATED = 1000, 500
+
+
+@dataclass(frozen=True)
+class SudokuSet(Sudoku):
+    """Sudokus of a published set, in random order; none is repeated before all were drawn."""
+
+    name: ClassVar[str] = "sudoku-set"
+
+    set: Literal["generated", "satnet", "rrn"] = "satnet"
+    """Source of puzzles: generated, or a published set of size 9 in $QUBOLEARN_DATA/sudoku."""
+    hints: int | None = None
+    """Shown cells; by default 36 of 81 or 6 of 16, and any number in published sets."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.set != "generated" and self.size != 9:
+            raise QubolearnError(f"expected size=9 for set={self.set!r}, got {self.size}; use set='generated'")
+
+    def available(self, split: Split) -> int | None:
+        return None if self.set == "generated" else len(self._known(split).puzzles)
+
+    def draw(self, count: int, generator: Generator, split: Split) -> Sudokus:
+        if self.set == "generated":
+            return super().draw(count, generator, split)
+        known = self._known(split)
+        return known.rows(draw_rows(torch.arange(len(known.puzzles)), count, generator))
+
+    def _known(self, split: Split) -> Sudokus:
+        """Return the puzzles of a split with the requested number of hints."""
+        assert self.set != "generated"
+        known = load_set(self.set)[split]
+        if self.hints is not None:
+            known = known.rows((known.puzzles > 0).sum(1) == self.hints)
+        if not len(known.puzzles):
+            raise QubolearnError(f"set={self.set!r} has no {split} puzzles with hints={self.hints}; change hints")
+        return known
+
+
+def load_set(name: SetName) -> dict[Split, Sudokus]:
+    """Load the splits of a set below ``$QUBOLEARN_DATA/sudoku``.
+
+    Of SATNet's 10,000 puzzles the first 1,000 of the compact file are for testing. RRN's validation set is divided into
+    training and validation puzzles, one in 18 for validation.
+    """
+    return _load(name, data_folder("sudoku", REMEDY.format(name)))
+
+
+@cached_data(4)
+def _load(name: SetName, folder: Path) -> dict[Split, Sudokus]:
+    original = folder / name / "original"
+    if original.is_dir():
+        note_file(original)
+        known, test = READERS[name](original)
+    elif (folder / COMPACT).exists():
+        known, test = _read_compact(folder / COMPACT, name)
+    else:
+        raise QubolearnError(f"no {COMPACT} in {folder}; {REMEDY.format(name)}")
+    number = torch.arange(len(known.puzzles))
+    held_out = number < min(VALIDATED, len(number) // 2) if name == "satnet" else number % 18 == 17
+    return {"train": known.rows(~held_out), "validation": known.rows(held_out), "test": test}
+
+
+def download(name: SetName, url: str | None = None, sha256: str | None = None) -> Path:
+    """Download the archive of a set to ``$QUBOLEARN_DATA/sudoku`` and check that it can be read."""
+    folder = fetch(url or URLS[name], f"sudoku/{name}", sha256)
+    READERS[name](folder)
+    return folder
+
+
+def check_sudokus(puzzles: Tensor, solutions: Tensor, what: str = "Sudokus") -> Sudokus:
+    """Return puzzles and solutions ``[count, cells]``; raise if one breaks the rules or its own hints.
+
+    >>> good = torch.tensor([[1, 2, 3, 4, 3, 4, 1, 2, 2, 1, 4, 3, 4, 3, 2, 1]])
+    >>> len(check_sudokus(good * 0, good).puzzles)
+    1
+    >>> check_sudokus(good * 0, good.roll(1, 1))
+    Traceback (most recent call last):
+    ...
+    qubolearn.errors.QubolearnError: Sudokus: grid 0 breaks a rule; remove it
+    """
+    if puzzles.ndim != 2 or puzzles.shape != solutions.shape:
+        raise QubolearnError(
+            f"{what}: expected puzzles and solutions [count, cells], got {list(puzzles.shape)}, {list(solutions.shape)}"
+        )
+    if len(broken := (~keeps_rules(solutions)).nonzero()[:, 0]):
+        raise QubolearnError(f"{what}: grid {int(broken[0])} breaks a rule; remove it")
+    if len(other := ((puzzles != 0) & (puzzles != solutions)).any(1).nonzero()[:, 0]):
+        raise QubolearnError(f"{what}: hints of puzzle {int(other[0])} differ from its solution; remove it")
+    return Sudokus(puzzles.long(), solutions.long())
+
+
+def _read_compact(path: Path, name: SetName) -> tuple[Sudokus, Sudokus]:
+    parts = {"satnet": 2} if name == "satnet" else {"rrn_validation": 2, "rrn_test": 3}
+    required = {f"{part}_{kind}": ("iu", n) for part, n in parts.items() for kind in ("puzzle", "solution")}
+    arrays = {key: torch.from_numpy(a.astype(np.int64)).reshape(-1, 81) for key, a in load_npz(path, required).items()}
+    found = [check_sudokus(arrays[f"{p}_puzzle"], arrays[f"{p}_solution"], f"{path}: {p}") for p in parts]
+    if name == "satnet":
+        return found[0].rows(slice(TESTED, None)), found[0].rows(slice(TESTED))
+    return found[0], found[1]
+
+
+def read_rrn(folder: Path) -> tuple[Sudokus, Sudokus]:
+    """Read validation and test puzzles: valid.csv and test.csv with lines ``PUZZLE,SOLUTION`` of 81 digits each.
+
+    The training set is not read: the validation set has enough grids to learn from.
+    """
+    return _read_csv(_find(folder, "valid.csv")), _read_csv(_find(folder, "test.csv"))
+
+
+def _read_csv(path: Path) -> Sudokus:
+    lines = path.read_text("ascii", "replace").split()
+    for line in lines:
+        puzzle, _, solution = line.partition(",")
+        if len(puzzle) != 81 or len(solution) != 81 or not (puzzle + solution).isdecimal():
+            raise QubolearnError(f"{path}: expected 81 digits, a comma and 81 digits, got {line[:40]!r}")
+    if not lines:
+        raise QubolearnError(f"{path}: expected puzzles, got an empty file; download it again")
+    digits = torch.tensor([[int(digit) for digit in line if digit != ","] for line in lines])
+    return check_sudokus(digits[:, :81], digits[:, 81:], str(path))
+
+
+def read_satnet(folder: Path) -> tuple[Sudokus, Sudokus]:
+    """Read features.pt and labels.pt, one-hot ``[count, 9, 9, 9]``; SATNet tests on the last tenth."""
+    grids = []
+    for path in (_find(folder, name) for name in ("features.pt", "labels.pt")):
+        try:
+            bits = torch.load(path, weights_only=True)  # a pickle could run code
+        except Exception as error:  # torch raises many types for damaged files
+            raise QubolearnError(f"{path}: expected a tensor ({type(error).__name__}); download it again") from error
+        if not isinstance(bits, Tensor) or bits.ndim != 4 or bits.shape[1:] != (9, 9, 9):
+            raise QubolearnError(f"{path}: expected bits [count, 9, 9, 9], got {list(getattr(bits, 'shape', []))}")
+        bits = bits.reshape(len(bits), 81, 9)
+        grids.append(torch.where(bits.sum(-1) > 0, bits.argmax(-1) + 1, 0))
+    whole = check_sudokus(grids[0], grids[1], str(folder))
+    train = int(0.9 * len(whole.puzzles))
+    return whole.rows(slice(train)), whole.rows(slice(train, None))
+
+
+READERS = {"satnet": read_satnet, "rrn": read_rrn}
+
+
+def _find(folder: Path, name: str) -> Path:
+    """Return the file of this name anywhere below a folder."""
+    found = next(folder.rglob(name), None)
+    if found is None:
+        raise QubolearnError(f"no {name} below {folder}; is it the correct archive?")
+    return found

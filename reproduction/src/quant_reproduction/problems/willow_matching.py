@@ -1,0 +1,256 @@
+"""Match all ten keypoints of two Willow images in 100 one-hot bits, under the protocol of deep graph matching.
+
+Bit ``i * k + a`` of k² bits is 1 if keypoint i of the first image is keypoint a of the second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from quant_reproduction.assignment import Assignment
+from quant_reproduction.datasets.willow import CLASSES, KEYPOINTS, VGG_LAYERS, read_vgg_features, read_willow
+from quant_reproduction.datasets.willow_sources import draw_split, persons, sources_of, thumbnails
+from quant_reproduction.problems import check_range
+from qubolearn.data.contract import Instances, Problem, Split
+from qubolearn.data.encodings import assignments
+from qubolearn.data.files import cached_data, data_folder
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import Groups
+from qubolearn.solvers.tempering import ParallelTempering
+
+__all__ = ["KeypointPair", "WillowMatching", "decode_matching", "encode_matching", "nearest_matching"]
+
+FEATURES = 512 * len(VGG_LAYERS)
+
+
+class KeypointPair(NamedTuple):
+    """Keypoints of two images, each in its own order."""
+
+    features: Tensor  # [batch, 2, k, m]
+    points: Tensor  # [batch, 2, k, 2]
+
+    def flat(self) -> Tensor:
+        """Return both in one tensor ``[batch, 2 * k * (m + 2)]``."""
+        return torch.cat([self.features, self.points], -1).flatten(1)
+
+    @classmethod
+    def from_flat(cls, p: Tensor, features: int) -> KeypointPair:
+        """Return the pair that :meth:`flat` made, with m = ``features``.
+
+        >>> pair = KeypointPair(torch.rand(3, 2, 4, 6), torch.rand(3, 2, 4, 2))
+        >>> KeypointPair.from_flat(pair.flat(), 6).points.equal(pair.points)
+        True
+        """
+        if p.ndim != 2 or p.shape[1] % (2 * (features + 2)):
+            raise QubolearnError(f"expected p [batch, 2 k (m + 2)] with m={features} features, got {list(p.shape)}")
+        parts = p.reshape(len(p), 2, -1, features + 2)
+        return cls(parts[..., :features], parts[..., features:])
+
+
+@dataclass(frozen=True)
+class WillowMatching(Problem):
+    """Match the ten keypoints of two images of one class; both images' keypoints are in random order.
+
+    p is a :class:`KeypointPair` as one tensor: frozen VGG16 features at the keypoints, and their positions. ``images``
+    images of each class are for training and validation, all others for testing; copies of one image are on one side.
+    Classes take turns, so that 500 instances are 100 of each class.
+    """
+
+    name: ClassVar[str] = "willow-matching"
+
+    k: int = KEYPOINTS
+    """Keypoints of each image: all ten."""
+    images: int = 20
+    """Training images of each class."""
+    validation_images: int = 0
+    """Training images of each class that are held out for validation."""
+    split_seed: int = 0
+    """Number of the random split."""
+    rotate: float = 0.2
+    """Training only: rotate each image by an angle of this standard deviation, in radians."""
+    stretch: float = 0.1
+    """Training only: standard deviation of the logarithm of the scale along each axis."""
+    jitter: float = 0.05
+    """Training only: noise on keypoints, in units of an image's mean distance between keypoints."""
+
+    def __post_init__(self) -> None:
+        if self.k != KEYPOINTS:
+            raise QubolearnError(f"expected k={KEYPOINTS} for willow-matching, got {self.k}; willow matches fewer")
+        check_range(self, 0, self.images - 2, "validation_images")
+        check_range(self, 0, 10, "rotate", "stretch", "jitter")
+
+    @property
+    def input_size(self) -> int:
+        return 2 * KEYPOINTS * (FEATURES + 2)
+
+    @property
+    def bits(self) -> int:
+        return KEYPOINTS**2
+
+    @property
+    def features(self) -> int:
+        """Features of a keypoint, for the network ``keypoints``."""
+        return FEATURES
+
+    @cached_property
+    def groups(self) -> Groups:
+        return Groups.consecutive(KEYPOINTS, KEYPOINTS)  # the row of each keypoint of the first image
+
+    def default_solver(self) -> Assignment:
+        return Assignment(ParallelTempering(sweeps=300, seed=0))
+
+    def available(self, split: Split) -> int | None:
+        return 0 if split == "validation" and not self.validation_images else None
+
+    def members(self, split: Split) -> dict[str, list[int]]:
+        """Return the images of a split by class, as rows of the dataset."""
+        data = _load(str(data_folder("willow")), "cpu")
+        trained, tested = draw_split(data.classes, data.sources, self.images, self.split_seed)
+        chosen = {}
+        for name in CLASSES:
+            known = [image for image in trained if data.classes[image] == name]
+            chosen[name] = {
+                "train": known[self.validation_images :],
+                "validation": known[: self.validation_images],
+                "test": [image for image in tested if data.classes[image] == name],
+            }[split]
+            if len(chosen[name]) < 2:
+                raise QubolearnError(f"expected at least 2 {split} images of class {name!r}, got {len(chosen[name])}")
+        return chosen
+
+    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
+        device = generator.device
+        data = _load(str(data_folder("willow")), str(device))
+        members = list(self.members(split).values())
+        sizes = torch.tensor([len(images) for images in members], device=device)
+        table = torch.nn.utils.rnn.pad_sequence([torch.tensor(images, device=device) for images in members], True)
+
+        def draw(below: Tensor) -> Tensor:
+            return (torch.rand(count, generator=generator, device=device) * below).long()
+
+        kind = torch.arange(count, device=device) % len(members)
+        first = draw(sizes[kind])
+        second = (first + 1 + draw(sizes[kind] - 1)) % sizes[kind]  # any image of the class but the first
+        image = torch.stack([table[kind, first], table[kind, second]], 1)[:, :, None]  # [count, 2, 1]
+        order = torch.rand(count, 2, KEYPOINTS, generator=generator, device=device).argsort(2)
+        points = data.points[image, order]
+        if split == "train":
+            points = self._distorted(points, generator)
+        P = order[:, 1].argsort(1).gather(1, order[:, 0])  # position in the second image of keypoint i of the first
+        return Instances(KeypointPair(data.features[image, order], points).flat(), encode_matching(P), P)
+
+    def _distorted(self, points: Tensor, generator: Generator) -> Tensor:
+        """Stretch, rotate and jitter points ``[count, 2, k, 2]``."""
+
+        def noise(*shape: int) -> Tensor:
+            return torch.randn(*points.shape[:2], *shape, generator=generator, device=points.device)
+
+        points = points * (self.stretch * noise(1, 2)).exp()
+        angle = self.rotate * noise(1)
+        sin, cos = angle.sin(), angle.cos()
+        x, y = points.unbind(-1)
+        turned = torch.stack([cos * x - sin * y, sin * x + cos * y], -1)
+        return turned + self.jitter * noise(KEYPOINTS, 2)
+
+    def decode(self, x: Tensor) -> Tensor:
+        return decode_matching(x)
+
+    def project(self, x: Tensor, p: Tensor) -> Tensor:
+        return nearest_matching(x)
+
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        """Return ``accuracy``, the share of correctly matched keypoints, and ``all_right``, whether all are correct."""
+        right = (answer == instances.answer).float()
+        return {"accuracy": right.mean(1), "all_right": right.amin(1)}
+
+    def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
+        """Draw the keypoints of both images on a matplotlib axis; wrong matches are red lines."""
+        left, right = KeypointPair.from_flat(instances.p, FEATURES).points[0] * torch.tensor([1.0, -1.0])
+        right = right + torch.tensor([4.0, 0.0])
+        for i, (found, true) in enumerate(zip(answer[0].tolist(), instances.answer[0].tolist(), strict=True)):
+            if found >= 0:
+                ends = torch.stack([left[i], right[found]]).T.tolist()
+                axis.plot(*ends, color="green" if found == true else "red", linewidth=0.8)
+        for points in (left, right):
+            axis.scatter(*points.T.tolist(), s=12, color="black", zorder=3)
+        axis.set_aspect("equal")
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return _PRESETS[name]
+
+
+# Chosen on held-out training images. With more steps diag only overfits.
+_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "best": {
+        "network": "keypoints",
+        "hidden": 128,
+        "topology": "dense",
+        "loss": "group-pseudo",
+        "beta": 1.0,
+        "masking": 1.0,
+        "schedule": "cosine",
+        "learning_rate": 2e-3,
+        "weight_mlp": 0.0,
+        "fresh": True,
+        "epochs": 30,
+        "instances": 300,
+        "batch_size": 30,
+    }
+}
+
+
+def encode_matching(P: Tensor) -> Tensor:
+    """Convert permutations ``[batch, k]`` to bits ``[batch, k²]``, float32.
+
+    >>> encode_matching(torch.tensor([[1, 0]])).tolist()
+    [[0.0, 1.0, 1.0, 0.0]]
+    """
+    return torch.nn.functional.one_hot(P, P.shape[1]).flatten(1).float()
+
+
+def decode_matching(x: Tensor) -> Tensor:
+    """Convert bits ``[batch, k²]`` to entries ``[batch, k]``, int64; -1 unless exactly one bit of a row is 1."""
+    rows = _rows(x)
+    return torch.where(rows.sum(2) == 1, rows.argmax(2), -1)
+
+
+def nearest_matching(x: Tensor) -> Tensor:
+    """Return the bits of the permutation nearest to bits ``[batch, k²]`` in Hamming distance (Hungarian algorithm).
+
+    >>> nearest_matching(torch.tensor([[0.0, 1.0, 0.0, 0.0]])).tolist()
+    [[0.0, 1.0, 1.0, 0.0]]
+    """
+    return encode_matching(assignments(-_rows(x))).to(x.device, x.dtype)
+
+
+def _rows(x: Tensor) -> Tensor:
+    k = math.isqrt(x.shape[-1])
+    if x.ndim != 2 or k * k != x.shape[1]:
+        raise QubolearnError(f"expected x [batch, k²], got {list(x.shape)}")
+    return x.reshape(-1, k, k)
+
+
+class _Data(NamedTuple):
+    classes: tuple[str, ...]
+    sources: tuple[int, ...]
+    features: Tensor  # [images, 10, 1024]
+    points: Tensor  # [images, 10, 2], centered, in units of the mean distance between an image's keypoints
+
+
+@cached_data(4)
+def _load(folder: str, device: str) -> _Data:
+    images = read_willow(folder)
+    features = read_vgg_features(images, folder)
+    deep = features[:, :, : FEATURES // 2]
+    sources = sources_of(images.classes, deep, thumbnails(images), persons(images.names))
+    points = images.keypoints - images.keypoints.mean(1, keepdim=True)
+    distance = torch.cdist(points, points).sum((1, 2), keepdim=True) / (KEYPOINTS * (KEYPOINTS - 1))
+    return _Data(images.classes, tuple(sources), features.to(device), (points / distance).to(device))

@@ -1,0 +1,228 @@
+"""Checks the paper's ordering claims on its own numbers and on ours, under its protocol and under our recipe."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from quant_reproduction.grid.paper import Claim, Comparison, Paper, PaperTable
+from quant_reproduction.report.compare import Measured, Number, find_number, find_view
+from quant_reproduction.report.intervals import LEVEL, Interval, interval, paired_variance, ratio_interval
+from quant_reproduction.report.text import format_number
+
+__all__ = ["ANSWERS", "SOURCES", "Answer", "Checked", "Pair", "Source", "check_claims", "format_interval"]
+
+Answer = Literal["holds", "does not hold", "inconclusive", "not measured", "does not apply"]
+ANSWERS: tuple[Answer, ...] = ("holds", "does not hold", "inconclusive", "not measured", "does not apply")
+Source = Literal["printed", "a", "c"]
+SOURCES: Mapping[Source, str] = {
+    "printed": "the paper's numbers",
+    "a": "(a) the paper's protocol",
+    "c": "(c) our recipe, our inputs",
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two places that a claim compares, with their numbers by source; None if one of them is missing."""
+
+    comparison: Comparison
+    table: PaperTable
+    better: tuple[str, str]
+    than: tuple[str, str]
+    metric: str
+    numbers: Mapping[Source, tuple[Number, Number] | None]
+    applies: Mapping[Source, bool]  # True if a source has, or could have, two different numbers there
+
+    def gains(self, source: Source) -> dict[int, float]:
+        """Return by how much the first number is better than the claim requires, by seed; positive supports it.
+
+        The claim's factor multiplies the other number, and its slack is what the first may fall short by. A qubit
+        count or random guessing, which no seed changes, is paired with every seed of the other.
+        """
+        both = self.numbers[source]
+        if both is None:
+            return {}
+        first, second = (dict(zip(each.seeds or range(len(each.values)), each.values, strict=True)) for each in both)
+        if both[0].exact != both[1].exact:
+            exact, other = (first, second) if both[0].exact else (second, first)
+            exact |= dict.fromkeys(other, next(iter(exact.values())))
+        higher = self.table.better == "higher"
+        factor, slack = self.comparison.factor, self.comparison.slack or 0.0
+        pairs = {seed: (first[seed], second[seed]) for seed in first if seed in second}
+        return {seed: (a - factor * b if higher else b - factor * a) + slack for seed, (a, b) in pairs.items()}
+
+    def gain(self, source: Source, level: float = LEVEL) -> Interval | None:
+        """Return the mean of :meth:`gains` with its interval, or None if nothing was measured."""
+        gains, both = list(self.gains(source).values()), self.numbers[source]
+        if not gains or both is None:
+            return None
+        if self.comparison.spread:
+            runs = [self.table.runs if source == "printed" else len(each.values) for each in both]
+            return ratio_interval(_deviation(both[0]), runs[0], _deviation(both[1]), runs[1], level)
+        if source == "printed" or all(each.exact for each in both):
+            return Interval(gains[0], gains[0], gains[0])
+        return interval(gains, self.min_variance(source), level=level, overlap=self.overlap(source))
+
+    def overlap(self, source: Source) -> float:
+        """Return the larger overlap of the splits behind the two numbers."""
+        return max((each.overlap for each in self.numbers[source] or ()), default=0.0)
+
+    def min_variance(self, source: Source) -> float:
+        """Return the variance of one gain due to its instances, paired if both numbers have scores per instance."""
+        both = self.numbers[source]
+        if both is None:
+            return 0.0
+        (first, second), factor = both, self.comparison.factor
+        weights = (1.0, factor**2) if self.table.better == "higher" else (factor**2, 1.0)
+        unpaired = weights[0] * first.min_variance + weights[1] * second.min_variance
+        shared = [seed for seed in first.seeds if seed in second.seeds]
+        if not (first.scores and second.scores and shared):
+            return unpaired
+        scores = [[each.scores[each.seeds.index(seed)] for seed in shared] for each in (first, second)]
+        one, other = scores if self.table.better == "higher" else reversed(scores)
+        percent = 1e4 if find_view(self.table.view)[1].unit == "%" else 1.0
+        paired = percent * paired_variance(one, other, factor, min(first.instances, second.instances))
+        return paired or unpaired  # if no instance differs, too few were scored
+
+    def ordered(self, source: Source, tests: int = 1) -> bool | None:
+        """Return True if the first is better, None if the interval contains 0; equal is better only with a slack.
+
+        ``tests`` divides the error probability of 5 % if one of that many comparisons would decide the answer.
+        """
+        found = self.gain(source, 1 - (1 - LEVEL) / tests)
+        if found is None:
+            return None
+        if found.low > 0 or (found.low == 0 and self.comparison.slack is not None):
+            return True
+        return False if found.high < 0 or found.low == found.high else None
+
+    def __str__(self) -> str:
+        metric = " (median)" if "median" in self.metric else ""
+        if self.better[0] != self.than[0]:
+            return f"{self.better[1]}: {self.better[0]} vs. {self.than[0]}{metric}"
+        names = [self.better[1], self.than[1]]
+        if self.comparison.than_table != self.comparison.table:
+            names = [f"{self.better[1]} in {self.comparison.table}", f"in {self.comparison.than_table}"]
+        return f"{self.better[0]}: {names[0]} vs. {names[1]}{metric}"
+
+    def format(self, source: Source) -> str:
+        """Return both numbers, the gain with its interval, and the answer."""
+        both, found = self.numbers[source], self.gain(source)
+        if both is None or found is None:
+            return "–"
+        answer = {None: "≈ inconclusive", True: "✓ yes", False: "✗ no"}[self.ordered(source)]
+        first, second = (_deviation(each) if self.comparison.spread else each.mean for each in both)
+        exact = source == "printed" and not self.comparison.spread
+        gain = "" if exact else f" ({format_interval(found)})"
+        return f"{first:.4g} vs. {second:.4g}{gain} {answer}"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A claim with all its pairs."""
+
+    claim: Claim
+    pairs: tuple[Pair, ...]
+
+    def answer(self, source: Source) -> Answer:
+        """Return whether the numbers of a source support the claim.
+
+        A claim that needs all of n comparisons is refuted by a single one, which may occur by chance, so that one is
+        tested at level 1 - 0.05 / n. In general, ``need`` of n comparisons support a claim and n - need + 1 refute it,
+        and each direction pays for its choice (Bonferroni for partial conjunctions).
+        """
+        if not all(pair.applies[source] for pair in self.pairs):
+            return "does not apply"
+        total = len(self.pairs)
+
+        def count(way: bool, tests: int) -> int:
+            return sum(pair.ordered(source, tests) is way for pair in self.pairs)
+
+        if self.claim.need == "mixed":
+            holds = count(True, total) > 0 and count(False, total) > 0
+            fails = total in (count(True, 1), count(False, 1))
+        else:
+            needed = {"all": total, "most": math.ceil(0.75 * total), "all but one": total - 1}[self.claim.need]
+            against = total - needed + 1
+            holds, fails = count(True, against) >= needed, count(False, needed) >= against
+        if holds or fails:
+            return "holds" if holds else "does not hold"
+        return "not measured" if any(pair.numbers[source] is None for pair in self.pairs) else "inconclusive"
+
+    def effect(self, source: Source) -> Interval | None:
+        """Return the mean gain over all pairs with its interval over seeds."""
+        if len(self.pairs) == 1:
+            return None if source == "printed" else self.pairs[0].gain(source)
+        gains = [pair.gains(source) for pair in self.pairs]
+        shared = [seed for seed in gains[0] if all(seed in each for each in gains)]
+        if not shared or source == "printed" or any(pair.comparison.spread for pair in self.pairs):
+            return None
+        means = [statistics.fmean(each[seed] for each in gains) for seed in shared]
+        if all(each.exact for pair in self.pairs for each in pair.numbers[source] or ()):
+            return Interval(means[0], means[0], means[0])
+        # the worst case: all pairs of one seed err in the same direction
+        floor = statistics.fmean(math.sqrt(pair.min_variance(source)) for pair in self.pairs) ** 2
+        return interval(means, floor, overlap=max(pair.overlap(source) for pair in self.pairs))
+
+
+def check_claims(paper: Paper, found: Measured) -> list[Checked]:
+    """Check every claim of the paper, in its order."""
+    return [
+        Checked(claim, tuple(pair for each in claim.comparisons for pair in _pairs(paper, found, each)))
+        for claim in paper.claims
+    ]
+
+
+def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pair]:
+    table, other = paper.table(comparison.table), paper.table(comparison.than_table)
+    for row in table.rows if comparison.better[0] == "*" else (comparison.better[0],):
+        better = (row, comparison.better[1])
+        than = (row if comparison.than[0] == "*" else comparison.than[0], comparison.than[1])
+        for metric in comparison.metrics or table.metrics:
+            numbers: dict[Source, tuple[Number, Number] | None] = {}
+            applies: dict[Source, bool] = {}
+            for source in SOURCES:
+                (first, at), (second, than_at) = (
+                    _number(found, where, *place, metric, source, comparison.value)
+                    for where, place in ((table, better), (other, than))
+                )
+                known = first is not None and second is not None
+                applies[source] = known if source == "printed" else None not in (at, than_at) and at != than_at
+                numbers[source] = (first, second) if applies[source] and first and second else None
+            yield Pair(comparison, table, better, than, metric, numbers, applies)
+
+
+def _number(
+    found: Measured, table: PaperTable, row: str, column: str, metric: str, source: Source, guess: float | None
+) -> tuple[Number | None, object]:
+    """Return the number of a source and its place; the column "guess" is a constant that is in no table."""
+    if column == "guess" and guess is not None:
+        return Number((guess,), 0.0, exact=True), (row, column)
+    if source != "printed":
+        return find_number(found, table, row, column, metric, source), table.place(row, column, source)
+    printed, spread = table.value(row, column, metric), table.printed_spread(row, column, metric)
+    number = (
+        None if printed is None else Number((float(printed),), 0.0, printed=None if spread is None else float(spread))
+    )
+    return number, (row, column)
+
+
+def _deviation(number: Number) -> float:
+    """Return the spread over seeds or the paper's ±; 0 if there is none."""
+    return number.printed or number.spread or 0.0
+
+
+def format_interval(found: Interval) -> str:
+    """
+    >>> format_interval(Interval(1.234, -0.5, 2.5))
+    '1.23, from −0.5 to 2.5'
+    """
+    if not math.isfinite(found.low):
+        return f"{format_number(found.mean)}, one seed"
+    if found.low == found.high:
+        return format_number(found.mean)
+    return f"{format_number(found.mean)}, from {format_number(found.low)} to {format_number(found.high)}"

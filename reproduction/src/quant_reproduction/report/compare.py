@@ -1,0 +1,204 @@
+"""Compares the paper's numbers with ours under three protocols: one verdict per number and protocol."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Literal
+
+from quant_reproduction.grid.entries import ENTRIES
+from quant_reproduction.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol
+from quant_reproduction.grid.views import Cell, View
+from quant_reproduction.report.intervals import Interval, binomial_variance, interval, mean_variance
+from quant_reproduction.report.text import plural
+
+__all__ = [
+    "VERDICTS",
+    "Compared",
+    "Measured",
+    "Number",
+    "Verdict",
+    "compare",
+    "count_control",
+    "count_different",
+    "count_verdicts",
+    "find_number",
+    "find_view",
+    "format_counts",
+]
+
+Measured = Mapping[str, Mapping[tuple[str, str], Cell]]  # view -> (row, column) -> cell
+Verdict = Literal["better", "indistinguishable", "worse", "not measured"]
+VERDICTS: tuple[Verdict, ...] = ("better", "indistinguishable", "worse", "not measured")
+#: Test shapes or images of a split per training shape or image: 50 of 500, 30 of 300, and about 55 of 183.
+OVERLAPS = {"pointset": 0.1, "rotation": 0.1, "willow": 0.3}
+
+
+@dataclass(frozen=True)
+class Number:
+    """One of our numbers in display units (shares in percent), with one value per seed."""
+
+    values: tuple[float, ...]
+    seconds: float  # of training, mean over seeds
+    seeds: tuple[int, ...] = ()
+    min_variance: float = 0.0  # of one value, due to its instances
+    exact: bool = False  # a count, which has no spread
+    instances: int = 0  # behind each value
+    scores: tuple[str, ...] = ()  # packed scores of the first instances of each seed, if records store them
+    printed: float | None = None  # the ± of a number of the paper
+    overlap: float = 0.0  # test shapes per training shape if seeds are random splits
+
+    @property
+    def mean(self) -> float:
+        return statistics.mean(self.values)
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation over seeds; None with one seed."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A number of the paper, and ours for the same place under each protocol."""
+
+    table: PaperTable
+    row: str
+    column: str
+    metric: str
+    paper: Decimal
+    paper_spread: Decimal | None
+    numbers: Mapping[Protocol, Number | None]
+
+    def difference(self, protocol: Protocol, other: Compared | None = None) -> Interval | None:
+        """Return our number (or that of another cell) minus the paper's.
+
+        The interval over seeds is widened by half of the paper's last digit.
+        """
+        ours = (other or self).numbers[protocol]
+        if ours is None:
+            return None
+        printed = (float(self.paper_spread), self.table.runs) if self.paper_spread is not None else None
+        minus = [value - float(self.paper) for value in ours.values]
+        half_digit = 0.5 * 10.0 ** int(self.paper.as_tuple().exponent)
+        mean, low, high = (
+            (minus[0],) * 3 if ours.exact else interval(minus, ours.min_variance, printed, overlap=ours.overlap)
+        )
+        return Interval(mean, low - half_digit, high + half_digit)
+
+    def verdict(self, protocol: Protocol, other: Compared | None = None) -> Verdict:
+        """Compare our number (or that of another cell) with the paper's."""
+        found = self.difference(protocol, other)
+        if found is None:
+            return "not measured"
+        if not (found.low > 0 or found.high < 0):
+            return "indistinguishable"
+        return "better" if (found.low > 0) == (self.table.better == "higher") else "worse"
+
+    @property
+    def counted(self) -> bool:
+        """True for the paper's "Ours" cells that the summary counts."""
+        return self.column in self.table.own and not self.table.not_counted
+
+
+def compare(paper: Paper, found: Measured) -> list[Compared]:
+    """Compare every number of every table of the paper, in its order."""
+    made = []
+    for table in paper.tables:
+        for cell in table.cells:
+            for index, metric in enumerate(table.metrics):
+                numbers = {each: find_number(found, table, cell.row, cell.column, metric, each) for each in PROTOCOLS}
+                printed = cell.spread[index] if cell.spread else None
+                made.append(Compared(table, cell.row, cell.column, metric, cell.values[index], printed, numbers))
+    return made
+
+
+@lru_cache
+def find_view(name: str) -> tuple[str, View]:
+    """Return the item that shows a view, and the view."""
+    return next((item, view) for item, entry in ENTRIES.items() for view in entry.views if view.name == name)
+
+
+def find_number(
+    found: Measured, table: PaperTable, row: str, column: str, metric: str, protocol: Protocol
+) -> Number | None:
+    """Return ours for a place of a table of the paper under a protocol, or None if it was not measured."""
+    view, *place = table.place(row, column, protocol) or ("", "", "")
+    cell = found.get(view, {}).get((place[0], place[1]))
+    if cell is None:
+        return None
+    index = find_view(view)[1].metrics.index(metric)
+    return Number(
+        cell.shown[index],
+        cell.seconds,
+        tuple(record.get("job", {}).get("seed", position) for position, record in enumerate(cell.records)),
+        _min_variance(cell, index),
+        "qubits" in cell.unit,
+        min(cell.instances, default=0),
+        cell.scores if index == 0 else (),
+        overlap=_overlap(cell),
+    )
+
+
+def _overlap(cell: Cell) -> float:
+    """Return the overlap of the splits; 0 if nothing is trained or seeds are not random splits."""
+    options = cell.records[0].get("job", {}).get("options", {}) if cell.records else {}
+    problem = options.get("problem", {})
+    return OVERLAPS.get(problem.get("name"), 0.0) if "protocol" in options and problem.get("split_seed") else 0.0
+
+
+def _min_variance(cell: Cell, index: int) -> float:
+    """Return the variance of one value due to its instances, in display units."""
+    if not cell.instances:
+        return 0.0
+    scale, instances = 1e4 if cell.unit == "%" else 1.0, min(cell.instances)
+    if index == 0 and cell.deviations:
+        return scale * statistics.fmean(each**2 for each in cell.deviations) / instances
+    if cell.unit != "%":
+        return mean_variance(cell.scores, instances) if index == 0 else 0.0
+    share = min(1.0, max(0.0, statistics.mean(cell.values[index])))
+    return scale * binomial_variance(share, instances)
+
+
+def count_verdicts(compared: Sequence[Compared], protocol: Protocol) -> dict[str, int]:
+    """Count the verdicts of the counted numbers under a protocol."""
+    verdicts = [each.verdict(protocol) for each in compared if each.counted]
+    return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
+
+
+def count_control(compared: Sequence[Compared], protocol: Protocol, method: str) -> tuple[int, int]:
+    """Count how often a method without couplings beats the paper's Ours, and how often it was measured.
+
+    If Diag or Pure are better as well, the recipe makes the difference and not the learned QUBO.
+    """
+    others = {(each.table.name, each.row, each.metric): each for each in compared if each.column == method}
+    better = measured = 0
+    for cell in compared:
+        other = others.get((cell.table.name, cell.row, cell.metric))
+        if cell.counted and cell.column == "Ours" and other is not None and other.numbers[protocol] is not None:
+            measured += 1
+            better += cell.verdict(protocol, other) == "better"
+    return better, measured
+
+
+def count_different(compared: Sequence[Compared], protocol: Protocol) -> int:
+    """Count our distinct numbers among the counted ones: several tables of the paper may show the same one."""
+    mine = [each for each in compared if each.counted and each.numbers[protocol] is not None]
+    return len({(each.table.place(each.row, each.column, protocol), each.metric) for each in mine})
+
+
+def format_counts(compared: Sequence[Compared]) -> str:
+    """Return the verdict counts of one table and their control in one line; "" if the summary counts none of it."""
+    counted = sum(each.counted for each in compared)
+    if not counted:
+        return ""
+    parts = []
+    for protocol in PROTOCOLS:
+        found = " / ".join(map(str, count_verdicts(compared, protocol).values()))
+        beaten = [(method, *count_control(compared, protocol, method)) for method in ("Diag", "Pure")]
+        also = [f"{method} better in {better} of {of}" for method, better, of in beaten if of]
+        parts.append(f"({protocol}) {found}" + (f", {' and '.join(also)}" if also else ""))
+    return f"{plural(counted, 'number')} of the paper's own method, {' / '.join(VERDICTS)}: {'; '.join(parts)}."

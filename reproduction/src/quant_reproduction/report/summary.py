@@ -1,0 +1,250 @@
+"""Reads a folder of results and compares it with the paper; page, tables and commands show one :class:`Report`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quant_reproduction.grid.entries import ENTRIES, Entry
+from quant_reproduction.grid.jobs import Job, Outcome, Store, all_pieces, by_code, code_note
+from quant_reproduction.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol, paper
+from quant_reproduction.report.claims import ANSWERS, Checked, check_claims
+from quant_reproduction.report.compare import (
+    Compared,
+    Measured,
+    compare,
+    count_control,
+    count_different,
+    count_verdicts,
+    find_view,
+)
+from qubolearn.errors import QubolearnError
+
+__all__ = ["Item", "Report", "Speed", "Summary", "collect", "gather"]
+
+
+#: Fields that every record must have, with their types.
+RECORD: Mapping[str, Any] = {"metrics": dict, "seconds": (int, float), "machine": str, "versions": dict}
+
+
+@dataclass(frozen=True)
+class Item:
+    """An entry with the outcomes of its jobs."""
+
+    name: str
+    entry: Entry
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def records(self) -> list[Mapping[str, Any]]:
+        return [outcome.record for outcome in self.outcomes if outcome.record is not None]
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of the cells without a record, each once for all seeds."""
+        return list(dict.fromkeys(f"{o.job.row}, {o.job.column}" for o in self.outcomes if o.record is None))
+
+    @property
+    def errors(self) -> list[str]:
+        """Messages of the failed jobs, each once."""
+        return list(dict.fromkeys(outcome.error for outcome in self.outcomes if outcome.error))
+
+    @property
+    def training_seconds(self) -> float:
+        return float(sum(record["metrics"].get("training_seconds", 0.0) for record in self.records))
+
+    @property
+    def seconds(self) -> float:
+        return float(sum(record["seconds"] for record in self.records))
+
+    @property
+    def machines(self) -> list[str]:
+        return sorted({str(record["machine"]) for record in self.records})
+
+    @property
+    def figures(self) -> list[tuple[Job, Mapping[str, Any]]]:
+        """Figures of each row and column, of the first seed."""
+        found: dict[tuple[str, str, str], tuple[Job, Mapping[str, Any]]] = {}
+        for label in self.entry.figures:
+            for outcome in self.outcomes:
+                figure = (outcome.record or {}).get("metrics", {}).get(label, {}).get("figure")
+                if figure is not None:
+                    found.setdefault((label, outcome.job.row, outcome.job.column), (outcome.job, figure))
+        return list(found.values())
+
+
+def collect(results: Path, seeds: int, quick: bool) -> list[Item]:
+    """Return every entry with the records that a folder has of its jobs."""
+    store = Store(results)
+    return [
+        Item(name, entry, tuple(_outcome(store, job) for job in entry.jobs(seeds, quick)))
+        for name, entry in ENTRIES.items()
+    ]
+
+
+def _outcome(store: Store, job: Job) -> Outcome:
+    """Return the record of a job, or the first line of its log if it failed."""
+    record, log = store.get(job), store.log(job)
+    for name, kind in RECORD.items():
+        if record is not None and not isinstance(record.get(name), kind):
+            raise QubolearnError(
+                f"{store.path(job)} is damaged: expected a field {name!r} for {job.name}; delete it and rerun the job"
+            )
+    if record is not None or not log.is_file():
+        return Outcome(job, record)
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return Outcome(job, None, lines[0] if lines else "failed without a message")
+
+
+def measured(items: Sequence[Item]) -> Measured:
+    """Return the cells of every view."""
+    return {view.name: view.cells(item.outcomes) for item in items for view in item.entry.views}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Training runs that fill the same cells: the paper's hours, and our seconds (mean over seeds)."""
+
+    problem: str
+    runs: int  # cells that both trained
+    paper_hours: float
+    seconds: float
+    items: tuple[str, ...] = ()  # that have the records
+
+    @property
+    def ratio(self) -> float | None:
+        return 3600 * self.paper_hours / self.seconds if self.seconds else None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The result of a reproduction in a few numbers."""
+
+    quick: bool
+    seeds: int
+    cells: Mapping[str, Mapping[str, int]]  # protocol -> verdict -> how many of the paper's "Ours" numbers
+    control: Mapping[str, Mapping[str, tuple[int, int]]]  # protocol -> Diag, Pure -> better than Ours, measured
+    different: Mapping[str, int]  # protocol -> distinct numbers of ours behind all of them
+    claims: Mapping[str, Mapping[str, int]]  # a or c -> answer -> claims
+    times: Mapping[str, Mapping[str, float | None]]  # a or c -> runs, paper_hours, seconds, faster
+    qubits: Mapping[str, Mapping[str, Mapping[str, float]]]  # problem -> method -> physical qubits: paper, ours
+    machines: Sequence[str]
+    jobs: int
+    done: int
+    grid: Mapping[str, Any] | None  # seconds, machine and pieces, if one command ran all jobs of the folder
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that page and tables show."""
+
+    results: Path
+    paper: Paper
+    items: Sequence[Item]
+    found: Measured
+    compared: Sequence[Compared]
+    claims: Sequence[Checked]
+    quick: bool
+    seeds: int
+    grid: Mapping[str, Any] | None
+
+    @property
+    def records(self) -> list[Mapping[str, Any]]:
+        """The records of all items."""
+        return [record for item in self.items for record in item.records]
+
+    def of_table(self, table: PaperTable) -> list[Compared]:
+        return [each for each in self.compared if each.table is table]
+
+    def text(self, view: str, row: str, column: str) -> str:
+        """Return the text of one of our cells."""
+        cell = self.found.get(view, {}).get((row, column))
+        return cell.text() if cell else "(not measured)"
+
+    def guess(self, table: PaperTable) -> str:
+        """Return what random guessing gives in a table, or ""; for rotations it is measured."""
+        return table.guess.replace("{rotation}", self.text("rotation", "L5 H78", "guess"))
+
+    def claims_of(self, item: Item) -> list[Checked]:
+        """Return the claims whose first table is shown in this item."""
+        return [each for each in self.claims if find_view(each.pairs[0].table.view)[0] == item.name]
+
+    def speeds(self, protocol: Protocol) -> list[Speed]:
+        """Return one speed per problem for which the paper prints hours.
+
+        (a) counts the same training, (c) only cells that are better than the paper's. A quick run trains too briefly
+        for its times to mean anything.
+        """
+        made = []
+        for times in self.paper.times:
+            cells = []
+            for each in [] if self.quick else self.compared:
+                ours = each.numbers[protocol]
+                first = each.table.name in times.tables and each.metric == each.table.metrics[0]
+                counts = first and each.column in times.hours and (protocol == "a" or each.verdict("c") == "better")
+                if counts and ours is not None and ours.seconds:
+                    cells.append((float(times.hours[each.column]), ours.seconds))
+            hours, seconds = sum(hours for hours, _ in cells), sum(seconds for _, seconds in cells)
+            items = tuple(dict.fromkeys(find_view(self.paper.table(name).view)[0] for name in times.tables))
+            made.append(Speed(times.problem, len(cells), hours, seconds, items))
+        return made
+
+    def total_speed(self, protocol: Protocol) -> Speed:
+        """Return the sum over all problems."""
+        each = self.speeds(protocol)
+        runs, hours, seconds = sum(s.runs for s in each), sum(s.paper_hours for s in each), sum(s.seconds for s in each)
+        return Speed("all", runs, hours, seconds)
+
+    @property
+    def code(self) -> str:
+        """One sentence on how many records were made by this code."""
+        return code_note(by_code(self.records))
+
+    @property
+    def summary(self) -> Summary:
+        answers = {source: [each.answer(source) for each in self.claims] for source in ("a", "c")}
+        totals = {source: self.total_speed(source) for source in ("a", "c")}
+        qubits: dict[str, dict[str, dict[str, float]]] = {}
+        for each in self.compared:
+            ours = each.numbers["c"]
+            if each.metric == "physical_mean" and ours is not None:
+                qubits.setdefault(each.row, {})[each.column] = {"paper": float(each.paper), "ours": ours.mean}
+        return Summary(
+            quick=self.quick,
+            seeds=self.seeds,
+            cells={each: {**count_verdicts(self.compared, each)} for each in PROTOCOLS},
+            different={each: count_different(self.compared, each) for each in PROTOCOLS},
+            control={
+                each: {method: count_control(self.compared, each, method) for method in ("Diag", "Pure")}
+                for each in PROTOCOLS
+            },
+            claims={source: {answer: of.count(answer) for answer in ANSWERS} for source, of in answers.items()},
+            times={
+                source: {"runs": s.runs, "paper_hours": s.paper_hours, "seconds": s.seconds, "faster": s.ratio}
+                for source, s in totals.items()
+            },
+            qubits=qubits,
+            machines=sorted({machine for item in self.items for machine in item.machines}),
+            jobs=sum(len(item.outcomes) for item in self.items),
+            done=len(self.records),
+            grid=self.grid,
+        )
+
+
+def gather(results: Path, quick: bool, seeds: int) -> Report:
+    """Read the result files and compare them with the paper."""
+    items = collect(results, seeds, quick)
+    found, source = measured(items), paper()
+    compared, claims = compare(source, found), check_claims(source, found)
+    return Report(results, source, items, found, compared, claims, quick, seeds, _grid(results, items))
+
+
+def _grid(results: Path, items: Sequence[Item]) -> Mapping[str, Any] | None:
+    """Return the time of one command, if it ran all jobs of these items."""
+    outcomes = [outcome for item in items for outcome in item.outcomes]
+    made = all_pieces(Store(results), [outcome.job for outcome in outcomes])
+    if made is None or not all(outcome.record for outcome in outcomes):
+        return None
+    return {"seconds": float(made["seconds"]), "machine": made["machine"], "pieces": len(made.get("pieces", [1]))}

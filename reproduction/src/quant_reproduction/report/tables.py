@@ -1,0 +1,387 @@
+"""Tables of the reproduction, for the page and for Markdown files.
+
+A Markdown file marks a table by the lines ``<!-- table: NAME -->`` and ``<!-- end -->``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from quant_reproduction.cli.verify import AGAIN
+from quant_reproduction.grid.entries import ENTRIES, SEEDS, search
+from quant_reproduction.grid.jobs import Outcome, Store
+from quant_reproduction.grid.paper import PROTOCOLS, PaperTable, paper
+from quant_reproduction.grid.views import DIGITS, Cell, rows_and_columns
+from quant_reproduction.report import couplings, errata
+from quant_reproduction.report.claims import ANSWERS, SOURCES, Checked, format_interval
+from quant_reproduction.report.compare import Compared, find_view, format_counts
+from quant_reproduction.report.summary import Item, Report, gather
+from quant_reproduction.report.text import (
+    MARKS,
+    Table,
+    format_duration,
+    format_ratio,
+    format_spread,
+    join_words,
+    link_records,
+    plural,
+    training_hardware,
+)
+from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.files import read_json
+
+__all__ = ["TABLES", "fill", "make_table"]
+
+MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def summary_table(report: Report) -> Table:
+    """Count the verdicts under each protocol, and how often methods without couplings are better too."""
+    found = report.summary
+    heads = ["", "better#", "indistinguishable#", "worse#", "not measured#", "Diag better too#", "Pure better too#"]
+    rows = []
+    for protocol, name in PROTOCOLS.items():
+        beaten = [f"{better} of {of}" for better, of in found.control[protocol].values()]
+        rows.append((f"({protocol}) {name}", *map(str, found.cells[protocol].values()), *beaten))
+    total = sum(found.cells["a"].values())
+    ours = join_words([f"{count} ({protocol})" for protocol, count in found.different.items()])
+    note = (
+        f"{total} numbers of the paper's own method. A number is better or worse if the 95 % interval over seeds "
+        f"excludes the paper's number. Each is a separate test: expect about {round(0.05 * total)} by chance. "
+        "The last two columns are the control: how often networks without couplings beat the same numbers. Several "
+        f"tables print the same number: {ours} of ours are distinct. {'; '.join(found.machines)}. "
+        "Made by `quant reproduce all`; [records](records.md) list files, commands, commits and data."
+    )
+    return Table(heads, rows, [note])
+
+
+def facts_table(report: Report) -> Table:
+    """List claims, times, qubits and jobs in one line each."""
+    found, hardware = report.summary, training_hardware(report.records)
+    rows = []
+    for protocol, answers in found.claims.items():
+        counts = ", ".join(f"{count} {answer}" for answer, count in answers.items() if count)
+        name = "the paper's protocol" if protocol == "a" else "our recipe, our inputs"
+        rows.append((f"claims of the paper under ({protocol}) {name}", counts))
+    for protocol, what in {"a": "the same training", "c": "training that is better"}.items():
+        time = report.total_speed("a" if protocol == "a" else "c")
+        text = f"{format_duration(3600 * time.paper_hours)} in the paper, {format_duration(time.seconds)} here"
+        faster = f": {format_ratio(time.ratio)} times faster" if time.ratio else ""
+        rows.append(
+            (f"{plural(time.runs, 'training run')}, {what} ({protocol})", f"{text}, each on {hardware}{faster}")
+        )
+    for problem, methods in found.qubits.items():
+        counts = ", ".join(f"{name} {n['ours']:.0f} (paper {n['paper']:.0f})" for name, n in methods.items())
+        rows.append((f"physical qubits, {problem}", counts))
+    seconds = format_duration(sum(record["seconds"] for record in report.records))
+    rows.append(("all jobs", f"{found.done} of {found.jobs} done; their times add up to {seconds}"))
+    if found.grid:
+        pieces = f", in {found.grid['pieces']} pieces" if found.grid["pieces"] > 1 else ""
+        time_taken = f"[{format_duration(found.grid['seconds'])}](../results/grid.json)"
+        rows.append(("all jobs as one command", f"{time_taken} on {found.grid['machine']}{pieces}"))
+    return Table(["", ""], rows)
+
+
+def times_table(report: Report) -> Table:
+    """Compare the paper's hours of training with ours, for the same training and for our recipe."""
+    rows = []
+    for same, ours in zip(report.speeds("a"), report.speeds("c"), strict=True):
+        cells = [
+            text
+            for each in (same, ours)
+            for text in ((format_duration(each.seconds), format_ratio(each.ratio)) if each.ratio else ("–", "–"))
+        ]
+        counts = dict.fromkeys((str(each.runs), format_duration(3600 * each.paper_hours)) for each in (same, ours))
+        runs, hours = (" / ".join(both) for both in zip(*counts, strict=True))
+        rows.append((same.problem, runs, hours, *cells, link_records(*same.items)))
+    note = (
+        "Means over seeds. (c) counts the training runs whose numbers are better than the paper's. Networks trained as "
+        "one stack share its seconds equally. The paper names no machine, and trains graph matching through annealing, "
+        "where (a) searches exactly."
+    )
+    on = training_hardware(report.records)
+    heads = ["", "training runs#", "paper#", f"(a) the same, on {on}#", "times faster#", "(c) our recipe#"]
+    return Table([*heads, "times faster#", "records"], rows, [note])
+
+
+def claims_table(claims: Sequence[Checked], quotes: bool = False) -> Table:
+    """Show whether each claim holds in the paper's tables, under its protocol, and under our recipe."""
+    rows = []
+    for checked in claims:
+        marks = []
+        for source in SOURCES:
+            answer, effect = checked.answer(source), checked.effect(source)
+            text = f" ({format_interval(effect)})" if effect and answer in ANSWERS[:3] else ""
+            words = "no numbers printed" if source == "printed" and answer == "does not apply" else answer
+            marks.append(f"{MARKS[answer]} {words}{text}")
+        claim = checked.claim
+        links = link_records(*sorted({find_view(pair.table.view)[0] for pair in checked.pairs}))
+        more = [*([f"“{claim.quote}”"] if quotes else []), *([f"*{claim.note}*"] if claim.note else [])]
+        rows.append((" ".join([f"{claim.text} ({claim.paper}; records: {links}).", *more]), *marks))
+    notes = [] if quotes else ["The page of `quant report` shows the numbers behind each claim."]
+    return Table(["claim", *SOURCES.values()], rows, notes)
+
+
+def pairs_table(claims: Sequence[Checked]) -> Table:
+    """Show the numbers behind claims: the one that should be better against the other."""
+    rows = [
+        (checked.claim.text, str(pair), *(pair.format(source) for source in SOURCES))
+        for checked in claims
+        for pair in checked.pairs
+    ]
+    return Table(["claim", "compared", *(f"{name}#" for name in SOURCES.values())], rows)
+
+
+def comparison_table(report: Report, table: PaperTable) -> Table:
+    """Show one table of the paper: its numbers, ours under each protocol with the verdict, and the differences."""
+    compared = report.of_table(table)
+    cells: dict[tuple[str, str], list[Compared]] = {}
+    for each in compared:
+        cells.setdefault((each.row, each.column), []).append(each)
+    digits, rows = DIGITS[find_view(table.view)[1].unit], []
+    for (row, column), cell in cells.items():
+        texts = [" / ".join(format_spread(each.paper, each.paper_spread) for each in cell)]
+        for protocol in PROTOCOLS:
+            numbers = [number for each in cell if (number := each.numbers[protocol])]
+            texts.append(" / ".join(format_spread(each.mean, each.spread, digits) for each in numbers) or "–")
+            texts.append(" / ".join(dict.fromkeys(each.verdict(protocol) for each in cell)))
+        rows.append((row, column, *texts))
+    notes = [
+        format_counts(compared),
+        f"Not counted in the summary: {table.not_counted}." if table.not_counted else "",
+        f"Differences from the paper: {table.differs}" if table.differs else "",
+        f"Random guessing: {report.guess(table)}" if table.guess else "",
+        f"Records: {link_records(find_view(table.view)[0])}.",
+    ]
+    heads = [head for protocol, what in PROTOCOLS.items() for head in (f"({protocol}) {what}#", "verdict")]
+    return Table(["", "", "paper#", *heads], rows, [note for note in notes if note])
+
+
+def view_table(report: Report, name: str) -> Table:
+    """Show everything that was measured for a view, with its provenance."""
+    return _cells_table(report.found[name])
+
+
+def _cells_table(cells: Mapping[tuple[str, str], Cell]) -> Table:
+    if not cells:
+        return Table([], [])
+    rows, columns = rows_and_columns(cells)
+    texts = [(row, *(cells[row, c].text() if (row, c) in cells else "–" for c in columns)) for row in rows]
+    records = [record for cell in cells.values() for record in cell.records]
+    return Table(["", *(f"{column}#" for column in columns)], texts, [_origin(records)])
+
+
+def _origin(records: Sequence[Mapping[str, Any]]) -> str:
+    machines = sorted({str(record["machine"]) for record in records})
+    versions = sorted({str(record["versions"]["qubolearn"]) for record in records})
+    seeds, item = sorted({record["job"]["seed"] for record in records}), records[0]["job"]["item"]
+    trained = [record for record in records if "training_seconds" in record["metrics"]]
+    seconds = sorted(round(record["metrics"]["training_seconds"]) for record in trained)
+    span = " to ".join(map(str, dict.fromkeys([*seconds[:1], *seconds[-1:]])))
+    parts = [
+        f"Mean ± standard deviation over seeds {', '.join(map(str, seeds))}"
+        if len(seeds) > 1
+        else f"Seed {seeds[0]} only",
+        *([f"training takes {span} s on {training_hardware(trained)}"] if trained else []),
+        f"qubolearn {', '.join(versions)}",
+        *machines,
+    ]
+    return f"{'; '.join(parts)}. Made by `quant reproduce {item}`; records: {link_records(item)}."
+
+
+def searches(report: Report) -> str:
+    """Show the searches behind our recipes, one table after the other."""
+    store, made = Store(report.results), []
+    for name, entry in search.ENTRIES.items():
+        cells = entry.views[0].cells([Outcome(job, store.get(job)) for job in entry.jobs(SEEDS, False)])
+        made.append(str(_cells_table(cells)) if cells else f"*`{name}` has no record yet.*\n")
+    return "\n".join(made)
+
+
+def records_table(item: Item) -> Table:
+    """Show where each number of an item comes from: command, commit, date, data and machine."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for job, record in [(outcome.job, outcome.record) for outcome in item.outcomes if outcome.record is not None]:
+        codes = [f"`{str(record[name])[:12]}`" if name in record else "–" for name in ("commit", "source")]
+        data = ", ".join(
+            f"{name.rpartition('/')[2]} `{sha[:12]}`" for name, sha in sorted(record.get("data", {}).items())
+        )
+        command = f"`{record.get('command') or f'quant reproduce {item.name}'}`"
+        origin = (record.get("date", "–")[:10], *codes, data or "–", record["machine"], command)
+        rows.setdefault((job.row, job.column, *origin), []).append(str(job.seed))
+    heads = ["row", "column", "seeds", "date", "commit", "source", "data", "machine", "command"]
+    return Table(heads, [(*key[:2], ", ".join(seeds), *key[2:]) for key, seeds in rows.items()])
+
+
+def all_records(report: Report) -> str:
+    """Show the records behind every number, item by item."""
+    unknown = sum("commit" not in record for record in report.records)
+    parts = [f"{plural(len(report.records), 'record')}; {unknown or 'none'} without a commit.\n"]
+    for item in report.items:
+        if item.records:
+            file = f"[{item.name}.jsonl](../results/{item.name}.jsonl)"
+            parts.append(f"## {item.name}\n\n{item.entry.title}. File: {file}.\n\n{records_table(item)}")
+    return "\n".join(parts)
+
+
+def data_table(report: Report) -> Table:
+    """Show the source, license and digest of every dataset file."""
+    text = files("quant_reproduction.datasets").joinpath("manifest.json").read_text(encoding="utf-8")
+    rows = [
+        (f"`{each['file']}`", each["what"], each["source"], each["licence"], f"`{each['sha256']}`")
+        for each in json.loads(text)["files"]
+    ]
+    return Table(["file below QUBOLEARN_DATA", "content", "source", "license", "SHA-256"], rows)
+
+
+def errata_table(report: Report) -> Table:
+    """Show what in the paper looks like an error, and the command that demonstrates it."""
+    rows = []
+    for each in errata.findings(report):
+        item = each.command.removeprefix("quant reproduce ")
+        links = f" (records: {link_records(item)})" if item != each.command else ""
+        quick = f"`{each.quick}`, in seconds; " if each.quick else ""
+        rows.append((each.where, each.printed, each.found, f"{quick}`{each.command}`{links}"))
+    return Table(["where", "the paper", "our finding", "shown by"], rows)
+
+
+#: Solvers of Figure 4a -> rows of ours; samplers of Figure 8 -> names of ours.
+SOLVERS = {"ES": "exhaustive", "QA": "quantum (simulated)", "SA": "annealing (simulated)"}
+SAMPLERS = {
+    "SA, 1000 sweeps": "SA (neal), 1000 sweeps (simulated)",
+    "SA, 10 sweeps": "SA (neal), 10 sweeps (simulated)",
+    "SA, 2 sweeps": "SA (neal), 2 sweeps (simulated)",
+    "dimod": "SA (dimod), 100 sweeps (simulated)",
+    "QA": "simulated QA",
+}
+
+
+def bars_table(report: Report) -> Table:
+    """Compare the bars of Figures 4a, 4b and 8, whose heights are in the paper's LaTeX, with ours."""
+    note = f"Records: {link_records('rotation', 'training', 'energies')}."
+    return Table(["", "", "the paper's bars#", "(a) ours#"], list(_bars(report)), [note])
+
+
+def _bars(report: Report) -> Iterator[Sequence[str]]:
+    printed = errata.series()
+    for name, row in SOLVERS.items():
+        mean = sum(degrees * share for degrees, share in enumerate(printed["Figure 4a"][name]))
+        ours = report.text("rotation-solvers", row, "(a) quant").partition(" / ")[0]
+        yield f"Figure 4a, {name}", "mean error, degrees, from integer bins", f"{mean:.1f}", ours
+    metrics = _first_metrics(report, "training", "k=5", "paper, 1e-5")
+    found = list(metrics.get("training", {}).get("wrong_bits", {}).values())
+    for place, epoch in enumerate((0, 245, 450)):
+        bars = printed[f"Figure 4b, epoch {epoch}"]
+        for name, ours in {"unprojected": "as solved", "projected": "projected"}.items():
+            if name in bars:
+                mine, what = found[place].get(ours) if len(found) == 3 else None, f"Figure 4b, epoch {epoch}, {name}"
+                right = f"{100 * bars[name][0] / sum(bars['unprojected']):.1f}"  # projected bars miss nine instances
+                yield what, "correct, % of the training set", right, _first_share(mine)
+                yield what, "wrong bits, mean", _mean(bars[name]), _mean(mine)
+    metrics = _first_metrics(report, "energies", "k=5, 450 epochs at 1e-5", "samplers")
+    panels = metrics.get("energies", {}).get("figure", {}).get("panels", ())
+    counts = {each["name"]: each["counts"] for panel in panels for each in panel["series"]}
+    for name, ours in SAMPLERS.items():
+        heights = [height for height in printed["Figure 8"][name] if height]
+        yield f"Figure 8, {name}", "reads in its lowest bar, %", _first_share(heights), _first_share(counts.get(ours))
+
+
+def _first_metrics(report: Report, item: str, row: str, column: str) -> Mapping[str, Any]:
+    """Return the metrics of the first seed that has a record."""
+    for outcome in (outcome for each in report.items if each.name == item for outcome in each.outcomes):
+        if outcome.record is not None and (outcome.job.row, outcome.job.column) == (row, column):
+            metrics: Mapping[str, Any] = outcome.record["metrics"]
+            return metrics
+    return {}
+
+
+def _first_share(heights: Sequence[float] | None) -> str:
+    return f"{100 * heights[0] / sum(heights):.1f}" if heights else "–"
+
+
+def _mean(heights: Sequence[float] | None) -> str:
+    return f"{sum(at * height for at, height in enumerate(heights)) / sum(heights):.2f}" if heights else "–"
+
+
+def verified_table(results: Path) -> Table:
+    """Show how reruns of records compare: ``verify.json`` is the result of ``quant reproduce --verify N --json``."""
+    path = results / "verify.json"
+    if not path.is_file():
+        raise QubolearnError(f"no {path}; run: quant reproduce --verify 20 --json > {path}")
+    made = read_json(path)
+    rows = []
+    for again, meaning in AGAIN.items():
+        found = [each for each in made["records"] if each["again"] == again]
+        # a missing metric or a failed job has no difference
+        by_size = {math.inf if each["difference"] is None else each["difference"]: each for each in found}
+        far = max(by_size, default=0.0)
+        size = f", {100 * far:.2g} %" if far < math.inf else ""
+        where = f"{by_size[far]['job']}: {by_size[far]['where']}{size}" if far else "–"
+        rows.append((f"{again}: {meaning}", str(len(found)), where))
+    left = "; ".join(f"{count} {reason}" for reason, count in made["left_out"].items()) or "none"
+    note = (
+        f"{len(made['records'])} of {made['of']} records, chosen by `--seed {made['seed']}`; left out: {left}. "
+        f"Tolerance {100 * made['tolerance']:g} %. {made['machine']}; commit `{made.get('commit', '–')[:12]}`, "
+        f"{made['date'][:10]}; [all records](../results/verify.json)."
+    )
+    return Table(["", "records#", "largest difference"], rows, [note])
+
+
+#: name of a marked table -> function that makes it
+TABLES: Mapping[str, Callable[[Report], object]] = {
+    "summary": summary_table,
+    "facts": facts_table,
+    "times": times_table,
+    "claims": lambda report: claims_table(report.claims),
+    "errata": errata_table,
+    "bars": bars_table,
+    "data": data_table,
+    "records": all_records,
+    "verify": lambda report: verified_table(report.results),
+    "searches": searches,
+    "couplings-pay": couplings.pay_table,
+    "couplings-short": couplings.short_table,
+    "couplings-chip": couplings.chip_table,
+    **{
+        f"paper-{'-'.join(re.findall(r'[a-z0-9]+', each.name.lower()))}": partial(comparison_table, table=each)
+        for each in paper().tables
+        if each.cells
+    },
+    **{view.name: partial(view_table, name=view.name) for entry in ENTRIES.values() for view in entry.views},
+}
+
+
+@lru_cache(maxsize=2)
+def _report(results: Path) -> Report:
+    return gather(results, quick=False, seeds=SEEDS)
+
+
+def make_table(name: str, results: Path, docs: str = "") -> str:
+    """Return a table in Markdown; ``docs`` is the path from the page to the reproduction's pages."""
+    if name not in TABLES:
+        raise unknown_name("table", name, TABLES)
+    try:
+        table = TABLES[name](_report(results))
+    except QubolearnError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # records have no schema
+        raise QubolearnError(
+            f"a record of table {name} in {results} is damaged ({type(error).__name__}: {error}); rerun it"
+        ) from error
+    if isinstance(table, Table) and not table.rows:
+        raise QubolearnError(f"no results for table {name} in {results}; run: quant reproduce all --out {results}")
+    link = re.compile(r"\]\((?![\w+]+:|#)([^)]+)\)")
+    return link.sub(lambda match: f"]({posixpath.normpath(docs + match[1])})", str(table))
+
+
+def fill(text: str, results: Path, docs: str = "") -> str:
+    """Return the text of a page with every marked table regenerated."""
+    return MARKER.sub(lambda match: f"{match[1]}{make_table(match['name'], results, docs)}{match[3]}", text)

@@ -1,0 +1,39 @@
+"""Problems whose couplings depend on the input: what quick tasks find where there is no data folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scipy.stats import binomtest
+
+from quant_reproduction.couplings import scene, snakes
+
+
+@pytest.fixture(autouse=True)
+def _no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
+
+
+def test_scene_is_compared_picture_by_picture() -> None:
+    pytest.importorskip("sklearn")
+    found = scene.labelled_pictures(0, quick=True)
+    assert found["quant"]["accuracy"] > 0.5
+    rival = found["chain of SVMs"]
+    difference = found["quant, mean of 3"]["accuracy"] - rival["accuracy"]
+    assert rival["only_quant"] - rival["only_rival"] == pytest.approx(difference * rival["instances"])
+    ours, theirs = round(rival["only_quant"]), round(rival["only_rival"])
+    assert rival["chance"] == pytest.approx(binomtest(ours, ours + theirs).pvalue)
+    couplings, together = (panel["values"] for panel in found["couplings"]["figure"]["panels"])
+    assert len(couplings) == len(together) == 6
+    assert all(couplings[label][label] == 0 for label in range(6))
+
+
+def test_snakes_are_numbered_by_every_way_to_learn() -> None:
+    pytest.importorskip("sklearn")
+    for method in ("quant", "pure", "forest", "diag"):
+        found = snakes.numbered_cells(0, method, quick=True)
+        assert 0.5 < found[method]["accuracy"] <= 1
+        assert found[method]["instances"] == 20
+    snake = found["grids"]["figure"]["panels"][0]["values"]
+    assert max(max(row) for row in snake) == 10  # as it is

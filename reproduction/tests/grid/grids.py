@@ -1,0 +1,115 @@
+"""Small grids for tests of engines, and what their jobs do to the worker that runs them.
+
+``python grids.py ...`` is the command quant with one more item, ``tiny``: trainings of about a second. Where the
+environment says HOLD=3, seeds from 3 on never end, so that however fast the machine is something is left to stop.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+from quant_reproduction.cli import main
+from quant_reproduction.grid.entries import ENTRIES, Entry
+from quant_reproduction.grid.jobs import Job, Outcome
+from quant_reproduction.grid.tasks import TASKS
+from quant_reproduction.grid.views import View
+
+OVERRIDES = {"topology": "dense", "hidden": 16, "instances": 1000, "batch_size": 50, "validation": 20, "epochs": 25}
+
+
+OPTIONS = {"problem": {"name": "randgraph", "k": 3}, "protocol": "best", "overrides": OVERRIDES, "instances": 200}
+VIEW = View("tiny", "A tiny grid", ("accuracy",))
+TINY = Entry("A tiny grid", "", [Job("tiny", "L5 H16", "quant", 0, "train", OPTIONS)], (VIEW,))
+
+
+def held(seed: int, **options: Any) -> dict[str, Any]:
+    """The task ``train`` for seeds below HOLD, none that ends for the others."""
+    if seed >= int(os.environ["HOLD"]):
+        time.sleep(1000)
+    return TRAIN(seed, **options)
+
+
+TRAIN = TASKS["train"]
+if "HOLD" in os.environ:  # here and in workers, which import this module
+    cast(dict[str, Any], TASKS)["train"] = held
+
+
+def job(seed: int, **options: Any) -> Job:
+    return Job("item", "L5 H78", "quant, best", seed, "note", options)
+
+
+def done(job: Job, **metrics: Any) -> Outcome:
+    """Return an outcome without work."""
+    return Outcome(job, {"key": job.key, "job": asdict(job), "metrics": metrics, "seconds": 0.0})
+
+
+def accident(job: Job) -> Outcome:
+    """Seeds 1 and 2 kill their worker, 2 only the first time; all note that they were run."""
+    with Path(job.options["notes"]).open("a") as notes:
+        notes.write(f"{job.seed}\n")
+    runs = Path(job.options["notes"]).read_text().split().count(str(job.seed))
+    if job.seed == 1 or (job.seed == 2 and runs == 1):
+        print("last words", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return done(job, pid=os.getpid())
+
+
+def forever(job: Job) -> Outcome:
+    """Seed 0 ends at once, all others never."""
+    if job.seed:
+        time.sleep(1000)
+    return done(job, pid=os.getpid())
+
+
+def visible(job: Job) -> Outcome:
+    """Which GPUs a job may see, instead of work."""
+    time.sleep(0.3)  # so that no worker takes more than its share
+    outcome = done(job)
+    return Outcome(job, {**(outcome.record or {}), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"), "at": os.getpid()})
+
+
+def metrics(folder: Path) -> dict[int, Mapping[str, Any]]:
+    """Return the metrics of the tiny grid by seed, without times."""
+    path = folder / "tiny.jsonl"
+    records = map(json.loads, path.read_text().splitlines() if path.exists() else [])
+    return {record["job"]["seed"]: plain(record["metrics"]) for record in records}
+
+
+def plain(value: Any) -> Any:
+    """Metrics without times."""
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items() if not name.endswith("seconds")}
+    return value
+
+
+def wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def processes(group: int) -> list[int]:
+    """The living processes of a group or session, zombies left out."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group, session = stat.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if group in (int(its_group), int(session)) and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+if __name__ == "__main__":
+    cast(dict[str, Entry], ENTRIES)["tiny"] = TINY
+    sys.exit(main())

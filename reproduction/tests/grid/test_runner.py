@@ -1,0 +1,166 @@
+"""The runner: one outcome for every job whatever dies, and the same results wherever jobs run."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grids import accident, forever, job, visible, wait_until
+
+from quant_reproduction.grid import runner
+from quant_reproduction.grid.cost import effort, suits_gpu
+from quant_reproduction.grid.jobs import Job, Outcome, Store
+from quant_reproduction.grid.runner import LocalPool, RayPool, check_listening, code_version, on_node, prepare, run_jobs
+from qubolearn.errors import QubolearnError
+
+
+def alive(process: int) -> bool:
+    """Return True if a process exists and is not a zombie."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_workers_that_die_lose_no_job_and_take_no_other_with_them(tmp_path: Path) -> None:
+    jobs = [job(seed, notes=str(tmp_path / "notes")) for seed in range(8)]
+    store = Store(tmp_path / "out")
+    with LocalPool(2, work=accident) as pool:
+        outcomes = run_jobs(jobs, store, pool)
+    assert [outcome.job for outcome in outcomes] == jobs
+    assert [outcome.job.seed for outcome in outcomes if outcome.error] == [1]
+    runs = Counter((tmp_path / "notes").read_text().split())
+    assert runs["1"] >= 2
+    assert max(runs.values()) <= 3
+    assert "last words" in store.log(jobs[1]).read_text()
+    store.put(Outcome(jobs[1], {"key": jobs[1].key, "job": asdict(jobs[1])}))
+    assert not store.log(jobs[1]).exists()
+
+
+def test_a_stopped_grid_stores_what_has_ended_and_ends_the_rest(tmp_path: Path) -> None:
+    ended: list[Outcome] = []
+    jobs = [job(seed) for seed in range(4)]
+    with LocalPool(2, work=forever) as pool:
+        outcomes = run_jobs(jobs, Store(tmp_path), pool, ended.append, stop=lambda: bool(ended))
+    assert [outcome.job.seed for outcome in outcomes] == [0]
+    record = Store(tmp_path).get(jobs[0])
+    assert record is not None
+    assert not alive(record["metrics"]["pid"])
+    assert multiprocessing.active_children() == []
+
+
+ENDLESS = """
+from pathlib import Path
+import sys
+from grids import forever, job
+from quant_reproduction.grid.jobs import Store
+from quant_reproduction.grid.runner import LocalPool, run_jobs
+if __name__ == "__main__":
+    with LocalPool(1, work=forever) as pool:
+        show = lambda outcome: print(outcome.record["metrics"]["pid"], flush=True)
+        run_jobs([job(0), job(1)], Store(Path(sys.argv[1])), pool, show)
+"""
+
+
+def test_a_worker_ends_with_its_parent_even_within_a_job(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", ENDLESS, str(tmp_path)]
+    with subprocess.Popen(words, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        worker = int(parent.stdout.readline())
+        assert alive(worker)
+        parent.kill()
+        parent.wait()
+        wait_until(lambda: not alive(worker), seconds=10.0)
+
+
+def test_an_error_of_the_grid_ends_its_workers(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), LocalPool(2, work=forever) as pool:
+        run_jobs([job(0), job(1)], Store(tmp_path), pool, lambda outcome: 1 // 0)  # type: ignore[arg-type,return-value]
+    assert multiprocessing.active_children() == []
+
+
+def test_jobs_on_cores_see_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    prepare(1, "cuda")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
+    prepare(1, "cpu")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_cluster_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert RayPool().address == "10.0.0.1:6379"
+    assert RayPool("auto").address == "auto"
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # nothing listens
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        for form in (address, f"ray://{address}"):
+            with pytest.raises(QubolearnError, match=address):
+                check_listening(form)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(QubolearnError, match="ray"), RayPool():
+        pass
+
+
+def test_a_node_with_other_code_runs_nothing() -> None:
+    assert on_node((forever, code_version(), "cuda", None), job(0)) == forever(job(0))
+    with pytest.raises(QubolearnError, match=r"torch 2\S+ there, 0\.1 here"):
+        on_node((forever, {**code_version(), "torch": "0.1"}, "cuda", None), job(0))
+
+
+def graph_matching(variant: str, k: int, seed: int = 0) -> Job:
+    return Job("item", "r", variant, seed, "qgm", {"variant": variant, "k": k, "solver": "quantum", "instances": 4})
+
+
+def clouds(protocol: str, **overrides: Any) -> Job:
+    options = {"problem": {"name": "rotation"}, "protocol": protocol, "overrides": overrides}
+    return Job("item", "r", f"{protocol} {overrides}", 0, "stages", options)
+
+
+def matching(solver: str, task: str = "train", **overrides: Any) -> Job:
+    choice = {"network": "matching", "solver": solver, **overrides}
+    options = {"problem": {"name": "randgraph", "k": 5}, "protocol": "paper", "overrides": choice}
+    return Job("item", "r", f"{solver} {overrides}", 0, task, options)
+
+
+def test_large_states_batches_and_networks_suit_a_gpu() -> None:
+    there = [graph_matching("baseline", 5), clouds("best"), matching("exhaustive"), matching("exhaustive:max_bits=30")]
+    small = [graph_matching("inserted", 5), graph_matching("baseline", 4), clouds("paper"), matching("quantum")]
+    small += [clouds("paper", batch_size=512, solver="annealing"), clouds("unheard of"), job(0)]
+    assert [suits_gpu(each) for each in there] == [True] * 4
+    assert [suits_gpu(each) for each in small] == [False] * 7
+
+
+def test_long_jobs_are_known_before() -> None:
+    plain = effort(matching("exhaustive", network="mlp"))
+    assert effort(matching("exhaustive")) > 5 * plain
+    assert effort(matching("quantum:reads=10", network="mlp")) > 20 * plain
+    assert effort(matching("exhaustive", "second-best", network="mlp")) > 5 * plain
+    assert effort(graph_matching("baseline", 5)) == 512 * effort(graph_matching("inserted", 5))
+
+
+def test_with_a_gpu_each_job_runs_where_it_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    jobs = [graph_matching(variant, 5, seed) for variant in ("baseline", "inserted") for seed in range(3)]
+    with LocalPool(2, on_gpu=1, work=visible) as pool:
+        outcomes = run_jobs(jobs, Store(tmp_path), pool)
+    records = [outcome.record or {} for outcome in outcomes]
+    assert [record["gpus"] for record in records] == ["7"] * 3 + [""] * 3
+    assert len({record["at"] for record in records[:3]}) == 1
+
+
+def test_a_gpu_takes_as_many_jobs_as_its_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for gibibytes, places in ((140, 12), (12, 2), (8, 1), (4, 0)):
+        monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+        monkeypatch.setattr("torch.cuda.mem_get_info", lambda free=gibibytes: (free * 2**30, 200 * 2**30))
+        assert runner.room_on_gpu() == places
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert runner.room_on_gpu() == 0

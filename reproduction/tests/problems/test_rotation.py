@@ -1,0 +1,302 @@
+"""Rotations of clouds that the tests draw themselves; Procrustes and scipy are the oracles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.transform import Rotation as ScipyRotation
+from torch import nn
+
+from quant_reproduction.baselines import evaluate_baseline
+from quant_reproduction.baselines.clouds import procrustes
+from quant_reproduction.datasets.alike import clouds_alike
+from quant_reproduction.grid.answers import evaluate_stages
+from quant_reproduction.problems import rotation
+from quant_reproduction.problems.angles import (
+    STAGES,
+    advance,
+    cross_covariance,
+    euler_matrix,
+    geodesic_so3,
+    solve_stages,
+)
+from quant_reproduction.problems.rotation import Rotation
+from qubolearn.data.files import clear_data_cache, data_root
+from qubolearn.errors import QubolearnError
+from qubolearn.problems import Instances
+from qubolearn.random import stream
+from qubolearn.solvers import ExhaustiveSearch, make_solver
+
+SMALL = {"train_shapes": 12, "test_shapes": 5, "draws": 8}
+FORMS = ["cross", "joint"]
+DATA = data_root()
+
+
+@pytest.fixture(autouse=True)
+def clouds(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """100 random boxes of 50 points in 5 classes, of all sizes and places; every tenth is a test shape."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "modelnet10").mkdir()
+    rng = np.random.default_rng(0)
+    sides = rng.uniform(0.3, 2, (100, 1, 3)) * 10 ** rng.uniform(-1, 4, (100, 1, 1))
+    np.savez(
+        folder / "modelnet10" / "small.npz",
+        points=(rng.uniform(-1, 1, (100, 50, 3)) * sides + 10 * sides).astype(np.float32),
+        labels=(np.arange(100) // 10 % 5).astype(np.int8),
+        is_test=np.arange(100) % 10 == 0,
+        names=np.array([f"box_{i}" for i in range(100)]),
+        class_names=np.array(["a", "b", "c", "d", "e"]),
+    )
+    monkeypatch.setenv("QUBOLEARN_DATA", str(folder))
+    clear_data_cache()
+    yield
+    clear_data_cache()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("stage", ["alpha", "beta", "gamma", "all"])
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_samples_keep_the_contract(stage: str, form: str, noise: float) -> None:
+    problem = Rotation(stage, covariance=form, noise=noise, train_noise=noise, **SMALL)
+    for split in ("train", "validation", "test"):
+        data = problem.sample(40, stream(0, "a"), split)
+        assert data.p.shape == (40, problem.input_size)
+        torch.testing.assert_close(data.p.norm(dim=1), torch.ones(40))
+        assert data.x_true.shape == (40, problem.bits) == (40, 15 if stage == "all" else 5)
+        assert data.answer.shape == ((40, 3) if stage == "all" else (40,))
+        decoded = problem.decode(data.x_true)
+        assert (decoded - data.answer).abs().max() <= math.radians(40 / 32 / 2) + 1e-6
+        again = problem.sample(40, stream(0, "a"), split)
+        assert all(torch.equal(a, b) for a, b in zip(data[:3], again[:3], strict=True))
+    assert not torch.equal(problem.sample(40, stream(1, "a")).p, problem.sample(40, stream(0, "a")).p)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_without_noise_procrustes_finds_the_answer(form: str) -> None:
+    data = Rotation(covariance=form, **SMALL).sample(30, stream(0, "a"), "test")
+    R = procrustes(cross_covariance(data.p))
+    assert geodesic_so3(R, euler_matrix(data.answer)).max() < 0.01
+    limits = torch.tensor([20.0, 10.0, 20.0])
+    spread = torch.rad2deg(Rotation(**SMALL).sample(2000, stream(0, "a")).answer).abs().amax(0)
+    assert (spread <= limits).all()
+    assert (spread > 0.98 * limits).all()
+
+
+@pytest.mark.parametrize("leftover", [False, True])
+def test_later_stages_see_earlier_angles_undone(leftover: bool) -> None:
+    for number, stage in enumerate(STAGES):
+        problem = Rotation(stage, leftover=leftover, **SMALL)
+        data = problem.sample(300, stream(0, "a"))
+        R = procrustes(cross_covariance(data.p)).numpy()
+        angles = ScipyRotation.from_matrix(R).as_euler("ZYX")
+        for i in range(number):
+            half_a_bin = problem.bins(STAGES[i]).width / 2
+            largest = np.abs(angles[:, i]).max()
+            assert largest < 1e-4 if not leftover else 0.9 * half_a_bin < largest < half_a_bin + 1e-4
+        np.testing.assert_allclose(angles[:, number], data.answer.numpy(), atol=1e-3)
+
+
+def test_euler_angles_are_scipys() -> None:
+    angles = torch.rand(20, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) - 0.5
+    np.testing.assert_allclose(euler_matrix(angles), ScipyRotation.from_euler("ZYX", angles).as_matrix(), atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_advance_is_undoing_the_turn_of_the_clouds(form: str) -> None:
+    problem = Rotation(covariance=form)
+    generator = torch.Generator().manual_seed(0)
+    template, reference = torch.randn(2, 6, 9, 3, dtype=torch.float64, generator=generator)
+    for stage, axis in zip(STAGES, "zyx", strict=True):
+        angle = torch.rand(6, dtype=torch.float64, generator=generator)
+        turned = torch.tensor(ScipyRotation.from_euler(axis, -angle[:, None]).as_matrix())
+        wanted = problem.describe(template, reference @ turned.mT)
+        torch.testing.assert_close(
+            advance(problem.describe(template, reference), stage, angle), wanted, rtol=1e-4, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_stages_chain(form: str) -> None:
+    """With perfect bits in every stage the answer is off by the grid alone; with exact angles not at all."""
+    problem = Rotation(covariance=form, **SMALL)
+    data = problem.sample(500, stream(0, "a"), "test")
+
+    def exact(column: int):
+        return lambda p: torch.tensor(
+            ScipyRotation.from_matrix(procrustes(cross_covariance(p))).as_euler("ZYX").copy()
+        )[:, column]
+
+    def binned(column: int):
+        bins = problem.bins(STAGES[column])
+        return lambda p: bins.decode(bins.encode(exact(column)(p).clamp(bins.low, bins.high)))
+
+    assert problem.score(solve_stages([exact(i) for i in range(3)], data.p), data)["degrees"].max() < 0.02
+    error = problem.score(solve_stages([binned(i) for i in range(3)], data.p), data)["degrees"]
+    assert 0.45 < error.mean() < 0.6  # half a bin: 0.625, 0.3125 and 0.625 degrees at most
+    assert error.max() < math.hypot(0.625, 0.3125, 0.625) + 0.05
+
+
+def test_a_share_of_the_points_trade_matches() -> None:
+    problem = Rotation(noise=0.2, **SMALL)
+    found = problem.clouds(30, stream(0, "a"))
+    straight = found.reference @ euler_matrix(found.angles)  # undo the turn: rows x, so x R is Rᵀx
+    moved = (straight - found.template).abs().amax(2) > 1e-4
+    assert moved.sum(1).tolist() == [10] * 30  # 20 % of 50
+    for before, after in zip(found.template, straight, strict=True):
+        assert sorted(before[:, 0].tolist()) == pytest.approx(sorted(after[:, 0].tolist()), abs=1e-4)
+    assert len({tuple(row.tolist()) for row in moved}) > 20
+
+
+def test_wrong_matches_leave_the_clouds_own_covariances() -> None:
+    noisy, clean = (Rotation(covariance="joint", noise=noise, **SMALL) for noise in (0.4, 0.0))
+    found = noisy.clouds(10, stream(0, "a"))
+    right = found.template @ euler_matrix(found.angles).mT
+    with_noise = noisy.describe(found.template, found.reference).reshape(-1, 6, 6)
+    without = clean.describe(found.template, right).reshape(-1, 6, 6)
+    for block in (slice(0, 3), slice(3, 6)):
+        ratio = with_noise[:, block, block] / without[:, block, block]
+        torch.testing.assert_close(ratio, ratio[:, :1, :1].expand_as(ratio), rtol=1e-2, atol=1e-3)  # up to the norm
+    assert not torch.allclose(with_noise[:, :3, 3:], without[:, :3, 3:], atol=1e-2)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"stage": "beta", "leftover": True, "turned": True, "covariance": "joint", "encoding": "gray", "angle_bits": 3},
+        {"noise": 0.2, "train_noise": 0.1, "same_noise": True},
+        {"train_noise": 0.3, "draws": 3, "split_seed": 2, "train_shapes": 11, "test_shapes": 10},
+    ],
+)
+def test_wrong_matches_are_shared_by_problems_that_draw_the_same(split: Any, changed: dict[str, Any]) -> None:
+    problem = Rotation(**{**SMALL, "noise": 0.4, "train_noise": 0.4, **changed})
+    wanted = rotation._covariances(problem, split, torch.device("cpu"))
+    found = rotation._covariances(problem._drawn(split), split, torch.device("cpu"))
+    assert all(torch.equal(*both) for both in zip(found, wanted, strict=True))
+
+
+def test_noise_blurs_samples_as_it_blurs_clouds() -> None:
+    """The error of Procrustes on sample() and on clouds() is the same in the mean: two ways to the same instances."""
+    problem = Rotation(noise=0.4, **{**SMALL, "draws": 200})
+    data = problem.sample(1000, stream(0, "a"), "test")
+    found = problem.clouds(1000, stream(0, "b"), "test")
+    errors = [
+        geodesic_so3(procrustes(cross_covariance(p)), euler_matrix(angles)).mean().item()
+        for p, angles in ((data.p, data.answer), (problem.describe(found.template, found.reference), found.angles))
+    ]
+    assert errors[0] > 1
+    assert errors[0] == pytest.approx(errors[1], rel=0.15)
+
+
+def test_splits_share_no_shape() -> None:
+    problem = Rotation(**SMALL)
+    shapes = [rotation._shapes(problem, split) for split in ("train", "validation", "test")]
+    assert [len(shape) for shape in shapes] == [12, 60, 5]
+    keys = {tuple(cloud.flatten().tolist()) for split in shapes for cloud in split}
+    assert len(keys) == 77
+    for split in shapes:
+        assert split.mean(1).abs().max() < 1e-5
+        torch.testing.assert_close(split.square().sum(2).mean(1), torch.ones(len(split)))
+
+
+def copies_across(problem: Rotation) -> bool:
+    shapes = [rotation._shapes(problem, part).numpy() for part in ("train", "validation", "test")]
+    side = np.repeat(np.arange(3), [len(part) for part in shapes])
+    return bool((clouds_alike(np.concatenate(shapes)) & (side[:, None] != side)).any())
+
+
+@pytest.mark.parametrize("split", [1, 2])
+def test_a_planted_copy_is_on_one_side(split: int) -> None:
+    """Every training shape gets a copy, turned and mirrored, among ModelNet's own test shapes."""
+    path = data_root() / "modelnet10" / "small.npz"
+    arrays = dict(np.load(path))
+    turn = euler_matrix(torch.tensor([0.5, 1.0, -2.0])).numpy()
+    copied = [i for i in range(100) if i % 10 == 3]
+    arrays["points"][::10] = 3 * (arrays["points"][copied] * np.float32([1, 1, -1])) @ turn.T
+    np.savez(path, **arrays)
+    clear_data_cache()
+    assert not copies_across(Rotation(train_shapes=20, test_shapes=5, split_seed=split))
+
+
+def test_templates_are_turned_where_pairs_are_random() -> None:
+    """Procrustes finds the turn from one cloud to the other, whatever the pose of the first one."""
+    upright, turned = (Rotation(**SMALL, turned=pose) for pose in (False, True))
+    poses = [problem.clouds(50, stream(0, "x")).template for problem in (upright, turned)]
+    assert not torch.allclose(*poses)
+    data = turned.sample(200, stream(0, "x"), "test")
+    found = evaluate_baseline("procrustes", turned, ExhaustiveSearch(), 200)
+    assert found.metrics["degrees"] < 0.01
+    assert not torch.allclose(data.p, upright.sample(200, stream(0, "x"), "test").p)
+
+
+def test_soft_targets_of_all_angles_are_products() -> None:
+    problem = Rotation(angle_bits=2, soft_width=0.7, **SMALL)
+    x = problem.sample(4, stream(0, "a")).x_true
+    states, weights = problem.soft_targets(Instances(None, x, x))
+    torch.testing.assert_close(weights.sum(1), torch.ones(4))
+    parts = [problem.bins(s).soft_targets(part, 0.7) for s, part in zip(STAGES, torch.split(x, 2, 1), strict=True)]
+    sizes = [range(part[1].shape[1]) for part in parts]
+    wanted = {}
+    for i, j, k in product(*sizes):
+        key = tuple(torch.cat([parts[0][0][0, i], parts[1][0][0, j], parts[2][0][0, k]]).tolist())
+        wanted[key] = wanted.get(key, 0) + float(parts[0][1][0, i] * parts[1][1][0, j] * parts[2][1][0, k])
+    found: dict[tuple, float] = {}
+    for state, weight in zip(states[0].tolist(), weights[0].tolist(), strict=True):
+        found[tuple(state)] = found.get(tuple(state), 0) + weight
+    assert found == pytest.approx(wanted, abs=1e-6)
+    assert replace(problem, soft_width=0.0).soft_targets(Instances(None, x, x)) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stage": "delta"},
+        {"covariance": "own"},
+        {"angle_bits": 0},
+        {"beta_degrees": math.nan},
+        {"encoding": "grey"},
+        {"noise": 1.1},
+        {"draws": 0},
+        {"soft_width": math.inf},
+    ],
+)
+def test_bad_options_are_rejected(options: dict) -> None:
+    with pytest.raises(QubolearnError):
+        Rotation(**options)
+
+
+def test_wrong_sizes_are_rejected() -> None:
+    with pytest.raises(QubolearnError, match=r"got \[2, 5\]"):
+        Rotation().decode(torch.zeros(2, 5))
+    with pytest.raises(QubolearnError, match=r"got \[2, 8\]"):
+        advance(torch.zeros(2, 8), "alpha", torch.zeros(2))
+    with pytest.raises(QubolearnError, match="got 2"):
+        solve_stages([len, len], torch.zeros(2, 9))
+    with pytest.raises(QubolearnError, match="10 test shapes"):
+        Rotation(train_shapes=40).sample(1, stream(0, "a"))
+
+
+@pytest.mark.skipif(not (DATA / "modelnet10").is_dir(), reason="needs $QUBOLEARN_DATA/modelnet10")
+def test_procrustes_on_real_shapes_is_what_the_notes_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUBOLEARN_DATA", str(DATA))
+    data = Rotation(noise=0.2, draws=10).sample(300, stream(0, "a"), "test")
+    error = geodesic_so3(procrustes(cross_covariance(data.p)), euler_matrix(data.answer))
+    assert error.mean() == pytest.approx(0.92, abs=0.15)  # not the 75 degrees that the paper prints
+
+
+@pytest.mark.parametrize("solver", ["exhaustive", "annealing:reads=2,sweeps=5,seed=0"])
+def test_three_stages_say_what_solved_them(solver: str) -> None:
+    class Bias(nn.Module):
+        def forward(self, p: torch.Tensor) -> torch.Tensor:
+            return torch.diag(torch.linspace(-1, 1, 5)).expand(len(p), 5, 5)
+
+    stages = [Rotation(**SMALL, stage=stage) for stage in STAGES]
+    found = evaluate_stages([Bias()] * 3, stages, make_solver(solver), 20)
+    assert found.info["source"] == make_solver(solver)(Bias()(torch.zeros(1, 9)), 1).info["source"] != "exact"

@@ -1,0 +1,81 @@
+"""Labels of pictures: splits, and the two ways to train on few of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Generator
+
+from quant_reproduction.networks import Ensemble
+from quant_reproduction.problems.scene import Scene
+from quant_reproduction.problems.structured import draw_rows
+from qubolearn import Adam, SharedQubo, evaluate, fit
+from qubolearn.data.files import data_root
+from qubolearn.errors import QubolearnError
+from qubolearn.recipes import make_loss, new_network, preset
+from qubolearn.testing import check_problem
+
+GENERATED = Scene(source="generated", held_out=50)
+
+
+def test_contract() -> None:
+    check_problem(GENERATED)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_splits_share_no_picture_and_are_of_one_size(seed: int) -> None:
+    there = (data_root() / "structured" / "scene.npz").is_file()
+    problem = Scene(source="data" if there else "generated", split_seed=seed)
+    rows = {split: {p.numpy().tobytes() for p in problem.whole(split).p} for split in ("train", "validation", "test")}  # type: ignore[arg-type]
+    assert not rows["train"] & rows["test"]
+    assert not rows["validation"] & (rows["train"] | rows["test"])
+    assert problem.available("validation") == 200
+    assert problem.available("test") == Scene(source=problem.source).available("test")
+
+
+def test_rows_come_equally_often_and_no_more_are_scored_than_there_are() -> None:
+    drawn = draw_rows(torch.arange(5), 13, Generator().manual_seed(0))
+    assert set(drawn.bincount().tolist()) == {2, 3}
+    assert evaluate(SharedQubo(6), GENERATED, instances=10_000).instances == 450
+    with pytest.raises(QubolearnError, match="got 500"):
+        replace(GENERATED, held_out=500).sample(1, Generator())
+    with pytest.raises(QubolearnError, match="got -1"):
+        Scene(split_seed=-1)
+
+
+def test_dropout_is_drawn_in_training_alone_and_is_not_compiled_away() -> None:
+    recipe = preset("best", "scene", source="generated").recipe
+    network = new_network(GENERATED, recipe)
+    p = GENERATED.whole("test").p[:3]
+    assert recipe.dropout > 0
+    assert not torch.equal(network(p), network(p))
+    assert torch.equal(network.eval()(p), network(p))
+
+
+def test_an_ensemble_says_the_mean_of_dense_and_of_sparse_qubos() -> None:
+    torch.manual_seed(0)
+    edges = torch.tensor([[0, 1], [1, 2]])
+    for networks in ([SharedQubo(3), SharedQubo(3)], [SharedQubo(3, edges), SharedQubo(3, edges)]):
+        for number, network in enumerate(networks):
+            torch.nn.init.constant_(network.linear, float(number))
+            torch.nn.init.constant_(network.quadratic, 4.0 * number)
+        A, each = Ensemble(networks)(torch.zeros(2, 1)), [network(torch.zeros(2, 1)) for network in networks]
+        if isinstance(A, torch.Tensor):
+            torch.testing.assert_close(A, (each[0] + each[1]) / 2)
+        else:
+            torch.testing.assert_close(A.dense(), (each[0].dense() + each[1].dense()) / 2)
+    with pytest.raises(QubolearnError, match="got 0"):
+        Ensemble([])
+
+
+def test_couplings_help_where_labels_exclude_each_other() -> None:
+    found = {}
+    for method in ("quant", "diag"):
+        problem, recipe = preset("best", "scene", source="generated", method=method, hidden=32)
+        network = new_network(problem, recipe)
+        loss, optimizer = make_loss(recipe), Adam(1e-2)
+        fit(network, problem, loss, optimizer=optimizer, epochs=20, batch_size=50, instances=250, validation=None)
+        found[method] = evaluate(network, problem).metrics["accuracy"]
+    assert found["quant"] > found["diag"] + 0.02

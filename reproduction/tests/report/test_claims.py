@@ -1,0 +1,356 @@
+"""Claims and comparisons on cells made by hand."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from quant_reproduction.grid.paper import Paper, PaperCell, PaperTable, paper
+from quant_reproduction.grid.scores import packed
+from quant_reproduction.grid.views import Cell
+from quant_reproduction.report.claims import Pair, check_claims
+from quant_reproduction.report.compare import (
+    OVERLAPS,
+    Compared,
+    compare,
+    count_control,
+    count_different,
+    count_verdicts,
+)
+from quant_reproduction.report.intervals import mean_variance, paired_variance
+from quant_reproduction.report.summary import Report
+from qubolearn.problems import make_problem
+
+SIZES = ("L3 H32", "L3 H78", "L5 H32", "L5 H78")
+
+
+def rotations(quant: list[float], diag: list[float], spread: float = 0.0) -> dict[str, dict[tuple[str, str], Cell]]:
+    """Return four seeds each; quant deviates from its means by ``spread``, diag in the opposite direction."""
+    records = tuple({"metrics": {"training_seconds": 36.0}, "job": {"seed": seed}} for seed in range(4))
+    cells = {}
+    for column, means, sign in (("quant", quant, 1), ("diag", diag, -1)):
+        for size, mean in zip(SIZES, means, strict=False):
+            seeds = tuple(mean + sign * spread * each for each in (-1, 1, -0.5, 0.5))
+            for protocol in "ac":
+                cells[size, f"({protocol}) {column}"] = Cell((seeds, (mean,) * 4), "degrees", records)
+    return {"rotation": cells}
+
+
+def answer(text: str, found: dict[str, dict[tuple[str, str], Cell]], source: str = "a") -> str:
+    checked = next(checked for checked in check_claims(paper(), found) if checked.claim.text.startswith(text))
+    return checked.answer(source)
+
+
+@pytest.mark.parametrize("source", ["a", "c"])
+def test_a_claim_about_all_sizes_needs_all_of_them(source: str) -> None:
+    text = "Rotations: a full QUBO"
+    assert answer(text, rotations([1, 1, 1, 1], [2, 2, 2, 2]), source) == "holds"
+    assert answer(text, rotations([1, 1, 3, 1], [2, 2, 2, 2]), source) == "does not hold"
+    assert answer(text, rotations([1, 1, 2, 1], [2, 2, 2, 2]), source) == "does not hold"  # equal is not better
+    assert answer(text, rotations([1, 1, 1], [2, 2, 2]), source) == "not measured"
+    assert answer(text, rotations([1, 1, 3], [2, 2, 2]), source) == "does not hold"  # one counterexample is enough
+    assert answer(text, {}, source) == "not measured"
+
+
+def test_disagreeing_seeds_are_inconclusive() -> None:
+    text = "Rotations: a full QUBO"
+    assert answer(text, rotations([1, 1, 1, 1], [2, 2, 2, 2], spread=0.05)) == "holds"
+    assert answer(text, rotations([1, 1, 1.9, 1], [2, 2, 2, 2], spread=0.5)) == "inconclusive"
+    assert answer(text, rotations([1, 1, 1.9, 9], [2, 2, 2, 2], spread=0.5)) == "does not hold"
+
+
+def test_seeds_are_paired_and_the_effect_has_an_interval() -> None:
+    """Seeds differ by far more than methods do, but all of them in the same way."""
+    found = rotations([1] * 4, [1.1] * 4)
+    for (_, column), cell in found["rotation"].items():
+        shift = 0.1 if "diag" in column else 0.0
+        values = tuple(seed + shift for seed in (3.0, 1.0, 9.0, 4.0))
+        object.__setattr__(cell, "values", (values, cell.values[1]))
+    (checked,) = [each for each in check_claims(paper(), found) if each.claim.text.startswith("Rotations: a full")]
+    assert checked.answer("a") == "holds"
+    effect = checked.effect("a")
+    assert effect is not None
+    assert effect.mean == pytest.approx(0.1)
+    assert effect.high - effect.low < 1e-6
+
+
+def test_one_seed_is_inconclusive_and_equal_accuracies_are_not_exact() -> None:
+    def ordered(seeds: int) -> dict[str, bool | None]:
+        records = tuple({"metrics": {}, "job": {"seed": seed}} for seed in range(seeds))
+        cells = {}
+        for column, value in (("full", 0.9), ("without unique", 0.89), ("without mlp", 0.5)):
+            for size in SIZES:
+                cells[size, column] = Cell(((value,) * seeds,), "%", records, (200,) * seeds)
+        all_of_it = check_claims(paper(), {"ablation-randgraph": cells})
+        pairs = next(each for each in all_of_it if "L_unique" in each.claim.text)
+        return {pair.than[1]: pair.ordered("a") for pair in pairs.pairs}
+
+    assert ordered(3) == {"w/o L_unique": None, "w/o L_mlp": True}  # 1 % of 200 instances are two of them
+    assert ordered(1) == {"w/o L_unique": None, "w/o L_mlp": None}  # another training run may differ
+
+
+def one_pair(text: str, cells: dict[str, dict[tuple[str, str], Cell]]) -> Pair:
+    return next(each for each in check_claims(paper(), cells) if each.claim.text.startswith(text)).pairs[0]
+
+
+def seeded(values: Sequence[float], unit: Any = "degrees", first: int = 0, **more: Any) -> Cell:
+    records = tuple({"metrics": {}, "job": {"seed": first + place}} for place in range(len(values)))
+    return Cell((tuple(values), tuple(values)), unit, records, **more)
+
+
+def test_one_of_many_comparisons_refutes_a_claim_only_if_it_is_not_chance() -> None:
+    """Four sizes; at one of them quant is worse by 2.16 ± 1.4 over five seeds: by chance in 1 of 39 cases."""
+    off = (-0.4, 1.4, -1.6, 1.2, -0.6)
+
+    def cells(worse: float, sizes: Sequence[str]) -> dict[str, dict[tuple[str, str], Cell]]:
+        made = {}
+        for size in sizes:
+            gap = [worse + each for each in off] if size == "L3 H78" else [-1.0] * 5
+            made[size, "(a) quant"], made[size, "(a) pure"] = seeded([7 + each for each in gap]), seeded([7.0] * 5)
+        return {"pointset": made}
+
+    text = "Point sets: better than Pure"
+    pairs = next(each for each in check_claims(paper(), cells(2.16, SIZES)) if each.claim.text == text).pairs
+    assert [pair.ordered("a") for pair in pairs] == [True, False, True, True]  # each separately
+    assert answer(text, cells(2.16, SIZES)) == "inconclusive"
+    assert answer(text, cells(4.0, SIZES)) == "does not hold"
+    assert answer(text, cells(-4.0, SIZES)) == "holds"
+    assert answer(text, cells(-4.0, SIZES[:3])) == "not measured"
+
+
+def test_a_number_of_one_seed_is_paired_with_that_seed_alone() -> None:
+    """Three seeds against one are one pair: its other seeds are not known."""
+    cells = {"rotation": {("L3 H32", "(a) quant"): seeded([1.0, 1.1, 0.9]), ("L3 H32", "(a) diag"): seeded([2.0])}}
+    pair = one_pair("Rotations: a full QUBO", cells)
+    assert pair.gains("a") == {0: 1.0}
+    assert pair.ordered("a") is None
+    cells["rotation"]["L3 H32", "(a) diag"] = seeded([2.0, 9.0], first=1)
+    assert one_pair("Rotations: a full QUBO", cells).gains("a") == pytest.approx({1: 0.9, 2: 8.1})
+
+
+def test_a_factor_widens_the_interval_as_well() -> None:
+    """Ten times a mean of 141 instances has ten times its error."""
+    shown: dict[str, Any] = {"instances": (100,) * 3, "deviations": (0.1,) * 3}
+    cells = {("k=5", "(a) ours"): seeded([0.4] * 3, "%", **shown), ("k=5", "QGM inserted"): seeded([0.03] * 3, "%")}
+    assert one_pair("One anneal finds", {"success": cells}).min_variance("a") == pytest.approx(1.0)
+    cells["k=5", "QGM inserted"] = seeded([0.03] * 3, "%", **shown)
+    assert one_pair("One anneal finds", {"success": cells}).min_variance("a") == pytest.approx(101.0)
+
+
+def test_the_effect_over_pairs_is_not_narrower_than_instances_allow() -> None:
+    """All seeds agree, on ten instances each, which differ by 20 points."""
+    shown: dict[str, Any] = {"instances": (10,) * 3, "deviations": (0.2,) * 3}
+    cells = {("k=5", f"QGM {each}"): seeded([0.1] * 3, "%", **shown) for each in ("inserted", "baseline", "row-wise")}
+    checked = next(each for each in check_claims(paper(), {"success": cells}) if each.claim.text.startswith("QGM's"))
+    effect = checked.effect("a")
+    assert effect is not None
+    assert effect.high - effect.mean == pytest.approx(stats.t.ppf(0.975, 2) * 20 / math.sqrt(30))
+
+
+def test_a_spread_over_instances_is_not_one_over_runs() -> None:
+    """Table 10 prints 86.0 ± 19 over 141 instances, so that its mean is known to 1.6."""
+    cells = {("k=5, 450 epochs at 1e-5", "SA (neal), 10 sweeps"): seeded([0.92, 0.93, 0.94], "%")}
+    made = [each for each in compare(paper(), {"second-best": cells}) if each.numbers["a"] is not None]
+    assert [(each.column, each.verdict("a")) for each in made] == [("SA (neal), 10 sweeps", "better")]
+    low, high = stats.norm.interval(0.9999, 7.0, math.hypot(19 / math.sqrt(141), 1 / math.sqrt(3)))
+    difference = made[0].difference("a")
+    assert difference is not None
+    assert low < difference.low < difference.high < high
+
+
+def test_splits_that_share_training_shapes_are_not_independent() -> None:
+    """Five random splits of 50 test and 500 training shapes: 1/5 + 1/10 of the variance, not 1/5 (Nadeau, Bengio)."""
+    values, asked = [5.0, 6.0, 7.0, 8.0, 9.0], {"protocol": "paper", "problem": {"name": "pointset", "split_seed": 1}}
+
+    def half(options: dict[str, Any]) -> float:
+        records = tuple({"metrics": {}, "job": {"seed": seed, "options": options}} for seed in range(5))
+        cells = {("L3 H32", "(a) quant"): Cell((tuple(values), tuple(values)), "degrees", records)}
+        made = next(each for each in compare(paper(), {"pointset": cells}) if each.numbers["a"] is not None)
+        found = replace(made, paper_spread=None).difference("a")
+        assert found is not None
+        return found.high - found.mean - 0.05  # its last digit
+
+    low, high = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+    assert half({}) == pytest.approx((high - low) / 2)
+    assert half(asked) == pytest.approx((high - low) / 2 * math.sqrt(0.3 / 0.2))
+    assert half({"problem": asked["problem"]}) == half({})  # AQM is not trained
+    for name in ("pointset", "rotation"):
+        problem: Any = make_problem(name)
+        assert OVERLAPS[name] == problem.test_shapes / problem.train_shapes
+
+
+def test_nan_is_not_better() -> None:
+    made = [each for each in compare(paper(), rotations([math.nan] * 4, [])) if each.table.name == "Table 3"]
+    assert {each.verdict("a") for each in made if each.column == "Ours"} == {"indistinguishable"}
+    assert answer("Rotations: a full QUBO", rotations([math.nan] * 4, [2] * 4)) == "inconclusive"
+
+
+def test_scores_of_single_instances_are_not_needed() -> None:
+    """Records of one instance have no variance to offer."""
+    alone = packed(torch.tensor([3.0]))
+    assert mean_variance([alone, alone], 1) == paired_variance([alone], [alone], 1.0, 1) == 0.0
+
+
+def test_the_paper_is_held_to_its_own_claims() -> None:
+    """At L3 H32 its Table 3 has 5.9 for Ours and 5.4 for Diag."""
+    (checked,) = [each for each in check_claims(paper(), {}) if each.claim.text.startswith("Rotations: a full QUBO")]
+    assert checked.answer("printed") == "does not hold"
+    assert checked.answer("a") == checked.answer("c") == "not measured"
+
+
+def ablation(full: list[float], without: list[float]) -> dict[str, dict[tuple[str, str], Cell]]:
+    cells = {}
+    for size, first, second in zip(SIZES, full, without, strict=True):
+        cells[size, "full"] = Cell(((first, first),), "%")
+        cells[size, "without unique"] = Cell(((second, second),), "%")
+        cells[size, "without mlp"] = Cell(((second, second),), "%")
+    return {"ablation-randgraph": cells}
+
+
+def test_mixed_results_are_neither_all_nor_none() -> None:
+    text = "Graph matching: with L_unique"
+    assert answer(text, ablation([0.9, 0.9, 0.1, 0.1], [0.5] * 4)) == "holds"
+    assert answer(text, ablation([0.9] * 4, [0.5] * 4)) == "does not hold"
+    assert answer(text, ablation([0.1] * 4, [0.5] * 4)) == "does not hold"
+
+
+@pytest.mark.parametrize(("ours", "expected"), [(0.3, "holds"), (0.02, "does not hold")])
+def test_orders_of_magnitude(ours: float, expected: str) -> None:
+    cells = {("k=5", "(a) ours"): Cell(((ours, ours),), "%"), ("k=5", "QGM inserted"): Cell(((0.0022, 0.0022),), "%")}
+    assert answer("One anneal finds", {"success": cells}) == expected
+
+
+@pytest.mark.parametrize(("inserted", "expected"), [(0.002, "holds"), (0.02, "does not hold")])
+def test_random_guessing_is_a_number_too(inserted: float, expected: str) -> None:
+    cells = {("k=5", f"QGM {each}"): Cell(((0.0007, 0.0008),), "%") for each in ("baseline", "row-wise")}
+    cells["k=5", "QGM inserted"] = Cell(((inserted, inserted),), "%")
+    assert answer("QGM's QUBOs with the analytical", {"success": cells}) == expected
+
+
+@pytest.mark.parametrize(("last", "expected"), [(1.5, "holds"), (1.6, "does not hold")])
+def test_barely_degrades_has_a_limit(last: float, expected: str) -> None:
+    cells = {
+        ("0 % wrong matches", "(a) quant"): Cell(((1.0, 1.0), (1.0, 1.0)), "degrees"),
+        ("20 % wrong matches", "(a) quant"): Cell(((last, last), (last, last)), "degrees"),
+    }
+    assert answer("Rotations: 20 % wrong", {"rotation-noise-small": cells}) == expected
+
+
+def test_verdicts_need_more_than_the_spread_of_seeds_and_the_last_digit() -> None:
+    """Table 11, Ours, without the paper's spread: 6.0, 4.0, 3.7, 3.7, of the seeds' medians."""
+
+    def verdicts(*means: float, spread: float) -> list[str]:
+        found = rotations(list(means), [], spread)
+        made = [each for each in compare(paper(), found) if each.table.name == "Table 3" and each.column == "Ours"]
+        return [replace(each, paper_spread=None).verdict("a") for each in made]
+
+    assert verdicts(5.94, 4.0, 3.8, spread=0.0) == ["indistinguishable", "better", "worse", "not measured"]
+    assert verdicts(5.94, 4.0, 3.8, spread=0.5) == ["indistinguishable"] * 3 + ["not measured"]
+    assert verdicts(1.0, 1.0, 9.0, spread=0.5) == ["better", "better", "worse", "not measured"]
+
+
+def test_the_papers_own_spread_widens_the_interval() -> None:
+    """Table 3, L3 H32: 5.9 ± 3.0 over three runs."""
+    made = [each for each in compare(paper(), rotations([4.0], [])) if each.table.name == "Table 3"]
+    first = next(each for each in made if each.column == "Ours")
+    assert first.verdict("a") == "indistinguishable"
+    assert replace(first, paper_spread=None).verdict("a") == "better"
+
+
+def test_diag_is_the_control_of_what_the_recipe_does() -> None:
+    """Table 3, Ours: 5.9, 4.1, 3.7, 3.4; Diag is held against the same numbers."""
+    made = compare(paper(), rotations([1.0] * 4, [1.0, 1.0, 9.0]))
+    only = [replace(each, paper_spread=None) for each in made if each.table.name == "Table 3"]
+    assert count_control(only, "a", "Diag") == (2, 3)
+    assert count_control(only, "a", "Pure") == (0, 0)
+    assert count_verdicts(only, "a")["better"] == 4
+
+
+def test_cells_that_do_not_count() -> None:
+    table = PaperTable(
+        "T", "", 0, "", "rotation", ("degrees",), "lower", ("Ours",),
+        {"Ours": {"a": ("{row}", "(a) quant")}}, (PaperCell("L3 H32", "Ours", (Decimal("9.0"),)),), "repeats",
+    )  # fmt: skip
+    made = compare(Paper("", (table,), (), ()), rotations([1.0], []))
+    assert [each.verdict("a") for each in made] == ["better"]
+    assert sum(count_verdicts(made, "a").values()) == 0
+
+
+def report_of(compared: list[Compared]) -> Report:
+    return Report(Path(), paper(), [], {}, compared, [], False, 3, None)
+
+
+def test_speed_counts_what_both_trained() -> None:
+    report = report_of(compare(paper(), rotations([1, 1], [2])))
+    (speed,) = [each for each in report.speeds("a") if each.problem == "Rotations"]
+    assert (speed.runs, speed.paper_hours, speed.seconds) == (3, 12.0, 108.0)
+    assert speed.ratio == pytest.approx(400)
+    assert report_of(compare(paper(), {})).total_speed("a").ratio is None
+
+
+def test_speed_under_c_counts_only_better_cells() -> None:
+    """Table 3: 1.0 is indistinguishable from 5.9 ± 3.0 over three runs, and better than 4.1 ± 0.2; 9.0 is worse."""
+    report = report_of(compare(paper(), rotations([1, 1, 9], [])))
+    assert [report.total_speed(protocol).runs for protocol in ("a", "c")] == [3, 1]
+
+
+def test_the_same_number_of_ours_beside_two_of_the_papers_counts_once() -> None:
+    """Table 12b under (c) is what Table 7 is: trained with wrong matches already."""
+    cells = {(row, f"({p}) quant"): seeded([1.0, 1.1]) for row in paper().table("Table 7").rows for p in "ac"}
+    made = compare(paper(), {"rotation-noise-small": cells, "rotation-noise-trained": cells})
+    assert [sum(each.numbers[p] is not None for each in made if each.counted) for p in ("a", "c")] == [24, 24]
+    assert [count_different(made, p) for p in ("a", "c")] == [24, 12]
+
+
+def test_instances_are_paired_if_records_store_their_scores() -> None:
+    """Two methods that err on the same hard instances differ by far less than their instances do."""
+    rng = np.random.default_rng(0)
+    hard = torch.from_numpy(rng.gamma(1.0, 20.0, 200))
+    records = tuple({"metrics": {}, "job": {"seed": seed}} for seed in range(3))
+
+    def cells(shift: Sequence[float], scores: bool) -> dict[str, dict[tuple[str, str], Cell]]:
+        made = {}
+        for column, sign in (("quant", 0.0), ("diag", 1.0)):
+            each = [hard + sign * by for by in shift]
+            kept = tuple(packed(one) for one in each) if scores else ()
+            values = (tuple(float(one.mean()) for one in each), (1.0 + sign,) * 3)
+            made |= {(size, f"(a) {column}"): Cell(values, "degrees", records, (200,) * 3, kept) for size in SIZES}
+        return {"rotation": made}
+
+    text = "Rotations: a full QUBO"
+    assert answer(text, cells([0.5, 0.5, 0.5], True)) == "holds"
+    unpaired = next(each for each in check_claims(paper(), cells([0.5] * 3, True)) if each.claim.text.startswith(text))
+    first, second = unpaired.pairs[0].numbers["a"] or ()
+    assert first.min_variance + second.min_variance > 1  # unpaired instances
+    noisy = cells([0.5, 0.5, 0.5], True)
+    shuffled = {
+        at: replace(cell, scores=tuple(packed(hard[rng.permutation(200)]) for _ in range(3)))
+        for at, cell in noisy["rotation"].items()
+    }
+    assert answer(text, {"rotation": shuffled}) == "inconclusive"  # equal seeds, but instances that are not
+
+
+def test_spreads_are_compared_as_ratios_with_their_interval() -> None:
+    text = "Point sets, L3 H32, where Pure is on par"
+
+    def cells(ours: float, pure: float) -> dict[str, dict[tuple[str, str], Cell]]:
+        records = tuple({"metrics": {}, "job": {"seed": seed}} for seed in range(5))
+        spread = (-1.0, -0.5, 0.0, 0.5, 1.0)
+        made = {}
+        for column, by in (("quant", ours), ("pure", pure)):
+            values = tuple(8 + by * each for each in spread)
+            made["L3 H32", f"(a) {column}"] = Cell((values, values), "degrees", records)
+        return {"pointset": made}
+
+    assert answer(text, cells(0.1, 1.0)) == "holds"
+    assert answer(text, cells(1.0, 0.1)) == "does not hold"
+    assert answer(text, cells(0.5, 1.0)) == "inconclusive"
+    assert answer(text, cells(0.0, 1.0)) == "inconclusive"
+    assert answer(text, {}, "printed") == "inconclusive"  # 0.8 against 1.2 over three runs

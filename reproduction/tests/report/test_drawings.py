@@ -1,0 +1,110 @@
+"""Drawings put numbers where they belong, give a name one color, and escape texts of records."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from quant_reproduction.grid.jobs import Job
+from quant_reproduction.report import _draw
+from quant_reproduction.report.drawings import BLUE, ORANGE, colors_of, draw_figure, inline_svg
+
+JOB = Job("item", "row", "column", 0, "task", {})
+PANELS: dict[str, dict[str, Any]] = {
+    "bars": {"edges": [0, 1, 2], "x": "error", "y": "n", "series": [{"name": "a<b", "counts": [4, 2]}]},
+    "lines": {"x": "epoch", "y": "%", "series": [{"name": "one", "points": [[0, 1], [1, 3], [2, 2]]}]},
+    "matrix": {"values": [[0, -2], [1, 0]]},
+    "clouds": {"series": [{"name": "flat", "points": [[0, 0], [4, 2]]}], "lines": [[[0, 0], [4, 2]]]},
+    "graph": {"nodes": [[0, 0], [1, 0]], "edges": [[0, 1]], "marked": [[0, 3], [1, 3]]},
+}
+
+
+def panel(kind: str, **more: Any) -> dict[str, Any]:
+    return {"kind": kind, "title": "T & t", **PANELS[kind], **more}
+
+
+def drawn(*panels: dict[str, Any]) -> Figure:
+    return draw_figure({"title": "Whole", "note": "Note.", "panels": list(panels)})
+
+
+def test_a_figure_has_all_panels_titles_and_the_legend() -> None:
+    made = drawn(*map(panel, PANELS), matches("wrong"))
+    assert [axis.get_title() for axis in made.axes if axis.get_title()] == ["T & t"] * 6
+    assert made.get_suptitle() == "Whole\nNote."
+    assert "wrong" in [text.get_text() for text in made.legends[0].get_texts()]
+    text = inline_svg(made, 'a "description"')
+    assert ElementTree.fromstring(text.replace("xlink:href", "href")).get("aria-label") == 'a "description"'
+    assert "<style" not in text
+    first, second = (set(re.findall(r' id="(\w+)"', inline_svg(made, name))) for name in "ab")
+    assert not first & second  # two figures in one page share no id
+
+
+def test_bars_have_the_heights_of_their_counts() -> None:
+    (axis,) = drawn(panel("bars")).axes
+    assert [bar.get_height() for bar in axis.patches] == [4, 2]  # type: ignore[attr-defined]
+
+
+def test_empty_and_constant_panels_can_be_drawn() -> None:
+    drawn(panel("bars", series=[{"name": "none", "counts": [0, 0]}]))
+    drawn(panel("lines", series=[{"name": "one point", "points": [[1, 1]]}]))
+    drawn(panel("matrix", values=[[0.0]]))
+    drawn(panel("clouds", series=[{"name": "one point", "points": [[1, 1]]}], lines=[]))
+
+
+def matches(*names: str) -> dict[str, Any]:
+    """Return a panel of matches of these kinds, each a point and its line."""
+    series = [{"name": name, "points": [[i, 0], [i, 1]]} for i, name in enumerate(names)]
+    return panel("clouds", series=series, lines=[each["points"] for each in series])
+
+
+def test_wrong_matches_never_have_the_color_of_right_ones() -> None:
+    panels = [matches("right"), matches("right", "wrong"), matches("wrong")]
+    for figure in [drawn(*panels), *map(drawn, panels)]:
+        for axis in figure.axes:
+            dots = [to_hex(each.get_facecolor()[0]) for each in axis.collections]
+            assert [to_hex(line.get_color()) for line in axis.lines] == dots
+    assert colors_of(panels) == {"right": BLUE, "wrong": ORANGE}
+    assert [colors_of([each]) for each in panels[::2]] == [{"right": BLUE}, {"wrong": ORANGE}]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"kind": "pie", "title": "x"},
+        {"kind": "clouds", "title": "x", "series": [{"name": "a", "points": [[1]]}], "lines": []},
+        {"kind": "matrix", "title": "x", "values": []},
+        [],
+    ],
+)
+def test_damaged_figures_are_named_not_drawn(damaged: Any) -> None:
+    text = _draw(JOB, {"title": "T", "note": "", "panels": [damaged]})
+    assert "<svg" not in text
+    assert "item, row, column, seed 0" in text
+
+
+def test_text_of_records_is_escaped() -> None:
+    """Markup and formulas stay text, in any alphabet."""
+    nasty = '<script>alert(1)</script>" $x_1$ $\\frac 漢字'
+    series = [{"name": nasty, "points": [[0, 1], [1, 2]]}]
+    text = _draw(JOB, {"title": nasty, "note": nasty, "panels": [panel("lines", title=nasty, x=nasty, series=series)]})
+    assert "<script" not in text
+    assert ElementTree.fromstring(text.replace("xlink:href", "href")).get("aria-label", "").startswith(nasty)
+
+
+def test_images_are_drawn_if_the_dataset_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "willow").mkdir()
+    image.new("RGB", (8, 8), (200, 10, 10)).save(tmp_path / "willow" / "a.png")
+    entry = {"class": "duck", "image": "a", "file": "a.png", "width": 8, "height": 8}
+    entry |= dict.fromkeys(("keypoints_orig", "keypoints_256"), [[1.0, 1.0]] * 10)
+    (tmp_path / "willow" / "willow_keypoints.json").write_text(json.dumps([entry]))
+    box = [0.0, 1.0, -1.0, 0.0]
+    made = {**matches("right"), "images": [["duck/a", box], ["duck/../../etc/passwd", box]]}
+    for root, count in ((tmp_path, 1), (tmp_path / "nowhere", 0)):
+        monkeypatch.setenv("QUBOLEARN_DATA", str(root))
+        assert len(drawn(made).axes[0].images) == count

@@ -1,0 +1,130 @@
+"""The paper's numbers against the paper's LaTeX, where it is at hand."""
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from quant_reproduction.grid.paper import PaperTable, paper
+
+TEX = Path(os.environ.get("QUBOLEARN_PAPER") or Path(__file__).parents[4] / "shared/paper/quant-paper.tex")
+needs_tex = pytest.mark.skipif(
+    not TEX.is_file(), reason="the paper's LaTeX is not here: set QUBOLEARN_PAPER to its quant-paper.tex"
+)
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+WORDS = {"seven": "7", "four": "4", "three": "3"}
+
+
+@pytest.fixture(scope="module")
+def tex() -> str:
+    return re.sub(r"(?<!\\)%.*", "", TEX.read_text(encoding="utf-8"))
+
+
+def tabulars(tex: str, label: str) -> list[str]:
+    """The tabulars of the innermost environment around a label that has any."""
+    at = tex.index(f"\\label{{{label}}}")
+    open_at, around = [], []
+    for found in re.finditer(r"\\(begin|end)\{(table|figure|minipage)\*?\}", tex):
+        if found[1] == "begin":
+            open_at.append(found.start())
+        elif (start := open_at.pop()) < at < found.end():
+            around.append(tex[start : found.end()])
+    kind = re.compile(r"\\begin\{tabular\}\{[^}]*\}(.*?)\\end\{tabular\}", re.DOTALL)
+    return next(inside for text in around if (inside := kind.findall(text)))
+
+
+def body(tabular: str) -> Iterator[tuple[str, list[str]]]:
+    """(header of the row, numbers in it) below the first line of a tabular; the header is "" where it has none."""
+    for line in tabular.partition("\\hline")[2].replace("\\hline", "").split("\\\\"):
+        first, *rest = line.split("&")
+        headed = re.search(r"[A-Za-z]{6}|=|\$\d+\$\s*$", first.replace("\\textbf", "").replace("\\textit", ""))
+        header, cells = (first, rest) if headed else ("", [first, *rest])
+        if numbers := NUMBER.findall("&".join(cells)):
+            yield header, numbers
+
+
+def printed(tables: list[PaperTable]) -> list[tuple[str, list[str]]]:
+    """The same of the data file: tables of the same rows stand side by side, others below each other."""
+    rows: dict[str, list[str]] = {}
+    for table in tables:
+        for cell in table.cells:
+            spread = cell.spread or (None,) * len(cell.values)
+            pairs = [str(n) for both in zip(cell.values, spread, strict=True) for n in both if n is not None]
+            rows.setdefault(cell.row, []).extend(pairs)
+    return list(rows.items())
+
+
+GROUPS = [
+    (key, list(group))
+    for key, group in groupby([t for t in paper().tables if t.label], lambda table: (table.label, table.part))
+]
+
+
+@needs_tex
+@pytest.mark.parametrize(("key", "tables"), GROUPS, ids=lambda value: value[0] if isinstance(value, tuple) else "")
+def test_every_number_of_every_table(tex: str, key: tuple[str, int], tables: list[PaperTable]) -> None:
+    label, part = key
+    found = list(body(tabulars(tex, label)[part]))
+    ours = printed(tables)
+    assert [n for _, numbers in found for n in numbers] == [n for _, numbers in ours for n in numbers]
+    if len(found) == len(ours):  # not so where the paper's table lies on its side
+        for (header, _), (row, _) in zip(found, ours, strict=True):
+            assert NUMBER.findall(header) in ([], NUMBER.findall(row))
+
+
+@needs_tex
+def test_no_table_is_left_out(tex: str) -> None:
+    assert sum(len(tabulars(tex, label)) for label in {table.label for table in paper().tables if table.label}) == len(
+        re.findall(r"\\begin\{tabular\}", tex)
+    )
+
+
+def plain(text: str) -> str:
+    """LaTeX -> words, so that quotes can be found in it."""
+    text = re.sub(r"~?\\(cite|ref|label)(\[[^]]*\])?\{[^}]*\}", "", text)
+    text = re.sub(r"\\(emph|textit|textbf|mathcal|texttt|text|textsc)\b", "", text).replace("\\%", "%")
+    return " ".join(re.sub(r"[{}$~\\]", "", text).split()).lower()
+
+
+@needs_tex
+def test_claims_are_quoted(tex: str) -> None:
+    words = plain(tex)
+    assert [claim.quote for claim in paper().claims if plain(claim.quote) not in words] == []
+
+
+@needs_tex
+def test_times_and_qubits_stand_in_the_text(tex: str) -> None:
+    words = plain(tex)
+    for times in paper().times:
+        assert plain(times.text) in words
+        number = plain(times.text).split()[-2]
+        assert str(times.hours["Ours"]) == WORDS.get(number, number)
+    found = re.search(
+        r"needs (\d+) physical qubits while their baseline and row-wise methods need (\d+) qubits on average and a "
+        r"chain length of (\w+), and their inserted method needs, on average, (\d+) qubits and a chain length of (\w+)",
+        words,
+    )
+    assert found is not None
+    ours, others, chain, inserted, short = (WORDS.get(word, word) for word in found.groups())
+    row = "RandGraph k=5"
+    qubits, chains = paper().table("Section 4.1, qubits"), paper().table("Section 4.1, chains")
+    columns = ("Ours", "Inserted", "Baseline", "Row-wise")
+    assert [str(qubits.value(row, c, "physical_mean")) for c in columns] == [ours, inserted, others, others]
+    assert [str(chains.value(row, c, "chain_mean")) for c in columns[1:]] == [short, chain, chain]
+
+
+def test_claims_name_tables_rows_and_columns_that_exist() -> None:
+    for claim in paper().claims:
+        for comparison in claim.comparisons:
+            for name, (row, column) in (
+                (comparison.table, comparison.better),
+                (comparison.than_table, comparison.than),
+            ):
+                table = paper().table(name)
+                assert row == "*" or row in table.rows or not table.cells, (claim.text, row)
+                known = column in table.ours or column in table.columns
+                assert known or (column == "guess" and comparison.value is not None), (claim.text, column)
+                assert set(comparison.metrics) <= set(table.metrics)

@@ -1,0 +1,144 @@
+// The table of kernels that are compiled once per processor generation, in namespaces v2, v3, v4 (or portable).
+// Such code must not emit inline functions of the standard library: the linker keeps one copy, which might be the one
+// for the newest processor. Use Scratch instead of std::vector; tests/kernels/test_build.py checks it.
+#pragma once
+#include <cstdint>
+
+#include "pool.hpp"
+
+namespace qubolearn {
+
+// Time evolution of `batch` state vectors of `states` amplitudes over `steps` pulses.
+struct Evolution {
+  std::int64_t batch, states, steps;
+  float *re, *im;
+  const float *energies, *tangents, *norms, *turns;
+};
+
+// Sparse QUBOs on one graph, linear [batch, n] and quadratic [batch, edges]. Bit i has the neighbors
+// neighbors[starts[i]] ... neighbors[starts[i + 1] - 1] through the edges `places` of the same slots.
+struct SparseQubos {
+  std::int64_t batch, n, edges;
+  const double *linear, *quadratic;
+  const std::int64_t *starts, *places;
+  const std::uint32_t* neighbors;
+};
+
+// Annealing of states [batch, reads, n] in place, from where they are if `given`, else from random bits.
+struct Annealing {
+  std::int64_t batch, reads, n, sweeps, steps;
+  const double* betas;  // [batch, 2]: β grows from the first to the last over `steps` sweeps and stays there
+  const std::uint32_t* seeds;
+  bool given;
+  std::int8_t* states;
+};
+
+// The `count` lowest states [batch, count, n] of A [batch, n, n] and their energies [batch, count], ascending.
+template <class T>
+struct Search {
+  std::int64_t batch, count, held;  // held: bytes of partial results at once, beyond those of one QUBO
+  int n;
+  const T* A;
+  T* states;
+  double* energies;
+};
+
+// log Σ_x exp(-β xᵀAx) [batch], NaN if exponents leave the range of double, and E[x xᵀ] [batch, n, n].
+template <class T>
+struct Partition {
+  std::int64_t batch, held;
+  int n;
+  double beta;
+  const T* A;
+  double *values, *marginals;
+};
+
+// Units of bits: the bits of unit u are bits[first[u]] ... bits[first[u + 1] - 1]. Of a group exactly one is 1.
+struct Units {
+  std::int64_t count;
+  const std::int64_t *first, *bits;
+  const bool* group;
+};
+
+// A search of states [batch, count, n], lowest first, in and around reads [batch, reads, n].
+struct Refinement {
+  std::int64_t batch, reads, n, count;
+  const std::int8_t* read;
+  std::int8_t* states;
+  double* success;  // [batch]: the share of reads at the lowest energy of all reads
+  bool exchanges;   // whether up to 512 bits two and three bits are flipped at once
+};
+
+// Parallel tempering of QUBOs whose bits are in units. clamps [batch, n] hold 0, 1, and -1 for free bits.
+struct Tempering {
+  std::int64_t replicas, sweeps;
+  const SparseQubos& A;
+  const Units& units;
+  const std::int8_t* clamps;
+  const std::uint32_t* seeds;  // [batch]
+  double* betas;               // [batch, replicas] from hot to cold: given, or filled if the first one is 0
+};
+
+// Search: an instance ends when it finds a state at or below its target, or beyond the sweeps in which another one of
+// the same QUBO, `ladders` instances in a row, found one: ends [batch / ladders] holds them.
+struct TemperingSearch {
+  std::int64_t count, ladders;
+  const double* targets;  // [batch]
+  std::int8_t* states;    // [batch, count, n]: the lowest states, lowest first
+  double* rates;          // [batch, replicas - 1]: shares of swaps accepted
+  std::int64_t *swept, *ends;
+};
+
+// Sampling of reads [batch, reads, n] at β = colds [batch], `thin` sweeps apart, after `burn` sweeps.
+struct TemperingSample {
+  std::int64_t reads, burn, thin;
+  const double* colds;
+  std::int8_t* states;
+};
+
+struct Kernels {
+  const char* name;
+  // Both return the largest Σ|A_ij| of a QUBO: if it is near the largest double, energies have overflowed.
+  double (*search_single)(const Search<float>&, Control&);
+  double (*search_double)(const Search<double>&, Control&);
+  void (*partition_single)(const Partition<float>&, Control&);
+  void (*partition_double)(const Partition<double>&, Control&);
+  void (*evolve)(const Evolution&, Control&);
+  void (*anneal_dense)(const double* S, const Annealing&, Control&);
+  void (*anneal_sparse)(const SparseQubos&, const Annealing&, Control&);
+  void (*temper)(const Tempering&, const TemperingSearch&, Control&);
+  void (*temper_sample)(const Tempering&, const TemperingSample&, Control&);
+  void (*move_chains)(const Tempering&, std::int8_t* states, Control&);
+  void (*rule_out)(const Tempering&, const double* targets, std::int8_t* ruled, Control&);
+  void (*refine_dense)(const double* S, const Refinement&, Control&);
+  void (*refine_sparse)(const SparseQubos&, const Units&, const std::int8_t* clamps, const Refinement&, Control&);
+};
+
+#define QUBOLEARN_VARIANT(variant)                                    \
+  namespace variant {                                                 \
+  extern const Kernels kernels;                                       \
+  template <class T>                                                  \
+  double search(const Search<T>&, Control&);                          \
+  template <class T>                                                  \
+  void partition(const Partition<T>&, Control&);                      \
+  void evolve(const Evolution&, Control&);                            \
+  void anneal_dense(const double* S, const Annealing&, Control&);     \
+  void anneal_sparse(const SparseQubos&, const Annealing&, Control&); \
+  void temper(const Tempering&, const TemperingSearch&, Control&); \
+  void temper_sample(const Tempering&, const TemperingSample&, Control&); \
+  void move_chains(const Tempering&, std::int8_t* states, Control&); \
+  void rule_out(const Tempering&, const double* targets, std::int8_t* ruled, Control&); \
+  void refine_dense(const double* S, const Refinement&, Control&); \
+  void refine_sparse(const SparseQubos&, const Units&, const std::int8_t* clamps, const Refinement&, Control&); \
+  }
+#ifdef QUBOLEARN_X86
+QUBOLEARN_VARIANT(v2)
+QUBOLEARN_VARIANT(v3)
+QUBOLEARN_VARIANT(v4)
+#else
+QUBOLEARN_VARIANT(portable)
+#endif
+
+const Kernels& kernels();  // those for this processor
+
+}  // namespace qubolearn

@@ -1,0 +1,531 @@
+// From the states of an annealer to the lowest distinct ones around them: one local search for dense QUBOs, sparse QUBOs,
+// and QUBOs with one-hot groups.
+//
+// Without ties the k-th lowest state is a local minimum or a neighbor of one of the k - 1 lower ones. So the search
+// offers the local minima that it meets to a pool, and then the neighbors of the lowest states in the pool. Local minima
+// that no read met are sought by changing each bit of the best state and descending with that bit held: the second-best
+// state differs from the best in some bit.
+//
+// Energies are added up, and ties differ by roundings. So no loop may depend on energies alone: each has a bound.
+#pragma once
+#include "kernels.hpp"
+#include "lanes.hpp"
+#include "random.hpp"
+
+namespace qubolearn::VARIANT {
+
+constexpr double INFINITE = __builtin_inf();
+constexpr int ROUNDS = 64;
+constexpr int DESCENT = 8;      // flips of a descent, as a multiple of n; most take a small share of n
+
+inline double absolute(double x) { return x < 0 ? -x : x; }
+
+constexpr int WIDE = 8;
+using Doubles = Vector<double, WIDE>;
+using Longs = Vector<std::int64_t, WIDE>;
+inline std::size_t padded(std::size_t n) { return (n + WIDE - 1) / WIDE * WIDE; }
+
+// Return the first k from `start` to `end` with the lowest change, and set `lowest` to it; -1 if all are at least that.
+// changes(k, index) returns those of k ... k + 7, which are in the lanes of index.
+template <class Changes>
+INLINE int find_lowest(int start, int end, double& lowest, Changes changes) {
+  Doubles low = splat<Doubles>(lowest);
+  Longs index = Longs{0, 1, 2, 3, 4, 5, 6, 7} + start, where = splat<Longs>(-1);
+  for (int k = start; k < end; k += WIDE, index += WIDE) {
+    const Doubles change = changes(k, index);
+    const Longs lower = change < low;
+    low = lower ? change : low;
+    where = lower ? index : where;
+  }
+  int best = -1;
+  for (int lane = 0; lane < WIDE; ++lane) {
+    const int k = static_cast<int>(where[lane]);
+    if (k >= 0 && (low[lane] < lowest || (low[lane] == lowest && k < best))) lowest = low[lane], best = k;
+  }
+  return best;
+}
+
+// Return the part of a state's key that bit i of n adds; the key is the state itself up to 64 bits, else a hash.
+inline std::uint64_t bit_key(int i, int n) { return n <= 64 ? std::uint64_t(1) << i : mix(i); }
+
+// One bit becomes 0 and another 1; -1 stands for none.
+struct Move {
+  int off, on;
+};
+
+struct State {
+  const int n;
+  Scratch<std::int8_t> x;
+  Scratch<double> fields;  // what setting a bit to 1 adds to the energy; infinite beyond n
+  double energy = 0;
+  std::uint64_t key = 0;
+
+  explicit State(int n) : n(n), x(padded(n), 0), fields(padded(n), INFINITE) {}
+
+  void copy(const State& other) {
+    std::memcpy(x.data(), other.x.data(), x.size());
+    std::memcpy(fields.data(), other.fields.data(), fields.size() * sizeof(double));
+    energy = other.energy, key = other.key;
+  }
+  std::uint64_t key_after(Move move) const {
+    std::uint64_t after = key;
+    if (move.off >= 0) after ^= bit_key(move.off, n);
+    if (move.on >= 0) after ^= bit_key(move.on, n);
+    return after;
+  }
+  double cost(Move move) const { return (move.on >= 0 ? fields[move.on] : 0) - (move.off >= 0 ? fields[move.off] : 0); }
+};
+
+// The lowest distinct states offered so far, lowest first.
+class Pool {
+  Scratch<std::int8_t> states_;
+  Scratch<double> energies_;  // infinite if nothing is stored yet
+  Scratch<std::uint64_t> keys_;
+  Scratch<std::uint8_t> expanded_;  // whether the neighbors of a state were offered
+
+ public:
+  const int count, n;
+
+  Pool(int count, int n)
+      : states_(std::size_t(count) * n, 0), energies_(count, INFINITE), keys_(count, 0), expanded_(count, 0), count(count),
+        n(n) {}
+
+  double energy(int rank) const { return energies_[rank]; }
+  double highest() const { return energies_[count - 1]; }
+  const std::int8_t* state(int rank) const { return states_.data() + std::size_t(rank) * n; }
+
+  bool holds(std::uint64_t key) const {
+    for (int rank = 0; rank < count && energies_[rank] < INFINITE; ++rank)
+      if (keys_[rank] == key) return true;
+    return false;
+  }
+
+  // Store x after a move, if it is low enough and new; the energy and the key are those after the move.
+  void offer(const std::int8_t* x, double energy, std::uint64_t key, Move move = {-1, -1}) {
+    if (energy >= highest() || holds(key)) return;
+    int rank = count - 1;
+    for (; rank > 0 && energies_[rank - 1] > energy; --rank) {
+      std::memcpy(at(rank), at(rank - 1), n);
+      energies_[rank] = energies_[rank - 1], keys_[rank] = keys_[rank - 1], expanded_[rank] = expanded_[rank - 1];
+    }
+    std::memcpy(at(rank), x, n);
+    if (move.off >= 0) at(rank)[move.off] = 0;
+    if (move.on >= 0) at(rank)[move.on] = 1;
+    energies_[rank] = energy, keys_[rank] = key, expanded_[rank] = 0;
+  }
+  void offer(const State& state) { offer(state.x.data(), state.energy, state.key); }
+
+  // Return the rank of the lowest state whose neighbors were not offered, or -1. The last of several states need not be
+  // expanded: a lower one is a local minimum or next to a lower state.
+  int next_to_expand() {
+    for (int rank = 0; rank < (count > 1 ? count - 1 : 1) && energies_[rank] < INFINITE; ++rank)
+      if (!expanded_[rank]) {
+        expanded_[rank] = 1;
+        return rank;
+      }
+    return -1;
+  }
+
+ private:
+  std::int8_t* at(int rank) { return states_.data() + std::size_t(rank) * n; }
+};
+
+// A dense QUBO: S [n, n] is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. Every bit is its own unit.
+class DenseModel {
+  const double* S;
+
+ public:
+  const int n, units;
+
+  DenseModel(const double* S, int n) : S(S), n(n), units(n) {}
+
+  int few_bits() const { return 128; }  // up to here held descents begin again as long as they improve the best state
+  const double* row(int i) const { return S + std::size_t(i) * n; }
+  template <class Visit>
+  void for_moves(const State& state, int i, Visit visit) const {
+    visit(state.x[i] ? Move{i, -1} : Move{-1, i});
+  }
+
+  void load_bits(State& state, const std::int8_t* bits) const { load(state, bits); }
+
+  void load(State& state, const std::int8_t* bits) const {
+    double* fields = state.fields.data();
+    state.energy = 0, state.key = 0;
+    for (int i = 0; i < n; ++i) fields[i] = row(i)[i] * (1 - bits[i]);
+    for (int j = 0; j < n; ++j) {
+      state.x[j] = bits[j];
+      if (!bits[j]) continue;
+      for (int i = 0; i < n; ++i) fields[i] += row(j)[i];
+      state.key ^= bit_key(j, n);
+    }
+    for (int i = 0; i < n; ++i)
+      if (bits[i]) state.energy += 0.5 * (row(i)[i] + fields[i]);
+  }
+
+  void flip(State& state, int i) const {
+    double* fields = state.fields.data();
+    const double own = fields[i], step = 1 - 2 * state.x[i], *couplings = row(i);
+    for (int j = 0; j < n; ++j) fields[j] += step * couplings[j];
+    fields[i] = own;
+    state.x[i] ^= 1;
+    state.energy += step * own;
+    state.key ^= bit_key(i, n);
+  }
+  void apply(State& state, Move move) const { flip(state, move.on >= 0 ? move.on : move.off); }
+
+  // Flip the bit that lowers the energy most until none does.
+  void descend(State& state, int held = -1) const {
+    for (int round = 0; round < DESCENT * n + ROUNDS; ++round) {
+      const int best = steepest(state, held);
+      if (best < 0) return;
+      flip(state, best);
+    }
+  }
+
+  // Make a move and descend with its unit held.
+  void settle(State& state, Move move, int unit) const {
+    apply(state, move);
+    descend(state, unit);
+  }
+
+  // Offer what a move settles to, and leave the state as it was.
+  void try_move(State& state, State& room, Move move, int unit, Pool& pool) const {
+    room.copy(state);
+    settle(room, move, unit);
+    pool.offer(room);
+  }
+
+  // Fill what the moves of one pass add to the cost of move a, beyond their own.
+  void fill_interactions(const double*, const State& state, const Move*, int a, double* to) const {
+    const double sign = 1 - 2 * state.x[a];
+    for (int b = 0; b < n; ++b) to[b] = sign * (1 - 2 * state.x[b]) * row(a)[b];
+    to[a] = INFINITE;
+  }
+
+ private:
+  int steepest(const State& state, int held) const {
+    double lowest = -1e-13 * absolute(state.energy);
+    return find_lowest(0, n, lowest, [&](int i, Longs index) {
+      std::int64_t bits;  // one in each byte, which shifts bring to the places of signs
+      std::memcpy(&bits, state.x.data() + i, WIDE);
+      const Longs signs = splat<Longs>(bits) << Longs{63, 55, 47, 39, 31, 23, 15, 7} & INT64_MIN;
+      const auto fields = VARIANT::load<Longs>(state.fields.data() + i);
+      return index == held ? splat<Doubles>(INFINITE) : (Doubles)(fields ^ signs);
+    });
+  }
+};
+
+// A sparse QUBO without its clamped bits, whose bits are in units: one-hot groups, of which one bit is always 1, and
+// single bits. Couplings within a group are never felt and are left out.
+class ListModel {
+  // Units to look at, and the moves made since.
+  struct Queue {
+    Scratch<std::int32_t> waiting;
+    Scratch<std::uint8_t> queued;
+    Scratch<Move> moves;
+    int size = 0;
+
+    Queue(std::size_t units, std::size_t n) : waiting(units), queued(units, 0), moves(DESCENT * n + ROUNDS) {}
+    void push(int unit) {
+      if (queued[unit]) return;
+      queued[unit] = 1, waiting[size++] = unit;
+    }
+  };
+
+  Scratch<std::int32_t> unit_of_;
+  mutable Queue queue;
+
+ public:
+  bool grouped = false;          // whether there are groups
+  int n = 0, units = 0;          // free bits, and units with free bits
+  Scratch<std::int32_t> bit;     // [n]: their places in the QUBO
+  Scratch<std::int32_t> first;   // [units + 1]: the bits of unit u are first[u] ... first[u + 1] - 1
+  Scratch<std::uint8_t> group;   // [units]
+  Scratch<double> h;             // [n]: what a bit adds to the energy, couplings with clamped bits included
+  Scratch<std::int64_t> starts;  // [n + 1]: of the couplings of each bit
+  Scratch<std::int32_t> to;
+  Scratch<double> value;
+  double constant = 0;  // energy of the clamped bits
+
+  // clamp [n] holds 0, 1, and -1 for free bits.
+  ListModel(const SparseQubos& A, std::int64_t k, const Units& members, const std::int8_t* clamp)
+      : unit_of_(A.n), queue(members.count, A.n), bit(A.n), first(members.count + 1), group(members.count), h(A.n), starts(A.n + 1),
+        to(A.starts[A.n]), value(A.starts[A.n]) {
+    Scratch<std::int32_t> place(A.n, -1);
+    first[0] = 0;
+    for (std::int64_t member = 0; member < members.count; ++member) {
+      const int before = n;
+      for (auto slot = members.first[member]; slot < members.first[member + 1]; ++slot) {
+        const auto i = members.bits[slot];
+        if (clamp[i] >= 0) continue;
+        place[i] = n, bit[n] = static_cast<std::int32_t>(i), unit_of_[n++] = units;
+      }
+      if (n == before) continue;
+      grouped = grouped || members.group[member];
+      group[units++] = members.group[member], first[units] = n;
+    }
+    const double *linear = A.linear + k * A.n, *quadratic = A.quadratic + k * A.edges;
+    std::int64_t edges = 0;
+    starts[0] = 0;
+    for (int b = 0; b < n; ++b) {
+      const int i = bit[b];
+      h[b] = linear[i];
+      for (auto slot = A.starts[i]; slot < A.starts[i + 1]; ++slot) {
+        const auto j = A.neighbors[slot];
+        const double coupling = quadratic[A.places[slot]];
+        if (clamp[j] == 1) h[b] += coupling;
+        if (place[j] >= 0 && coupling != 0 && unit_of_[place[j]] != unit_of_[b])
+          to[edges] = place[j], value[edges++] = coupling;
+      }
+      starts[b + 1] = edges;
+    }
+    for (std::int64_t i = 0; i < A.n; ++i) {
+      if (clamp[i] != 1) continue;
+      constant += linear[i];
+      for (auto slot = A.starts[i]; slot < A.starts[i + 1]; ++slot)
+        if (clamp[A.neighbors[slot]] == 1) constant += 0.5 * quadratic[A.places[slot]];
+    }
+  }
+
+  int few_bits() const { return grouped ? 512 : 128; }
+  int unit_of(int b) const { return unit_of_[b]; }
+
+  // Return the sum of all coefficients' sizes.
+  double size() const {
+    double total = 0;
+    for (int b = 0; b < n; ++b) total += absolute(h[b]);
+    for (auto slot = starts[0]; slot < starts[n]; ++slot) total += absolute(value[slot]);
+    return total;
+  }
+
+  // Return the matrix of a DenseModel.
+  Scratch<double> dense() const {
+    Scratch<double> S(std::size_t(n) * n, 0.0);
+    for (int b = 0; b < n; ++b) {
+      S[std::size_t(b) * n + b] = h[b];
+      for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) S[std::size_t(b) * n + to[slot]] = value[slot];
+    }
+    return S;
+  }
+
+  template <class Visit>
+  void for_moves(const State& state, int unit, Visit visit) const {
+    if (!group[unit]) return visit(state.x[first[unit]] ? Move{first[unit], -1} : Move{-1, first[unit]});
+    const int own = chosen(state, unit);
+    for (int b = first[unit]; b < first[unit + 1]; ++b)
+      if (b != own) visit(Move{own, b});
+  }
+
+  // Read the free bits of the QUBO's `bits`; in a group the best bit of those that are 1, or of all if none is.
+  void load_bits(State& state, const std::int8_t* bits) const {
+    for (int unit = 0; unit < units; ++unit) {
+      if (!group[unit]) {
+        state.x[first[unit]] = bits[bit[first[unit]]];
+        continue;
+      }
+      int best = -1;
+      bool any = false;  // whether a bit of the group is 1
+      for (int b = first[unit]; b < first[unit + 1]; ++b) {
+        state.x[b] = 0;
+        const bool one = bits[bit[b]] == 1;
+        if (one > any || (one == any && (best < 0 || h[b] < h[best]))) best = b;
+        any = any || one;
+      }
+      state.x[best] = 1;
+    }
+    sum(state);
+  }
+
+  void load(State& state, const std::int8_t* x) const {
+    for (int b = 0; b < n; ++b) state.x[b] = x[b];
+    sum(state);
+  }
+
+  // Sum the energy, the fields and the key of the state again.
+  void sum(State& state) const {
+    state.energy = 0, state.key = 0;
+    for (int b = 0; b < n; ++b) state.fields[b] = h[b];
+    for (int b = 0; b < n; ++b) {
+      if (!grouped)  // half of the bits are 1: no branch could foresee which
+        for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) state.fields[b] += state.x[to[slot]] * value[slot];
+      else if (state.x[b])
+        add(state, b, 1);
+    }
+    for (int b = 0; b < n; ++b) {
+      state.energy += state.x[b] * 0.5 * (h[b] + state.fields[b]);
+      state.key ^= bit_key(b, n) & -std::uint64_t(state.x[b]);
+    }
+  }
+
+  void apply(State& state, Move move) const {
+    state.energy += state.cost(move), state.key = state.key_after(move);
+    shift(state, move);
+  }
+
+  // Take moves that lower the energy until none does.
+  void descend(State& state) const {
+    for (int unit = 0; unit < units; ++unit) queue.push(unit);
+    follow(state, -1);
+  }
+
+  int settle(State& state, Move move, int unit) const {
+    apply(state, move);
+    push_around(move);
+    return follow(state, unit);
+  }
+
+  void try_move(State& state, State&, Move move, int unit, Pool& pool) const {
+    const double energy = state.energy;
+    const std::uint64_t key = state.key;
+    const int flips = settle(state, move, unit);  // undone below: a copy would take longer
+    pool.offer(state);
+    for (int k = flips - 1; k >= 0; --k) shift(state, {queue.moves[k].on, queue.moves[k].off});
+    shift(state, {move.on, move.off});
+    state.energy = energy, state.key = key;
+  }
+
+  // S is the matrix of `dense`.
+  void fill_interactions(const double* S, const State& state, const Move* moves, int a, double* to) const {
+    int b = 0;
+    for (int unit = 0; unit < units; ++unit)
+      for_moves(state, unit, [&](Move other) {
+        double sum = 0;
+        if (moves[a].on >= 0) sum += part(S, moves[a].on, other);
+        if (moves[a].off >= 0) sum -= part(S, moves[a].off, other);
+        const int own = unit_of_[moves[a].on >= 0 ? moves[a].on : moves[a].off];
+        to[b++] = unit == own ? INFINITE : sum;
+      });
+  }
+
+  // Write the QUBO's bits [size] of a state x [n].
+  void write(const std::int8_t* x, const std::int8_t* clamp, std::int64_t size, std::int8_t* bits) const {
+    for (std::int64_t i = 0; i < size; ++i) bits[i] = clamp[i] == 1;
+    for (int b = 0; b < n; ++b)
+      if (x[b]) bits[bit[b]] = 1;
+  }
+
+ private:
+  double part(const double* S, int b, Move move) const {
+    const double* row = S + std::size_t(b) * n;
+    return (move.on >= 0 ? row[move.on] : 0) - (move.off >= 0 ? row[move.off] : 0);
+  }
+
+  int chosen(const State& state, int unit) const {
+    int b = first[unit];
+    while (b < first[unit + 1] - 1 && !state.x[b]) ++b;
+    return b;
+  }
+
+  // Make a move, but leave the energy and the key.
+  void shift(State& state, Move move) const {
+    if (move.off >= 0) state.x[move.off] = 0, add(state, move.off, -1);
+    if (move.on >= 0) state.x[move.on] = 1, add(state, move.on, 1);
+  }
+
+  void add(State& state, int b, double step) const {
+    for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) state.fields[to[slot]] += step * value[slot];
+  }
+
+  void push_around(Move move) const {
+    for (int b : {move.off, move.on})
+      if (b >= 0)
+        for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) queue.push(unit_of_[to[slot]]);
+  }
+
+  // Take the best move of each waiting unit if it lowers the energy, and look at the neighbors then; return the moves.
+  int follow(State& state, int held) const {
+    int made = 0;
+    while (queue.size > 0) {
+      const int unit = queue.waiting[--queue.size];
+      queue.queued[unit] = 0;
+      double lowest = -1e-13 * absolute(state.energy);
+      const int b = first[unit];
+      if (!group[unit] && (1 - 2 * state.x[b]) * state.fields[b] >= lowest) continue;
+      Move best{-1, -1};
+      for_moves(state, unit, [&](Move move) {
+        if (state.cost(move) < lowest) lowest = state.cost(move), best = move;
+      });
+      if (unit == held || (best.off < 0 && best.on < 0) || made == static_cast<int>(queue.moves.size())) continue;
+      apply(state, best);
+      queue.moves[made++] = best;
+      push_around(best);
+    }
+    return made;
+  }
+};
+
+// Offer every change of one unit of the lowest states until all but the last in the pool have been expanded.
+template <class Model>
+void offer_neighbors(const Model& A, State& state, Pool& pool, Control& control) {
+  for (int round = 0; round < ROUNDS * (A.n + pool.count); ++round) {
+    const int rank = pool.next_to_expand();
+    if (rank < 0 || control.stopped()) return;
+    A.load(state, pool.state(rank));
+    state.energy = pool.energy(rank);
+    for (int unit = 0; unit < A.units; ++unit)
+      A.for_moves(state, unit, [&](Move move) {
+        pool.offer(state.x.data(), state.energy + state.cost(move), state.key_after(move), move);
+      });
+  }
+}
+
+// Make every move from the best state and descend with its unit held, as long as that improves the best.
+template <class Model>
+void offer_held_descents(const Model& A, State& state, Pool& pool, Control& control) {
+  State room(A.n);
+  double best = INFINITE;
+  for (int round = 0; round < (A.n <= A.few_bits() ? ROUNDS : 2); ++round) {
+    if (best < INFINITE && !(pool.energy(0) < best - 1e-13 * absolute(best))) return;
+    best = pool.energy(0);
+    A.load(state, pool.state(0));
+    state.energy = best;
+    for (int unit = 0; unit < A.units && !control.stopped(); ++unit)
+      A.for_moves(state, unit, [&](Move move) { A.try_move(state, room, move, unit, pool); });
+  }
+}
+
+// Reads that were met, by key, with their energies and how often.
+class Seen {
+  Scratch<std::uint64_t> keys;
+  Scratch<std::int64_t> times;
+  Scratch<double> energies;
+
+  static std::size_t slots(std::int64_t reads) {
+    std::size_t size = 1;
+    while (size < 2 * static_cast<std::size_t>(reads)) size *= 2;
+    return size;
+  }
+
+ public:
+  explicit Seen(std::int64_t reads) : keys(slots(reads)), times(keys.size(), 0), energies(keys.size()) {}
+
+  // Count a read; return true if it is new.
+  bool add(std::uint64_t key, double energy) {
+    std::size_t slot = mix(key) & (keys.size() - 1);
+    while (times[slot] > 0 && keys[slot] != key) slot = (slot + 1) & (keys.size() - 1);
+    keys[slot] = key, energies[slot] = energy;
+    return ++times[slot] == 1;
+  }
+
+  // Return the share of reads at the lowest energy of all.
+  double success(double tolerance) const {
+    double lowest = INFINITE;
+    std::int64_t reads = 0, low = 0;
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+      reads += times[k];
+      if (times[k] > 0 && energies[k] < lowest) lowest = energies[k];
+    }
+    for (std::size_t k = 0; k < keys.size(); ++k)
+      if (times[k] > 0 && energies[k] <= lowest + tolerance) low += times[k];
+    return reads ? static_cast<double>(low) / static_cast<double>(reads) : 0;
+  }
+};
+
+constexpr int MAX_EXCHANGE_BITS = 512;  // above, exchanges take longer than the annealing itself
+
+// Lower the best state of a pool, and if that succeeds some reads [count, size], by two and three moves at once: if a
+// penalty dwarfs the rest of a QUBO, no single move leads from one good state to another.
+void exchange(const ListModel& A, const std::int8_t* reads, std::int64_t count, std::int64_t size, Pool& pool,
+              Control& control);
+
+}  // namespace qubolearn::VARIANT

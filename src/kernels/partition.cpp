@@ -1,0 +1,384 @@
+// The partition function of QUBOs with all pair moments, in one pass over all states, in double precision.
+//
+// Weights are powers of two, 2^t with t = -β E / ln 2. If all their products are in the range of double, the couplings
+// are raised to powers first and weights are products along the walk; else energies are sums along the walk, and one
+// polynomial gives the weight of a lane with its inner bits 0. Products give the weights of its 8 inner states.
+//
+// Vectors have 8 lanes in every variant, because their lanes are sums of their own: the order of summation, and with it
+// the result, is the same on every processor.
+#include <cmath>
+#include <limits>
+
+#include "kernels.hpp"
+#include "portable.hpp"
+#include "states.hpp"
+
+namespace qubolearn::VARIANT {
+namespace {
+
+constexpr int W = 8, INSIDE = 3;  // lanes of a vector, and how many bits number them
+using V = Vector<double, W>;
+using Bits = Vector<std::int64_t, W>;
+
+constexpr double LN2 = 0.6931471805599453;
+constexpr double NONE = std::numeric_limits<double>::quiet_NaN();
+constexpr double LEAST = -1022, TOP = 1023;  // exponents of normal numbers
+constexpr double MULTIPLIED = 980;           // products of weights up to 2^±980 can be summed over a part
+constexpr double SUM_BITS = 20;              // a sum over a part needs this many bits above its largest term
+constexpr double REACH = 960;                // the inner bits may raise a weight by 2^REACH, else weights leave the range
+constexpr double NEGLIGIBLE = 71;            // even 2^18 weights that many bits below the largest do not matter
+
+// 2^t for t inside the range of normal numbers; 0 if t <= floor. The polynomial interpolates 2^r on [-1/2, 1/2] at
+// Chebyshev's nodes, with a relative error of 2e-15.
+inline V power(V t, double floor = LEAST) {
+  constexpr double POWER[] = {1.0000000000000007, 0.69314718055994828, 0.24022650695901254, 0.055504108664544756,
+                            0.0096181291105365708, 0.0013333558214738293, 0.00015403526882354606, 1.5252666220145649e-05,
+                            1.3217210256367588e-06, 1.0206977921453389e-07, 6.7679634825749827e-09};
+  constexpr double MAGIC = 6755399441055744.0;  // 3 · 2^51: adding it rounds to integers
+  const V rounded = t + MAGIC, r = t - (rounded - MAGIC);
+  V p = splat<V>(POWER[10]);
+#pragma GCC unroll 10
+  for (int k = 9; k >= 0; --k) p = p * r + POWER[k];
+  const Bits exponent = reinterpret_cast<Bits>(rounded) << 52;
+  return reinterpret_cast<V>((reinterpret_cast<Bits>(p) + exponent) & (t > floor));
+}
+
+// x[k] = 2^(scale x[k]) for an array with room for whole vectors.
+inline void raise(double* x, std::int64_t count, double scale = 1) {
+  for (std::int64_t k = 0; k < count; k += W) store(x + k, power(load<V>(x + k) * scale));
+}
+
+template <int N = W>
+inline double sum(Vector<double, N> v) {
+  if constexpr (N == 1) {
+    return v[0];
+  } else {
+    Vector<double, N / 2> halves[2];
+    std::memcpy(halves, &v, sizeof v);
+    return sum<N / 2>(halves[0] + halves[1]);
+  }
+}
+
+// The vector without the lanes in whose number bit i is 0.
+inline V lanes_with(int i, V v) {
+  V chosen;
+  for (int l = 0; l < W; ++l) chosen[l] = l >> i & 1 ? v[l] : 0.0;
+  return chosen;
+}
+
+// out[i] = Σ_s s_i v[s] over the 2^bits lanes of v, which is overwritten; Σ_s v[s] is returned. 2^bits >= W.
+double first_moments(double* v, int bits, double* out) {
+  for (int i = bits - 1; i >= INSIDE; --i) {
+    const int half = 1 << i;
+    V total = {};
+    for (int s = 0; s < half; s += W) {
+      const V upper = load<V>(v + half + s);
+      total += upper;
+      store(v + s, load<V>(v + s) + upper);
+    }
+    out[i] = sum(total);
+  }
+  const V rest = load<V>(v);
+  for (int i = 0; i < INSIDE; ++i) out[i] = sum(lanes_with(i, rest));
+  return sum(rest);
+}
+
+// The exponents of all couplings of a QUBO: how far they reach.
+struct Range {
+  double up = 0, down = 0;  // sums of all positive and all negative ones
+  double inner = 0;         // sum of the positive ones of the inner bits
+
+  explicit Range(Walk<double>& walk) {
+    for (int i = 0; i < walk.size; ++i)
+      for (int j = 0; j <= i; ++j) {
+        up += maximum(walk.c(i, j), 0.0);
+        down += minimum(walk.c(i, j), 0.0);
+      }
+    for (int i = LOW; i < CLOSED; ++i)
+      for (int j = 0; j < walk.size; ++j) inner += maximum(walk.c(i, j), 0.0);
+  }
+  bool multiplied() const { return up <= MULTIPLIED && down >= -MULTIPLIED; }
+  bool steep() const { return !multiplied() && !(inner <= REACH); }
+};
+
+// The partition sums of the parts of one QUBO after the other.
+template <class Ops>
+class Summer {
+ public:
+  static constexpr bool MULTIPLY = Ops::NOTHING == 1;
+  Walk<double, Ops> walk;
+
+  explicit Summer(int n) : walk(n) {}
+
+  // Take over the exponents of all couplings.
+  void load_exponents(Walk<double>& exponents, const Range& range) {
+    std::memcpy(walk.C.data(), exponents.C.data(), walk.C.size() * sizeof(double));
+    if (MULTIPLY) raise(walk.C.data(), walk.C.size());
+    walk.load_lanes();
+    head_ = TOP - SUM_BITS - range.inner;
+    floor_ = head_ - range.inner - NEGLIGIBLE;
+    for (int k = 0; k < INNER; ++k) {
+      std::memcpy(&factors_[k * LANES], walk.row(LOW + k), walk.lanes * sizeof(double));
+      if (!MULTIPLY) raise(&factors_[k * LANES], walk.lanes);
+    }
+  }
+
+  // Σ 2^t over the states of a part and the same of x xᵀ, `moments` [n, n], both divided by 2^peak.
+  void sum_part(std::int64_t part, double& peak, double& total, double* moments) {
+    walk.enter(part);
+    peak = MULTIPLY ? 0 : highest() - head_;
+    prepare_leaves(peak);
+    for (V& each : by_node_) each = V{};
+    for (V& each : pairs_) each = V{};
+    for (int first = 0; first < walk.lanes; first += W) sum_lanes(first);
+    total = collect();
+    store_moments(part, total, moments);
+  }
+
+ private:
+  enum { ANY, WITH_A, WITH_B, WITH_C };
+
+  // Exponents or weights of W lanes at node g, whose parent is on the stack `levels`.
+  V enter_node(V (&levels)[OUTER + 1], int g, int first) {
+    if (g == 0) return levels[walk.outer] = load<V>(&walk.base[first]);
+    const int bit = std::countr_zero(unsigned(g));
+    const V& parent = levels[std::countr_zero(unsigned((g & (g - 1)) | walk.nodes))];
+    return levels[bit] = Ops::combine(parent, load<V>(walk.row(CLOSED + bit) + first));
+  }
+
+  // The largest exponent of a state whose inner bits are 0.
+  double highest() {
+    V levels[OUTER + 1], top = splat<V>(-std::numeric_limits<double>::infinity());
+    for (int first = 0; first < walk.lanes; first += W)
+      for (int g = 0; g < walk.nodes; ++g) top = maximum(top, enter_node(levels, g, first) + walk.energies[g]);
+    double highest = top[0];
+    for (int k = 1; k < W; ++k) highest = maximum(highest, double(top[k]));
+    return highest;
+  }
+
+  // What differs from node to node: an exponent or weight, and factors of the inner bits with their couplings.
+  void prepare_leaves(double peak) {
+    double couplings[W] = {walk.c(LOW, LOW + 1), walk.c(LOW, LOW + 2), walk.c(LOW + 1, LOW + 2)};
+    if (!MULTIPLY) {
+      raise(couplings, W);
+      for (Scratch<double>* fields : {&walk.fields_a, &walk.fields_b, &walk.fields_c}) raise(fields->data(), walk.nodes);
+    }
+    const double ab = couplings[0], ac = couplings[1], bc = couplings[2];
+    for (int g = 0; g < walk.nodes; ++g) {
+      const double a = walk.fields_a[g], b = walk.fields_b[g], c = walk.fields_c[g];
+      const double own = MULTIPLY ? walk.energies[g] : walk.energies[g] - peak;
+      const double leaf[8] = {own, a, b, b * ab, c, c * ac, c * bc, (c * ac) * bc};
+      std::memcpy(&leaves_[8 * g], leaf, sizeof leaf);
+    }
+  }
+
+  // Sum the weights of W lanes over all nodes and inner states.
+  void sum_lanes(int first) {
+    const V factor_a = load<V>(&factors_[first]), factor_b = load<V>(&factors_[LANES + first]),
+            factor_c = load<V>(&factors_[2 * LANES + first]);
+    V levels[OUTER + 1], halves[OUTER + 1], upper[OUTER + 1];  // `upper`: sums of nodes with an outer bit set
+    for (int i = 0; i < walk.outer; ++i) upper[i] = V{};
+    V sum_a = {}, sum_b = {}, sum_c = {}, sum_ab = {}, sum_ac = {}, sum_bc = {}, any;
+    for (int g = 0; g < walk.nodes; ++g) {
+      const double* leaf = &leaves_[8 * g];
+      const V row = enter_node(levels, g, first);
+      const V w = MULTIPLY ? row * leaf[0] : power(row + leaf[0], floor_);
+      const V wa = w * (factor_a * leaf[1]), wb = w * (factor_b * leaf[2]), wab = wa * (factor_b * leaf[3]);
+      const V wc = w * (factor_c * leaf[4]), wac = wa * (factor_c * leaf[5]), wbc = wb * (factor_c * leaf[6]),
+              wabc = wab * (factor_c * leaf[7]);
+      const V a_alone = wa + wab, ac = wac + wabc, bc = wbc + wabc;
+      const V with_a = a_alone + ac, with_b = (wb + wab) + bc, with_c = ac + (wc + wbc);
+      any = (a_alone + (w + wb)) + with_c;
+      sum_a += with_a, sum_b += with_b, sum_c += with_c;
+      sum_ab += wab + wabc, sum_ac += ac, sum_bc += bc;
+      V* node = &by_node_[4 * g];
+      node[ANY] += any, node[WITH_A] += with_a, node[WITH_B] += with_b, node[WITH_C] += with_c;
+      int k = 0;
+      for (; g >> k & 1; ++k) {  // a subtree is complete: `any` is its upper half
+        upper[k] += any;
+        any += halves[k];
+      }
+      halves[k] = any;
+    }
+    store(&all_[first], any);
+    for (int i = 0; i < walk.outer; ++i) store(&by_outer_[i * LANES + first], upper[i]);
+    store(&by_inner_[first], sum_a), store(&by_inner_[LANES + first], sum_b), store(&by_inner_[2 * LANES + first], sum_c);
+    pairs_[0] += sum_ab, pairs_[1] += sum_ac, pairs_[2] += sum_bc;
+  }
+
+  double* M(int i) { return M_.data() + i * walk.size; }
+
+  // All pair moments of the bits inside a part into the lower triangle of M; the sum of all weights is returned.
+  double collect() {
+    const int outer = walk.outer;
+    for (int k = 0; k < INNER; ++k) first_moments(&by_inner_[k * LANES], walk.used, M(LOW + k));
+    for (int i = 0; i < outer; ++i) first_moments(&by_outer_[i * LANES], walk.used, M(CLOSED + i));
+    low_moments();
+    for (int k = 0; k < INNER; ++k) {
+      M(LOW + k)[LOW + k] = fold_nodes(outer, WITH_A + k);
+      for (int i = 0; i < outer; ++i) M(CLOSED + i)[LOW + k] = folded_[i];
+    }
+    M(LOW + 1)[LOW] = sum(pairs_[0]);
+    M(LOW + 2)[LOW] = sum(pairs_[1]);
+    M(LOW + 2)[LOW + 1] = sum(pairs_[2]);
+    for (int i = outer; i-- > 0;) {  // moments of outer bits below i among the nodes with bit i set
+      const int half = 1 << i;
+      for (int g = 0; g < half; ++g) {
+        const V upper = by_node_[4 * (half + g) + ANY];
+        by_node_[4 * g + ANY] += upper;
+        by_node_[4 * g + WITH_A] = upper;
+      }
+      M(CLOSED + i)[CLOSED + i] = fold_nodes(i, WITH_A);
+      for (int j = 0; j < i; ++j) M(CLOSED + i)[CLOSED + j] = folded_[j];
+    }
+    return sum(by_node_[ANY]);
+  }
+
+  // folded_[i] = sum over nodes with bit i set of one column of `by_node_`, overwritten; the sum of all is returned.
+  double fold_nodes(int bits, int column) {
+    for (int i = bits; i-- > 0;) {
+      V total = {};
+      for (int g = 0; g < 1 << i; ++g) {
+        const V upper = by_node_[4 * ((1 << i) + g) + column];
+        total += upper;
+        by_node_[4 * g + column] += upper;
+      }
+      folded_[i] = sum(total);
+    }
+    return sum(by_node_[column]);
+  }
+
+  // Moments of the low bits, from `all_`, which is overwritten.
+  void low_moments() {
+    for (int i = walk.used; i-- > INSIDE;) {
+      const int half = 1 << i;
+      for (int s = 0; s < half; s += W) {
+        const V upper = load<V>(&all_[half + s]);
+        store(&by_inner_[s], upper);  // working memory by now
+        store(&all_[s], load<V>(&all_[s]) + upper);
+      }
+      M(i)[i] = first_moments(by_inner_.data(), i, M(i));
+    }
+    const V rest = load<V>(all_.data());
+    for (int i = 0; i < INSIDE; ++i)
+      for (int j = 0; j <= i; ++j) M(i)[j] = sum(lanes_with(i, lanes_with(j, rest)));
+  }
+
+  // M without unused low bits and with the part's bits, symmetric.
+  void store_moments(std::int64_t part, double total, double* moments) {
+    const int n = walk.n, inside = walk.used + INNER + walk.outer;
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j <= i; ++j) {
+        double value;
+        const int on = i < inside ? 1 : part >> (i - inside) & 1;
+        if (i < inside) value = M(walk.position(i))[walk.position(j)];
+        else if (j < inside) value = on * moments[j * n + j];
+        else value = on * (part >> (j - inside) & 1) * total;
+        moments[i * n + j] = moments[j * n + i] = value;
+      }
+  }
+
+  double head_ = 0, floor_ = 0;
+  Scratch<double> factors_{INNER * LANES}, all_{LANES}, by_inner_{INNER * LANES};
+  Scratch<double> by_outer_{std::size_t(walk.outer) * LANES}, leaves_{std::size_t(walk.nodes) * 8};
+  Scratch<V> by_node_{std::size_t(walk.nodes) * 4};  // sums over lanes: of all weights, with a, with b, with c
+  Scratch<double> M_{std::size_t(walk.size) * walk.size};
+  V pairs_[INNER];
+  double folded_[OUTER];
+};
+
+// Sum over all states of few bits by a table of their energies.
+template <class T>
+void few(const T* A, int n, double beta, double& value, double* marginals) {
+  const int states = 1 << n, room = states < 16 ? 16 : states;
+  double E[1 << FEW];
+  few_energies(A, n, E);
+  const double sign = beta < 0 ? -1 : 1;
+  V lowest = load<V>(E) * sign;
+  for (int s = W; s < room; s += W) lowest = minimum(lowest, load<V>(E + s) * sign);
+  double best = lowest[0];
+  for (int k = 1; k < W; ++k) best = minimum(best, double(lowest[k]));
+  best *= sign;  // the energy of the heaviest state
+  for (int s = 0; s < room; s += W)
+    store(E + s, power((load<V>(E + s) - best) * (-beta / LN2)));
+  for (int half = 1; half < states; half *= 2)  // from weights of states to sums over all that have these bits and others
+    for (int block = 0; block < states; block += 2 * half)
+      for (int s = block; s < block + half; ++s) E[s] += E[s + half];
+  value = portable_log(E[0]) - beta * best;
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < n; ++j) marginals[i * n + j] = E[1 << i | 1 << j] / E[0];
+}
+
+// Sums over some states, divided by 2^peak.
+struct Sums {
+  double peak, total, *moments;
+
+  void add(const Sums& other, std::int64_t square) {
+    const double top = maximum(peak, other.peak);
+    const double mine = power(splat<V>(peak - top))[0], theirs = power(splat<V>(other.peak - top))[0];
+    peak = top;
+    total = mine * total + theirs * other.total;
+    for (std::int64_t i = 0; i < square; ++i) moments[i] = mine * moments[i] + theirs * other.moments[i];
+  }
+};
+
+template <class T>
+void sum_many(const Partition<T>& sums, Control& control) {
+  const int n = sums.n;
+  const Tasks tasks(n);
+  const std::int64_t square = std::int64_t(n) * n, held = sums.held / (tasks.count * square * 8);
+  const std::int64_t group = sums.batch < held ? sums.batch : held < 1 ? 1 : held;
+  Scratch<Sums> results(group * tasks.count);
+  Scratch<double> moments(group * tasks.count * square);
+  for (std::int64_t start = 0; start < sums.batch && !control.stopped(); start += group) {
+    const std::int64_t here = sums.batch - start < group ? sums.batch - start : group;
+    const std::int64_t all = here * tasks.count;
+    control.share(all, control.piece(all), [&](std::int64_t first, std::int64_t last) {
+      Scratch<double> more(square);
+      Walk<double> exponents(n);
+      Summer<Multiplying> multiplying(n);
+      Summer<Adding> adding(n);
+      for (std::int64_t task = first; task < last && !control.stopped();) {
+        exponents.load(sums.A + (start + (task >> tasks.bits)) * square, -sums.beta / LN2);
+        const Range range(exponents);
+        if (range.multiplied()) multiplying.load_exponents(exponents, range);
+        else if (!range.steep()) adding.load_exponents(exponents, range);
+        do {  // all tasks of this QUBO
+          results[task] = {0, NONE, &moments[task * square]};
+          for (std::int64_t p = 0; p < tasks.parts && !range.steep() && !control.stopped(); ++p) {
+            const std::int64_t part = (task & (tasks.count - 1)) * tasks.parts + p;
+            Sums sum{0, 0, p ? more.data() : results[task].moments};
+            if (range.multiplied()) multiplying.sum_part(part, sum.peak, sum.total, sum.moments);
+            else adding.sum_part(part, sum.peak, sum.total, sum.moments);
+            if (p) results[task].add(sum, square);
+            else results[task] = sum;
+          }
+        } while (++task < last && task & (tasks.count - 1) && !control.stopped());
+      }
+    });
+    for (std::int64_t k = 0; k < here && !control.stopped(); ++k) {
+      Sums sum = results[k * tasks.count];
+      for (std::int64_t task = 1; task < tasks.count; ++task) sum.add(results[k * tasks.count + task], square);
+      sums.values[start + k] = std::isnan(sum.total) ? NONE : portable_log(sum.total) + sum.peak * LN2;
+      double* marginals = sums.marginals + (start + k) * square;
+      for (std::int64_t i = 0; i < square; ++i) marginals[i] = sum.moments[i] / sum.total;
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void partition(const Partition<T>& sums, Control& control) {
+  if (sums.n > FEW) return sum_many(sums, control);
+  const std::int64_t square = std::int64_t(sums.n) * sums.n;
+  control.share(sums.batch, control.piece(sums.batch), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t b = first; b < last && !control.stopped(); ++b)
+      few(sums.A + b * square, sums.n, sums.beta, sums.values[b], sums.marginals + b * square);
+  });
+}
+
+template void partition(const Partition<float>&, Control&);
+template void partition(const Partition<double>&, Control&);
+
+}  // namespace qubolearn::VARIANT

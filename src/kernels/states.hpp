@@ -1,0 +1,209 @@
+// How the kernels walk over all 2^n states of a QUBO.
+//
+// The bits of a state's code (Σ_i x_i 2^i) play four roles, from the lowest:
+//
+//     low    8 bits        their 256 states are lanes, side by side in vectors
+//     inner  3 bits        eliminated in closed form for each lane
+//     outer  `outer` bits  walked as a binary tree; a node's row of lane energies is its parent's plus one row
+//     part   the others    one part of the work per value; a task takes one part, or several of them if there are many
+//
+// Trees do not drift as Gray codes do: an energy is a sum of at most 2n roundings. 9 and 10 bits leave some low bits
+// unused; for fewer there is a table of all energies.
+#pragma once
+#include <bit>
+#include <cstdint>
+
+#include "lanes.hpp"
+#include "scratch.hpp"
+
+namespace qubolearn::VARIANT {
+
+constexpr int LOW = 8, LANES = 1 << LOW, INNER = 3, CLOSED = LOW + INNER;
+constexpr int FEW = 8;                          // up to this many bits, a table of all energies is faster
+constexpr int OUTER = 7;                        // at most, so that a part takes microseconds: kernels stop between parts
+constexpr int TASK_BITS = 12;                   // at most 2^12 tasks per QUBO, each with results of its own
+
+inline int smaller(int a, int b) { return a < b ? a : b; }
+inline int larger(int a, int b) { return a > b ? a : b; }
+
+// The tasks of a QUBO of n bits: task k has the parts k * parts ... (k + 1) * parts - 1.
+struct Tasks {
+  int part_bits, bits;
+  std::int64_t count, parts;
+
+  explicit Tasks(int n)
+      : part_bits(larger(0, n - CLOSED - OUTER)),
+        bits(smaller(part_bits, TASK_BITS)),
+        count(std::int64_t(1) << bits),
+        parts(std::int64_t(1) << (part_bits - bits)) {}
+};
+
+// A walk combines couplings to energies by adding them, or powers of couplings to weights by multiplying them.
+struct Adding {
+  static constexpr int NOTHING = 0;
+  template <class V>
+  static V combine(V a, V b) {
+    return a + b;
+  }
+};
+struct Multiplying {
+  static constexpr int NOTHING = 1;
+  template <class V>
+  static V combine(V a, V b) {
+    return a * b;
+  }
+};
+
+// Lane l is the coupling if bit i of first + l is set, else nothing.
+template <class Ops, class V, class Real>
+inline V where_set(int i, int first, V coupling) {
+  constexpr int W = sizeof(V) / sizeof(Real);
+  V chosen;
+  for (int l = 0; l < W; ++l) chosen[l] = (first + l) >> i & 1 ? coupling[l] : Real(Ops::NOTHING);
+  return chosen;
+}
+
+// out[s] = x[s] with the coupling, or with y[s] and the coupling, for `count` lanes, a multiple of 16.
+template <class Ops, class Real>
+inline void extend(Real* out, const Real* x, Real coupling, int count) {
+  using V = Vector<Real, NATIVE<Real>>;
+  for (int s = 0; s < count; s += NATIVE<Real>) store(out + s, Ops::combine(load<V>(x + s), splat<V>(coupling)));
+}
+template <class Ops, class Real>
+inline void extend(Real* out, const Real* x, const Real* y, Real coupling, int count) {
+  using V = Vector<Real, NATIVE<Real>>;
+  for (int s = 0; s < count; s += NATIVE<Real>)
+    store(out + s, Ops::combine(load<V>(x + s), Ops::combine(load<V>(y + s), splat<V>(coupling))));
+}
+
+// out[s] = Σ_i s_i couplings[i] for the 2^bits states of the first bits; bits >= 4.
+template <class Ops, class Real>
+inline void combine_lanes(Real* out, const Real* couplings, int bits) {
+  constexpr int W = NATIVE<Real>;
+  using V = Vector<Real, W>;
+#pragma GCC unroll 8
+  for (int first = 0; first < 16; first += W) {
+    const auto bit = [&](int i) { return where_set<Ops, V, Real>(i, first, splat<V>(couplings[i])); };
+    store(out + first, Ops::combine(Ops::combine(bit(0), bit(1)), Ops::combine(bit(2), bit(3))));
+  }
+  for (int i = 4; i < bits; ++i) extend<Ops>(out + (1 << i), out, couplings[i], 1 << i);
+}
+
+// out[s] = energies of the 2^bits states of the first bits, with couplings C[i * stride + j], j <= i; bits >= 4. Bits from
+// `bits` on must have no couplings. `field` has room for half as many states.
+template <class Ops, class Real>
+inline void all_energies(Real* out, const Real* C, int stride, int bits, Real* field) {
+  constexpr int W = NATIVE<Real>;
+  using V = Vector<Real, W>;
+#pragma GCC unroll 8
+  for (int first = 0; first < 16; first += W) {
+    V energy = splat<V>(Real(Ops::NOTHING));
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      V own = splat<V>(C[i * stride + i]);
+#pragma GCC unroll 4
+      for (int j = 0; j < i; ++j) own = Ops::combine(own, where_set<Ops, V, Real>(j, first, splat<V>(C[i * stride + j])));
+      energy = Ops::combine(energy, where_set<Ops, V, Real>(i, first, own));
+    }
+    store(out + first, energy);
+  }
+  for (int i = 4; i < bits; ++i) {
+    combine_lanes<Ops>(field, C + i * stride, i);
+    extend<Ops>(out + (1 << i), out, field, C[i * stride + i], 1 << i);
+  }
+}
+
+// One QUBO of more than FEW bits at a time: its couplings by role, and the energies of the nodes of the tree of outer bits.
+template <class Real, class Ops = Adding>
+struct Walk {
+  const int n;
+  const int outer = smaller(larger(0, n - CLOSED), OUTER);
+  const int size = larger(n, CLOSED);         // bits, the unused low ones included
+  const int used = smaller(LOW, n - INNER);   // low bits that are used
+  const int lanes = 1 << used;
+  const int nodes = 1 << outer;
+
+  Scratch<Real> C{std::size_t(size) * size};            // symmetric, A_ij + A_ji; A_ii on the diagonal
+  Scratch<Real> rows{std::size_t(size - LOW) * LANES};  // rows[j - LOW][s] = Σ_{i low} s_i C_ij
+  Scratch<Real> alone{LANES};                           // energy of each lane with all other bits 0
+  Scratch<Real> base{LANES};                            // the same with the part's bits set
+  Scratch<Real> field{std::size_t(size)};               // what setting a bit adds, with the part's bits set
+  // of every node, the fields of the inner bits a, b, c and the energy without lanes; the last row is working memory
+  Scratch<Real> fields_a{std::size_t(nodes)}, fields_b{std::size_t(nodes)}, fields_c{std::size_t(nodes)};
+  Scratch<Real> energies{std::size_t(nodes)}, work{std::size_t(nodes)};
+
+  explicit Walk(int n) : n(n) {}
+
+  Real& c(int i, int j) { return C[std::size_t(i) * size + j]; }
+  Real* row(int j) { return rows.data() + std::size_t(j - LOW) * LANES; }
+  int position(int i) const { return i < used ? i : i + LOW - used; }
+
+  // Take over the couplings of A [n, n] times scale, from bit `first` on.
+  template <class T>
+  void load(const T* A, Real scale, int first = 0) {
+    if (used < LOW)
+      for (Real& each : C) each = Ops::NOTHING;
+    for (int i = first; i < n; ++i) {
+      const int p = position(i);
+      for (int j = 0; j < i; ++j) {
+        const int q = position(j);
+        c(p, q) = c(q, p) = scale * Real(A[i * n + j]) + scale * Real(A[j * n + i]);
+      }
+      c(p, p) = scale * Real(A[i * n + i]);
+    }
+  }
+
+  // Fill `rows` and `alone`.
+  void load_lanes() {
+    for (int j = LOW; j < size; ++j) combine_lanes<Ops>(row(j), &c(j, 0), used);
+    all_energies<Ops>(alone.data(), C.data(), size, used, base.data());
+  }
+
+  // Set the part's bits: fill `base`, `field` and the energies of all nodes.
+  void enter(std::int64_t part) {
+    for (int s = 0; s < lanes; ++s) base[s] = alone[s];
+    Real energy = Ops::NOTHING;
+    for (int i = LOW; i < size; ++i) field[i] = c(i, i);
+    for (int j = CLOSED + outer; j < size; ++j)
+      if (part >> (j - CLOSED - outer) & 1) {
+        energy = Ops::combine(energy, field[j]);
+        for (int i = LOW; i < size; ++i) field[i] = Ops::combine(field[i], c(i, j));
+        const Real* added = row(j);
+        for (int s = 0; s < lanes; ++s) base[s] = Ops::combine(base[s], added[s]);
+      }
+    fill_nodes(energy);
+  }
+
+  // The energies of all nodes, from `field` and the energy of the root, by doubling.
+  void fill_nodes(Real energy) {
+    fields_a[0] = field[LOW], fields_b[0] = field[LOW + 1], fields_c[0] = field[LOW + 2], energies[0] = energy;
+    for (int i = 0; i < outer; ++i) {
+      const int j = CLOSED + i, half = 1 << i;
+      work[0] = field[j];
+      for (int k = 0; k < i; ++k) {
+        const Real coupling = c(j, CLOSED + k);
+        for (int g = 0; g < 1 << k; ++g) work[(1 << k) + g] = Ops::combine(work[g], coupling);
+      }
+      const Real a = c(j, LOW), b = c(j, LOW + 1), d = c(j, LOW + 2);
+      for (int g = 0; g < half; ++g) {
+        fields_a[half + g] = Ops::combine(fields_a[g], a);
+        fields_b[half + g] = Ops::combine(fields_b[g], b);
+        fields_c[half + g] = Ops::combine(fields_c[g], d);
+        energies[half + g] = Ops::combine(energies[g], work[g]);
+      }
+    }
+  }
+};
+
+// E[s] of all 2^n states of A, n <= FEW, in double precision; E has room for at least 16 states.
+template <class T>
+inline void few_energies(const T* A, int n, double* E) {
+  double C[FEW * FEW] = {}, field[1 << (FEW - 1)];
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < i; ++j) C[i * FEW + j] = double(A[i * n + j]) + double(A[j * n + i]);
+    C[i * FEW + i] = A[i * n + i];
+  }
+  all_energies<Adding>(E, C, FEW, larger(n, 4), field);
+}
+
+}  // namespace qubolearn::VARIANT

@@ -1,0 +1,206 @@
+"""The commands instances, solve and export: instances and QUBOs in files."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qubolearn.cli.options import (
+    add_constraints,
+    add_draw,
+    add_problem,
+    add_run,
+    add_solver,
+    chosen,
+    clamp_from,
+    groups_from,
+    open_run,
+    problem_class,
+)
+from qubolearn.cli.output import Output
+from qubolearn.errors import QubolearnError, counted
+from qubolearn.files import make_folder, write_atomic, write_output
+from qubolearn.solvers import make_solver
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from qubolearn.problems import Problem
+    from qubolearn.qubo import Qubo
+    from qubolearn.solvers import Solution
+
+Solved = tuple[dict[str, Any], Mapping[str, Any], tuple[str, list[str], list[Any]]]  # arrays, info, table
+
+#: Bits of a state that are shown.
+SHOWN = 64
+#: QUBOs of a run's instances are written if they have no more entries: 256 MiB before compression.
+MAX_ENTRIES = 2**26
+
+
+def add_instances(parser: argparse.ArgumentParser, first: str | None) -> None:
+    add_problem(parser, first)
+    parser.add_argument("--out", required=True, metavar="FILE.npz", help="where to write")
+    add_draw(parser, "--count", 100, "number of instances")
+
+
+def run_instances(args: argparse.Namespace, output: Output) -> None:
+    """Write instances of a problem to an .npz file: p [count, m], x_true [count, n] and the answer.
+
+    examples:
+      qubolearn instances randgraph --k 4 --count 100 --seed 1 --out four.npz
+    """
+    kind = problem_class(args.problem)
+    problem = kind(**chosen(args, kind))
+    from qubolearn.data import write_instances
+    from qubolearn.random import stream
+
+    instances = problem.sample(args.count, stream(args.seed, args.split), args.split)
+    write_instances(Path(args.out), instances, write_output)
+    output.say(f"{counted(args.count, 'instance')} of {problem} in {args.out}")
+    output.result(problem=problem.name, count=args.count, seed=args.seed, out=args.out)
+
+
+def add_solve(parser: argparse.ArgumentParser, _: str | None) -> None:
+    add_run(parser, text="file of a QUBO, or run folder, model file or pretrained:NAME")
+    parser.add_argument("instances", nargs="?", metavar="INSTANCES.npz", help="for a run: file with p [count, m]")
+    add_solver(parser)
+    add_constraints(parser)
+    parser.add_argument("--out", metavar="FILE.npz", help="where to write [QUBO.solved.npz or INSTANCES.solved.npz]")
+    parser.add_argument("--project", action="store_true", help="project a run's bits to valid answers before decoding")
+
+
+def run_solve(args: argparse.Namespace, output: Output) -> None:
+    """Solve a QUBO from a file, or instances with a trained run; write bits, energies and, for a run, answers.
+
+    A QUBO is COO text or a dimod BQM file, as qubolearn export writes them, of up to a million bits. Solvers that take
+    sparse QUBOs (annealing, tempering, auto) never make it dense. The output is an .npz with states [1, n] and energies
+    [1]; for a run with states [count, n], energies [count], answers, remarks of the problem and, unless it is too
+    large, A [count, n, n], in the order of the instances. States and energies include clamped bits.
+
+    examples:
+      qubolearn solve chip.coo --clamp 3=1,7=0
+      qubolearn solve coloring.bqm --groups 4 --solver tempering:sweeps=2000,seed=0 --out colors.npz
+      qubolearn instances randgraph --k 4 --count 10 --out four.npz
+      qubolearn solve runs/k4 four.npz --solver annealing:seed=0 --out solved.npz
+    """
+    source = Path(args.instances or args.run)
+    if source.is_dir():
+        raise QubolearnError(f"{source} is a folder; expected a QUBO file, or a run and INSTANCES.npz")
+    target = Path(args.out) if args.out else source.with_suffix(".solved.npz")
+    if target.resolve() == source.resolve():
+        raise QubolearnError(f"--out {target} is the input file; choose another")
+    began = time.perf_counter()
+    arrays, info, table = (_solve_run if args.instances else _solve_file)(args, source, output)
+    from qubolearn.data import write_arrays
+
+    write_arrays(target, write_output if args.out else write_atomic, **arrays)
+    output.table(*table)
+    output.say(f"{', '.join(arrays)} in {target}")
+    result = {"count": len(arrays["states"]), "solver": args.solver, "source": str(info.get("source", "unknown"))}
+    result |= {} if args.instances else {"energy": arrays["energies"].item()}
+    output.result(**result, seconds=time.perf_counter() - began, out=str(target))
+
+
+def _solve_file(args: argparse.Namespace, source: Path, output: Output) -> Solved:
+    from qubolearn.qubo.files import read_qubo
+
+    for option in ("project", "problem"):
+        if getattr(args, option):
+            raise QubolearnError(f"--{option} is for a run with INSTANCES.npz, but {source} is read as a QUBO")
+    A, offset = read_qubo(source)
+    solution = _solve(A, args, output, f"n={A.n}")
+    states, energies = solution.states[:, 0], solution.energies[:, 0] + offset
+    title = f"{source}: {A.n} bits, {counted(A.edges.shape[1], 'coupling')}"
+    row = (_shown(states[0]), int(states.sum()), f"{energies.item():.6g}")
+    arrays = {"states": states.byte(), "energies": energies}
+    return arrays, solution.info, (title, ["bits", "ones", "energy"], [row])
+
+
+def _solve_run(args: argparse.Namespace, source: Path, output: Output) -> Solved:
+    import numpy as np
+    import torch
+
+    from qubolearn.data import read_inputs
+    from qubolearn.qubo import as_dense
+
+    here = open_run(args.run, args)
+    problem, p = here.problem, read_inputs(source, here.problem)
+    with torch.no_grad():
+        A = here.network()(p)
+    solution = _solve(A, args, output, counted(len(p), "instance"), problem, problem.clamp(p))
+    states, energies = solution.states[:, 0], solution.energies[:, 0]
+    answers = problem.answer_of(problem.project(states, p) if args.project else states, p)
+    remarks = problem.remarks(answers, p)
+    arrays: dict[str, Any] = {"states": states.byte(), "energies": energies, "answers": answers}
+    arrays |= {"remarks": np.array(remarks)} if remarks else {}
+    arrays |= {"A": as_dense(A)} if A.shape.numel() <= MAX_ENTRIES else {}
+    rows = [
+        (i, _shown(states[i]), f"{energies[i]:.4f}", answers[i].tolist(), *remarks[i : i + 1])
+        for i in range(min(5, len(p)))
+    ]
+    heads = ["instance", "bits", "energy", "answer", *(["remark"] if remarks else [])]
+    return arrays, solution.info, (f"{problem}, first {len(rows)} of {len(p)}", heads, rows)
+
+
+def _shown(state: Tensor) -> str:
+    return "".join(str(int(bit)) for bit in state[:SHOWN]) + ("…" if len(state) > SHOWN else "")
+
+
+def _solve(
+    A: Qubo, args: argparse.Namespace, output: Output, what: str, problem: Problem | None = None, clamp: Any = None
+) -> Solution:
+    """Return the lowest states; --clamp, --groups and --solver override those of the problem."""
+    from qubolearn.solvers import solve
+
+    clamp = clamp if args.clamp is None else clamp_from(args.clamp)
+    groups = problem.groups if problem else None
+    if args.groups is not None:
+        groups = groups_from(args.groups, A.shape[2])
+    own = problem.default_solver() if problem and args.solver == "auto" else None
+    with output.progress(f"{what}, {args.solver}", 1):
+        return solve(A, own or make_solver(args.solver), 1, clamp=clamp, groups=groups)
+
+
+def add_export(parser: argparse.ArgumentParser, _: str | None) -> None:
+    add_run(parser)
+    parser.add_argument("instances", metavar="INSTANCES.npz", help="file with p [count, m]")
+    text = "COO text or the binary format of dimod [coo]"
+    parser.add_argument("--format", choices=["coo", "bqm"], default="coo", help=text)
+    parser.add_argument("--out", metavar="FOLDER", help="new or empty folder for the files [INSTANCES.qubos]")
+
+
+def run_export(args: argparse.Namespace, output: Output) -> None:
+    """Write the QUBO of every instance in a file as COO text or as a dimod BQM, one file each.
+
+    examples:
+      qubolearn export runs/k4 four.npz --format coo --out qubos
+      qubolearn export runs/k4 four.npz --format bqm --out qubos
+      python -c "import dimod; print(dimod.BinaryQuadraticModel.from_file(open('qubos/0000.bqm', 'rb').read()))"
+    """
+    import torch
+
+    from qubolearn.data import read_inputs
+    from qubolearn.qubo import to_bqm, to_coo
+
+    here = open_run(args.run, args)
+    source = Path(args.instances)
+    p = read_inputs(source, here.problem)
+    folder = Path(args.out) if args.out else source.with_suffix(".qubos")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise QubolearnError(f"{folder} exists and is not an empty folder; choose another --out")
+    network = here.network()
+    make_folder(folder)
+    with torch.no_grad(), output.progress(counted(len(p), "QUBO"), len(p)) as bar:
+        for index, A in enumerate(network(p)):
+            if args.format == "coo":
+                data = to_coo(A).encode()
+            else:
+                with to_bqm(A).to_file() as file:
+                    data = file.read()
+            write_atomic(folder / f"{index:04d}.{args.format}", data)
+            bar.advance(bar.task_ids[0])
+    output.say(f"{counted(len(p), 'QUBO')} in {folder}")
+    output.result(count=len(p), format=args.format, out=str(folder))

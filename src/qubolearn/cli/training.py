@@ -1,0 +1,180 @@
+"""The command train, and the training with a progress bar that the demo shares."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qubolearn.cli.options import add_device, add_fields, add_problem, chosen, count, pick_device, problem_class
+from qubolearn.cli.output import Output, metric_rows
+from qubolearn.errors import QubolearnError
+from qubolearn.files import write_json
+from qubolearn.provenance import provenance
+from qubolearn.recipes import PRESETS, Recipe, preset
+from qubolearn.solvers import make_solver
+
+if TYPE_CHECKING:
+    import torch
+
+    from qubolearn.evaluation import Evaluation
+    from qubolearn.runs import Run
+    from qubolearn.training.distributed import Peers
+
+#: torchrun forwards a Ctrl-C to processes that already received it; only a later one is the user's second.
+SECONDS_BETWEEN_INTERRUPTS = 2.0
+
+
+def add_train(parser: argparse.ArgumentParser, first: str | None) -> None:
+    add_problem(parser, first)
+    parser.add_argument("--out", metavar="DIR", help="run folder [runs/PROBLEM-METHOD-SEED]")
+    parser.add_argument("--preset", default="best", metavar="NAME", help=f"{', '.join(PRESETS)} [best]")
+    text = "unseen instances to score at the end [2000]"
+    parser.add_argument("--test", type=count, default=2000, metavar="N", help=text)
+    add_device(parser)
+    parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events into DIR")
+    add_fields(parser, Recipe, "training (defaults come from the preset)", defaults=False)
+
+
+def run_train(args: argparse.Namespace, output: Output) -> int:
+    """Train a network that outputs the QUBO of an instance, and score it on unseen instances.
+
+    A preset sets every option: `best` is the best that we know, `paper` the protocol of the QuAnt paper. Options
+    override it. Repeat the command to resume a run that was stopped.
+
+    examples:
+      qubolearn train randgraph --k 4 --out runs/k4
+      qubolearn train randgraph --k 4 --method pure --layers 3 --hidden 32 --out runs/pure
+      qubolearn train randgraph --k 5 --topology pegasus --out runs/k5
+      qubolearn train randgraph --loss hinge --solver annealing:reads=20,sweeps=100 --out runs/annealed
+      torchrun --nproc-per-node 2 -m qubolearn train randgraph --out runs/two   on two processes
+
+    Ctrl-C or SIGTERM finishes the step, saves it and exits with 130 or 143.
+    DIR gets config.json, metrics.jsonl, checkpoint.safetensors, model.safetensors and result.json.
+    """
+    kind = problem_class(args.problem)
+    problem, recipe = preset(args.preset, kind, **chosen(args, kind), **chosen(args, Recipe))
+    make_solver(recipe.solver)  # report wrong names and sizes before anything is written
+    from qubolearn.recipes import new_network
+    from qubolearn.runs import Run
+    from qubolearn.training.distributed import process_group
+
+    new_network(problem, recipe)
+    folder = Path(args.out or f"runs/{problem.name.rpartition(':')[2]}-{recipe.method}-{recipe.seed}")
+    with process_group() as peers:
+        if peers.rank > 0:  # only the first process prints
+            output.json, output.console.quiet, output.errors.quiet = False, True, True
+        device = pick_device(args.device)
+        here = peers.first(lambda: Run.create(folder, problem, recipe))
+        with stop_on_signals() as caught:
+            seconds = train_with_progress(here, device, output, args.tensorboard, caught, peers)
+            number = peers.largest(caught[0] if caught else 0)
+    if number:
+        output.errors.print(f"stopped and saved; to resume, run the same command again (--out {folder})")
+        return 128 + number
+    if peers.rank > 0:
+        return 0
+    found, result = score(here, device, args.test, seconds)
+    write_json(folder / "result.json", result, checksum=True)
+    show(output, here, found, result)
+    output.say(f"run folder: {folder}")
+    output.result(**result, out=str(folder))
+    return 0
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM, so that the current step is finished and saved.
+
+    A second Ctrl-C stops at once and loses the steps after the last checkpoint.
+    """
+    caught: list[int] = []
+    first = 0.0
+
+    def handle(number: int, _: object) -> None:
+        nonlocal first
+        if not caught:
+            first = time.monotonic()
+        elif number == signal.SIGINT and time.monotonic() - first > SECONDS_BETWEEN_INTERRUPTS:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    before = {name: signal.signal(name, handle) for name in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def train_with_progress(
+    here: Run,
+    device: torch.device,
+    output: Output,
+    tensorboard: bool = False,
+    caught: Sequence[int] = (),
+    peers: Peers | None = None,
+) -> float:
+    """Train a run with a progress bar and return the seconds that it took."""
+    from qubolearn.recipes import train
+    from qubolearn.training.callbacks import ProgressBar, TensorBoard
+    from qubolearn.training.distributed import ALONE
+
+    recipe, began = here.recipe, time.perf_counter()
+    if here.finished:
+        output.say(f"{here.folder} is already trained")
+        stored = [record.get("seconds") for record in here.metrics()]
+        return next((value for value in reversed(stored) if isinstance(value, float) and math.isfinite(value)), 0.0)
+    peers = peers or ALONE
+    title = f"{here.problem.name} {recipe.method} L{recipe.layers} H{recipe.hidden}"
+    callbacks: list[Any] = [ProgressBar(title, here.problem.metric, output.errors)]
+    if tensorboard and peers.rank == 0:
+        if (here.folder / "tensorboard").is_symlink():  # it may point outside the run's folder
+            raise QubolearnError(f"{here.folder / 'tensorboard'} is a link; remove it, or choose another --out")
+        callbacks.append(TensorBoard(here.folder / "tensorboard"))
+    with redirect_stdout(sys.stderr):  # stdout is for the result
+        train(here.problem, recipe, here, device, callbacks, stop=lambda: bool(caught), peers=peers)
+    return time.perf_counter() - began
+
+
+def score(here: Run, device: torch.device, instances: int, seconds: float) -> tuple[Evaluation, dict[str, Any]]:
+    """Score a trained run on unseen test instances; return the evaluation and its record with provenance."""
+    from qubolearn.evaluation import evaluate
+    from qubolearn.recipes import make_loss
+
+    problem, recipe = here.problem, here.recipe
+    name = recipe.solver if make_loss(recipe, problem).solves else "auto"
+    network = here.network().to(device)
+    solver = None if name == "auto" else make_solver(name)
+    found = evaluate(network, problem, solver, instances, recipe.seed, device=device)
+    header = {"problem": problem.name, "method": recipe.method, "seed": recipe.seed, "solver": name}
+    return found, {**header, **found.as_dict(), **_rounding(network), "seconds": round(seconds, 3), **provenance()}
+
+
+def _rounding(network: torch.nn.Module) -> dict[str, Any]:
+    """Return how many couplings rounding kept and cut, for a network with one rounded A."""
+    from qubolearn.networks import SharedQubo
+
+    hard = network.hardened() if isinstance(network, SharedQubo) else None
+    if hard is None:
+        return {}
+    cut = hard.counts[hard.levels.index(0.0)]
+    kept = sum(hard.counts) - cut
+    return {"couplings_kept": kept, "couplings_cut": cut, "widest_gaps": hard.gaps, "linear_cut": hard.largest_linear}
+
+
+def show(output: Output, here: Run, found: Evaluation, result: Mapping[str, Any]) -> None:
+    """Print the result as a table."""
+    recipe = here.recipe
+    size = "one A" if recipe.network == "shared" else f"L{recipe.layers} H{recipe.hidden}, {recipe.topology}"
+    rows = [*metric_rows(found), ("training", f"{result['seconds']:.1f} s")]
+    rounding = [name for name in ("couplings_kept", "couplings_cut", "linear_cut") if name in result]
+    rows += [(name.replace("_", " "), f"{result[name]:.4g}") for name in rounding]
+    title = f"{here.problem}, {recipe.method}, {size}, seed {recipe.seed}"
+    output.table(title, [f"on {found.instances} unseen instances", ""], rows)

@@ -1,0 +1,5 @@
+"""What networks, losses and solvers consume: instances, problems, arrays, encodings of permutations, dataset files."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,213 @@
+"""Arrays as data: nested structures of tensors, validated instances, and arrays as a problem with splits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from qubolearn.data.contract import Instances, Problem, RightAnswers, Split, check_bits
+from qubolearn.errors import QubolearnError
+from qubolearn.random import stream
+
+__all__ = [
+    "Arrays",
+    "as_tensors",
+    "count_rows",
+    "iter_instances",
+    "make_instances",
+    "map_tensors",
+    "pair_of",
+    "tensors_of",
+]
+
+
+def map_tensors(function: Callable[[Tensor], Any], structure: Any) -> Any:
+    """Apply a function to every tensor of a structure of tuples, lists, mappings and None; keep other objects.
+
+    >>> map_tensors(lambda t: t + 1, {"nodes": torch.zeros(2), "edges": (torch.ones(1), None)})
+    {'nodes': tensor([1., 1.]), 'edges': (tensor([2.]), None)}
+    """
+    if isinstance(structure, Tensor):
+        return function(structure)
+    if isinstance(structure, Mapping):
+        return {name: map_tensors(function, part) for name, part in structure.items()}
+    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
+        return type(structure)(*(map_tensors(function, part) for part in structure))
+    if isinstance(structure, (tuple, list)):
+        return type(structure)(map_tensors(function, part) for part in structure)
+    return structure
+
+
+def tensors_of(structure: Any) -> Iterator[Tensor]:
+    """Return all tensors of a structure, in order."""
+    found: list[Tensor] = []
+    map_tensors(found.append, structure)
+    return iter(found)
+
+
+def count_rows(structure: Any, what: str = "p") -> int:
+    """Return the length of the first dimension; raise if the tensors of the structure differ in it."""
+    lengths = {len(tensor) if tensor.ndim else 0 for tensor in tensors_of(structure)}
+    if len(lengths) != 1:
+        raise QubolearnError(
+            f"the tensors of {what} have {sorted(lengths)} rows; expected the same number of instances"
+        )
+    return lengths.pop()
+
+
+def as_tensors(structure: Any) -> Any:
+    """Convert NumPy arrays to tensors and other floats to float32, at any depth; raise for anything else."""
+    if isinstance(structure, np.ndarray) and structure.dtype.kind in "biuf":
+        structure = torch.from_numpy(np.ascontiguousarray(structure))
+    elif isinstance(structure, Mapping):
+        return {name: as_tensors(part) for name, part in structure.items()}
+    elif isinstance(structure, (tuple, list)):
+        return tuple(as_tensors(part) for part in structure)
+    if isinstance(structure, Tensor):
+        if structure.is_complex():
+            raise QubolearnError(f"a tensor of {structure.dtype}; pass real and imaginary parts as columns")
+        return structure.float() if structure.dtype in (torch.float64, torch.float16, torch.bfloat16) else structure
+    what = f"array of {structure.dtype}" if isinstance(structure, np.ndarray) else type(structure).__name__
+    raise QubolearnError(f"expected a tensor or an array of numbers, got {what}; convert lists by numpy.asarray")
+
+
+def make_instances(p: Any, x: Any, answer: Any = None, right: RightAnswers | None = None) -> Instances:
+    """Return validated instances in float32; integers in a structure p stay integers.
+
+    Args:
+        p: Inputs of the network ``[N, m]``, NumPy or torch, or a structure (tuple, list, mapping) of such arrays.
+        x: Bits of the solutions ``[N, n]``, 0 and 1 of any dtype.
+        answer: Solutions before encoding ``[N, ...]``; by default x.
+        right: All right answers, if instances have several.
+
+    Raises:
+        QubolearnError: If lengths differ, x contains anything but 0 and 1, or p is not made of arrays.
+    """
+    p, x = as_tensors(p), as_tensors(x)
+    if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[1] < 1:
+        raise QubolearnError(f"x must be an array of bits [N, n], got {list(getattr(x, 'shape', []))}")
+    if isinstance(p, Tensor):
+        p = p.float() if p.ndim == 2 else p
+    if (count := count_rows(p)) != len(x):
+        raise QubolearnError(f"p has {count} instances, but x has {len(x)}; expected one row per instance")
+    check_bits(x)
+    x = x.float()
+    if right is not None:
+        check_bits(right.states, "right.states")
+        right = RightAnswers(right.states.float(), right.valid.bool())
+        if right.states.shape[::2] != x.shape or right.valid.shape != right.states.shape[:2]:
+            raise QubolearnError(
+                f"right answers are states {list(right.states.shape)} and valid {list(right.valid.shape)}; "
+                f"expected [{len(x)}, t, {x.shape[1]}] and [{len(x)}, t]"
+            )
+        if not bool(right.valid.any(1).all()):
+            raise QubolearnError(f"instance {int((~right.valid.any(1)).nonzero()[0])} has no right answer")
+    return Instances(p, x, x if answer is None else as_tensors(answer), right)
+
+
+class Arrays(Problem):
+    """Arrays as a problem: inputs p ``[N, m]`` and the bits x ``[N, n]`` of their solutions.
+
+    Args:
+        p: NumPy or torch, ``[N, m]``, or a structure of arrays with N rows that the network accepts.
+        x: The bits, 0 and 1, ``[N, n]``.
+        validation: Instances to hold out for validation: a fraction below 1, or a number.
+        test: Instances to hold out for testing, likewise.
+        seed: Seed of the split.
+        answer: Solutions before encoding ``[N, ...]``, for :meth:`score` of a subclass.
+        right: All right answers, if instances have several.
+
+    Raises:
+        QubolearnError: If lengths differ, x contains anything but 0 and 1, or no instance is left to train on.
+
+    >>> import numpy as np
+    >>> data = Arrays(np.random.rand(100, 5), np.random.rand(100, 3) < 0.5, validation=0.2)
+    >>> data, data.size("train"), data.size("validation")
+    (Arrays(100 instances, m=5, n=3), 80, 20)
+    """
+
+    name: ClassVar[str] = "arrays"
+
+    def __init__(
+        self,
+        p: Any,
+        x: Any,
+        *,
+        validation: float = 0.1,
+        test: float = 0.0,
+        seed: int = 0,
+        answer: Any = None,
+        right: RightAnswers | None = None,
+    ) -> None:
+        self.instances = make_instances(p, x, answer, right)
+        count = len(self.instances.x_true)
+        sizes = [_size(share, count, what) for share, what in ((validation, "validation"), (test, "test"))]
+        if sum(sizes) >= count:
+            raise QubolearnError(f"validation={validation} and test={test} leave none of {count} instances to train on")
+        order = torch.randperm(count, generator=stream(seed, "arrays"))
+        held_out, tested, trained = torch.split(order, [*sizes, count - sum(sizes)])
+        self._rows: dict[str, Tensor] = {"train": trained, "validation": held_out, "test": tested}
+
+    @property
+    def input_size(self) -> int:
+        p = self.instances.p
+        if not isinstance(p, Tensor) or p.ndim != 2:
+            raise QubolearnError("p is a structure, not an array [N, m]; do not pass inputs= to the network")
+        return p.shape[1]
+
+    @property
+    def bits(self) -> int:
+        return self.instances.x_true.shape[1]
+
+    def size(self, split: Split) -> int:
+        """Return the number of instances of a split."""
+        return len(self._rows[split])
+
+    def whole(self, split: Split) -> Instances:
+        """Return all instances of a split."""
+        return self.instances.rows(self._rows[split])
+
+    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
+        """Draw ``count`` different instances of a split in random order."""
+        rows = self._rows[split]
+        if count > len(rows):
+            raise QubolearnError(f"{count} {split} instances requested, but there are only {len(rows)}")
+        chosen = torch.randperm(len(rows), generator=generator, device=generator.device)[:count].cpu()
+        return self.instances.rows(rows[chosen]).to(generator.device)
+
+    def __repr__(self) -> str:
+        p = self.instances.p
+        m = f"m={p.shape[1]}, " if isinstance(p, Tensor) and p.ndim == 2 else ""
+        return f"Arrays({len(self.instances.x_true)} instances, {m}n={self.bits})"
+
+
+def _size(share: float, count: int, what: str) -> int:
+    if not share >= 0 or (share >= 1 and share != int(share)):
+        raise QubolearnError(f"{what}={share}; expected a fraction below 1 or a number of instances")
+    return round(share * count) if share < 1 else int(share)
+
+
+def pair_of(item: Sequence[Any]) -> Instances:
+    """Return (p, x) or (p, x, answer) of a Dataset or DataLoader as instances."""
+    if isinstance(item, Instances):
+        return make_instances(*item)
+    if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
+        raise QubolearnError(f"the data yields {type(item).__name__}; expected pairs (p, x) of inputs and bits")
+    return make_instances(*item)
+
+
+def iter_instances(data: Any) -> Iterator[Instances]:
+    """Yield the instances of (p, x), Instances, a Dataset or a DataLoader, in batches."""
+    if isinstance(data, Instances) or (isinstance(data, (tuple, list)) and len(data) == 2):
+        yield make_instances(*data)
+    elif isinstance(data, DataLoader):
+        yield from map(pair_of, data)
+    elif isinstance(data, Dataset):
+        yield from map(pair_of, DataLoader(data, 256))
+    else:
+        raise QubolearnError(f"data is a {type(data).__name__}; expected a Problem, (p, x), a Dataset or a DataLoader")

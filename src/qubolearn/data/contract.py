@@ -1,0 +1,285 @@
+"""Instances, and the contract of all problem types: problem -> (p, x̂); x -> answer -> metric."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+from qubolearn.errors import QubolearnError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Generator, Tensor
+
+    from qubolearn.qubo import Groups
+
+__all__ = [
+    "Instances",
+    "PermutationProblem",
+    "Problem",
+    "RightAnswers",
+    "SoftTargets",
+    "Split",
+    "check_bits",
+    "score_bits",
+]
+
+Split = Literal["train", "validation", "test"]
+
+
+class RightAnswers(NamedTuple):
+    """All right answers of instances that have several, such as a cut and its complement.
+
+    ``valid`` ``[batch, t]`` marks the rows of ``states`` ``[batch, t, n]`` that count, since instances may have
+    different numbers of right answers.
+
+    >>> import torch
+    >>> x = torch.tensor([[1.0, 0.0]])
+    >>> right = RightAnswers(torch.stack([x, 1 - x], 1), torch.ones(1, 2, dtype=torch.bool))
+    >>> right.include(torch.tensor([[0.0, 1.0]])), right.include(torch.tensor([[1.0, 1.0]]))
+    (tensor([True]), tensor([False]))
+    """
+
+    states: Tensor  # [batch, t, n], 0 or 1
+    valid: Tensor  # [batch, t], bool; at least one per instance
+
+    def draw(self, generator: Generator) -> Tensor:
+        """Draw one of the right answers of each instance, ``[batch, n]``."""
+        import torch
+
+        uniforms = torch.rand(self.valid.shape, generator=generator, device=self.valid.device)
+        chosen = uniforms.masked_fill(~self.valid, -1.0).argmax(1)
+        return self.states[torch.arange(len(chosen), device=chosen.device), chosen]
+
+    def include(self, x: Tensor) -> Tensor:
+        """Return True for each x ``[batch, ..., n]`` that is a right answer: ``[batch, ...]`` bool."""
+        batch, _, n = self.states.shape
+        rows = x.reshape(batch, -1, 1, n)
+        same = (rows == self.states[:, None]).all(-1) & self.valid[:, None]  # [batch, rows, t]
+        return same.any(-1).reshape(x.shape[:-1])
+
+
+class SoftTargets(NamedTuple):
+    """States that are nearly right, with weights, such as the neighboring bins of a number.
+
+    >>> import torch
+    >>> soft = SoftTargets(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]]), torch.tensor([[0.8, 0.2]]))
+    >>> soft.weights.sum(1)
+    tensor([1.])
+    """
+
+    states: Tensor  # [batch, t, n]
+    weights: Tensor  # [batch, t], at least 0, sum to 1 for each instance
+
+
+class Instances(NamedTuple):
+    """A batch of problem instances with their solutions.
+
+    ``p`` is the input of the network: ``[batch, input_size]`` in float32, or any structure of tensors that the network
+    accepts. ``x_true`` are the bits of a solution. ``answer`` is the solution itself, such as a permutation or an angle
+    before rounding to bits. ``right`` lists all solutions if instances have several.
+
+    >>> import torch
+    >>> x = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    >>> instances = Instances(torch.zeros(2, 3), x, x)
+    >>> instances.wrong_bits(torch.zeros(2, 2)), len(instances.rows(slice(0, 1)).x_true)
+    (tensor([1, 2]), 1)
+    """
+
+    p: Any  # [batch, input_size], float32, or a structure of tensors
+    x_true: Tensor  # [batch, bits], float32, 0 or 1
+    answer: Tensor  # [batch, ...]
+    right: RightAnswers | None = None
+
+    def rows(self, index: Tensor | slice) -> Instances:
+        """Return the instances at an index: a slice, or row numbers ``[count]``."""
+        if isinstance(index, slice):
+            return self._map(lambda tensor: tensor[index])
+        return self._map(lambda tensor: tensor.index_select(0, index))
+
+    def wrong_bits(self, x: Tensor) -> Tensor:
+        """Return the Hamming distance of x ``[batch, n]`` to the nearest right answer: ``[batch]`` int64."""
+        if self.right is None:
+            return (x != self.x_true).sum(-1)
+        distance = (x[:, None] != self.right.states).sum(-1)
+        return distance.masked_fill(~self.right.valid, x.shape[1] + 1).amin(1)
+
+    def to(self, device: torch.device | str) -> Instances:
+        """Return the instances on a device."""
+        return self._map(lambda tensor: tensor.to(device))
+
+    def _map(self, function: Any) -> Instances:
+        if hasattr(self.p, "index_select") and self.right is None:  # a tensor: the common case, in a training step
+            return Instances(function(self.p), function(self.x_true), function(self.answer))
+        from qubolearn.data.arrays import map_tensors
+
+        mapped: Instances = map_tensors(function, self)
+        return mapped
+
+
+class Problem(ABC):
+    """Base class of problem types: subclasses are frozen dataclasses whose fields are their options.
+
+    The fields become options of the command line and are stored as JSON with every result, so they are numbers, strings
+    and booleans. For data in arrays, use :class:`qubolearn.Arrays`.
+
+    Subclasses define ``input_size``, ``bits`` and :meth:`sample`; the other methods have defaults for answers that are
+    bits. ``qubolearn.testing.check_problem`` checks a class.
+
+    >>> from dataclasses import dataclass
+    >>> import torch
+    >>> @dataclass(frozen=True)
+    ... class Signs(Problem):
+    ...     name = "signs"
+    ...     n: int = 3
+    ...     input_size = bits = property(lambda self: self.n)
+    ...     def sample(self, count, generator, split="train"):
+    ...         p = torch.randn(count, self.n, generator=generator, device=generator.device)
+    ...         return Instances(p, (p > 0).float(), (p > 0).float())
+    >>> Signs(n=4).sample(5, torch.Generator().manual_seed(0)).x_true.shape
+    torch.Size([5, 4])
+    """
+
+    name: ClassVar[str]
+    #: The main metric, a key of the result of :meth:`score`, and its direction.
+    metric: ClassVar[str] = "accuracy"
+    higher_is_better: ClassVar[bool] = True
+    #: Choices of the presets for this problem, in addition to those for all; a missing preset does not exist.
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"best": {"epochs": 100}, "paper": {}}
+
+    @property
+    @abstractmethod
+    def input_size(self) -> int:
+        """Return m, the length of p."""
+
+    @property
+    @abstractmethod
+    def bits(self) -> int:
+        """Return n, the number of bits of a solution."""
+
+    @abstractmethod
+    def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
+        """Draw ``count`` instances on the generator's device, the same ones for the same state of the generator.
+
+        Splits share no shape, image or other source of instances.
+        """
+
+    def decode(self, x: Tensor) -> Tensor:
+        """Return the answers ``[batch, ...]`` of bits ``[batch, n]``; by default the bits themselves."""
+        return x
+
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        """Return metrics ``[batch]`` by name for answers ``[batch, ...]``; by default those of :func:`score_bits`."""
+        return score_bits(answer, instances)
+
+    def project(self, x: Tensor, p: Any) -> Tensor:
+        """Return the nearest bits ``[batch, n]`` that encode a valid answer to p; by default x itself."""
+        return x
+
+    @property
+    def groups(self) -> Groups | None:
+        """Return the groups of bits of which exactly one is 1 in every answer, for solvers; by default None."""
+        return None
+
+    def clamp(self, p: Any) -> Tensor | None:
+        """Return the bits that p determines, such as hints of a puzzle: ``[batch, n]`` of 0, 1, and -1 for free bits.
+
+        Solvers hold these bits, in ``fit``, ``evaluate`` and on the command line. By default all bits are free.
+        """
+        return None
+
+    def available(self, split: Split) -> int | None:
+        """Return the number of different instances of a split, or None if they are generated."""
+        return None
+
+    def default_solver(self) -> Any:
+        """Return the solver that ``evaluate`` and ``fit`` use by default, or None for ``auto_solver``."""
+        return None
+
+    def answer_of(self, x: Tensor, p: Any) -> Tensor:
+        """Return what ``qubolearn solve`` writes for bits x ``[batch, bits]``; by default decode(x).
+
+        A problem that detects that x is wrong returns something here that is clearly not an answer.
+        """
+        return self.decode(x)
+
+    def remarks(self, answer: Tensor, p: Any) -> list[str]:
+        """Return a remark on each answer for ``qubolearn solve``, such as that p has no answer; by default none."""
+        return []
+
+    def soft_targets(self, instances: Instances) -> SoftTargets | None:
+        """Return nearly right states of each instance with weights for ``SoftLikelihood``, or None.
+
+        The number of states per instance does not depend on the batch.
+        """
+        return None
+
+    @classmethod
+    def variant(cls, name: str, options: Mapping[str, Any]) -> type[Problem]:
+        """Return the class that the preset ``name`` selects for these options; by default this class."""
+        return cls
+
+    @classmethod
+    def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the choices of the preset ``best`` or ``paper``: options of this problem and fields of a recipe.
+
+        They may depend on ``options``, which the user set and which override the preset. An unknown name raises
+        KeyError.
+        """
+        return {**_FOR_ALL[name], **cls.presets[name]}
+
+
+#: `paper` is QuAnt's protocol for graphs.
+_FOR_ALL: Mapping[str, Mapping[str, Any]] = {
+    "best": {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "topology": "dense"},
+    "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardize": False},
+}
+
+
+def score_bits(x: Tensor, instances: Instances) -> dict[str, Tensor]:
+    """Return ``accuracy`` and ``wrong_bits`` of bits x ``[batch, n]``, ``[batch]`` each."""
+    wrong = instances.wrong_bits(x)
+    return {"accuracy": (wrong == 0).float(), "wrong_bits": wrong.float()}
+
+
+def check_bits(x: Tensor, what: str = "x") -> None:
+    """Raise unless all entries of x are 0 or 1."""
+    wrong = (x != 0) & (x != 1)
+    if bool(wrong.any()):
+        value = x[wrong][0].item()
+        remedy = "; for spins -1 and +1 pass (x + 1) / 2" if value == -1 else ""
+        raise QubolearnError(f"{what} contains {value:g}; expected bits 0 and 1{remedy}")
+
+
+@dataclass(frozen=True)
+class PermutationProblem(Problem):
+    """Base class of permutation problems: x encodes P(1) ... P(k) in ceil(log2 k) bits each, and p has k⁴ weights.
+
+    Answers are permutations ``[batch, k]``.
+    """
+
+    k: int = 4
+    """Number of elements."""
+
+    @property
+    def input_size(self) -> int:
+        return self.k**4
+
+    @property
+    def bits(self) -> int:
+        return self.k * (self.k - 1).bit_length()
+
+    def decode(self, x: Tensor) -> Tensor:
+        from qubolearn.data.encodings import decode_permutation
+
+        return decode_permutation(x, self.k)
+
+    def project(self, x: Tensor, p: Tensor) -> Tensor:
+        from qubolearn.data.encodings import nearest_permutation
+
+        return nearest_permutation(x, self.k)
+
+    def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
+        return {"accuracy": (answer == instances.answer).all(-1).float()}

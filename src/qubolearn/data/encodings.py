@@ -1,0 +1,108 @@
+"""Permutations as bits: P(1) ... P(k), each entry in b = ceil(log2 k) bits, most significant bit first.
+
+Not every bit vector encodes a permutation: entries may repeat or, if k is not a power of two, be k or more.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import permutations
+
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+
+__all__ = [
+    "all_permutations",
+    "assignments",
+    "bits_per_entry",
+    "decode_permutation",
+    "encode_permutation",
+    "nearest_permutation",
+]
+
+#: Up to this k, the nearest permutation is searched among all k! by one matrix product.
+MAX_BRUTE_FORCE = 6
+
+
+def bits_per_entry(k: int) -> int:
+    """Return b = ceil(log2 k), the bits per entry of a permutation of k elements.
+
+    >>> [bits_per_entry(k) for k in (2, 4, 5, 8, 9)]
+    [1, 2, 3, 3, 4]
+    """
+    if k < 2:
+        raise QubolearnError(f"a permutation of k={k} elements; expected k >= 2")
+    return (k - 1).bit_length()
+
+
+def encode_permutation(P: Tensor) -> Tensor:
+    """Encode permutations ``[batch, k]`` with entries 0 ... k-1 as bits ``[batch, k·b]``, float32.
+
+    >>> encode_permutation(torch.tensor([[2, 0, 3, 1]])).int().tolist()
+    [[1, 0, 0, 0, 1, 1, 0, 1]]
+    """
+    if P.ndim != 2 or P.dtype.is_floating_point:
+        raise QubolearnError(f"permutations must be integers [batch, k], got {P.dtype} {list(P.shape)}")
+    k = P.shape[1]
+    b = bits_per_entry(k)
+    if P.numel() and not 0 <= int(P.min()) <= int(P.max()) < k:
+        raise QubolearnError(f"permutations of k={k} have entries 0 ... {k - 1}, got {int(P.min())} ... {int(P.max())}")
+    return ((P.long()[:, :, None] >> _shifts(b, P.device)) & 1).flatten(1).float()
+
+
+def decode_permutation(x: Tensor, k: int) -> Tensor:
+    """Decode bits ``[batch, k·b]`` to entries ``[batch, k]``, int64, which may repeat or be k or more.
+
+    >>> decode_permutation(torch.tensor([[1, 0, 0, 0, 1, 1, 0, 1]]), 4).tolist()
+    [[2, 0, 3, 1]]
+    """
+    b = _check_bits(x, k)
+    return (x.round().long().reshape(len(x), k, b) << _shifts(b, x.device)).sum(-1)
+
+
+def nearest_permutation(x: Tensor, k: int) -> Tensor:
+    """Return the bits of the permutation nearest to bits ``[batch, k·b]`` in Hamming distance, same shape and dtype.
+
+    This is an assignment problem, solved exactly: value a at entry i costs Hamming(bits of i, code of a). Ties are
+    deterministic; up to k = 6 the lexicographically first permutation wins.
+
+    >>> nearest_permutation(torch.tensor([[1, 0, 0, 0, 1, 1, 0, 0]]), 4).tolist()
+    [[1, 0, 0, 0, 1, 1, 0, 1]]
+    """
+    b = _check_bits(x, k)
+    bits = x.round().float()
+    if k <= MAX_BRUTE_FORCE:
+        codes = encode_permutation(all_permutations(k)).to(x.device)  # [k!, k·b]
+        distance = codes.sum(1) - 2 * bits @ codes.T  # less |x|, the same for all; small integers, exact in float32
+        rank = torch.arange(len(codes), device=x.device) / len(codes)  # breaks ties, since distances are integers
+        return codes[(distance + rank).argmin(1)].to(x.dtype)
+    codes = ((torch.arange(k, device=x.device)[:, None] >> _shifts(b, x.device)) & 1).float()  # [k, b]
+    cost = torch.cdist(bits.reshape(len(x), k, b), codes.expand(len(x), k, b), p=1)  # [batch, k, k]
+    return encode_permutation(assignments(cost)).to(x.device, x.dtype)
+
+
+@cache
+def all_permutations(k: int) -> Tensor:
+    """Return all permutations of 0 ... k-1 in lexicographic order, ``[k!, k]`` int64 on the CPU; do not modify it."""
+    return torch.tensor(list(permutations(range(k))))
+
+
+def assignments(cost: Tensor) -> Tensor:
+    """Return the cheapest assignments ``[batch, k]`` of costs ``[batch, k, k]``, int64 on the CPU."""
+    from scipy.optimize import linear_sum_assignment
+
+    columns = [torch.from_numpy(linear_sum_assignment(rows)[1]) for rows in cost.cpu().numpy()]
+    return torch.stack(columns) if columns else torch.zeros(cost.shape[:2], dtype=torch.int64)
+
+
+def _shifts(b: int, device: torch.device) -> Tensor:
+    return torch.arange(b - 1, -1, -1, device=device)
+
+
+def _check_bits(x: Tensor, k: int) -> int:
+    b = bits_per_entry(k)
+    if x.ndim != 2 or x.shape[1] != k * b:
+        raise QubolearnError(f"k={k} entries of {b} bits: expected x of shape [batch, {k * b}], got {list(x.shape)}")
+    return b

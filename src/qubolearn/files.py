@@ -1,0 +1,356 @@
+"""Files: atomic writes, a lock per folder, and JSON and safetensors that are checked and never executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from qubolearn.errors import NonFiniteError, QubolearnError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "MAX_JSON",
+    "check_version",
+    "is_temporary",
+    "lock_folder",
+    "make_folder",
+    "open_regular",
+    "read_bytes",
+    "read_json",
+    "read_metadata",
+    "read_records",
+    "read_tensors",
+    "read_text",
+    "write_atomic",
+    "write_json",
+    "write_output",
+    "write_records",
+    "write_tensors",
+]
+
+FORMAT = "qubolearn-run"
+FORMAT_VERSION = 2  # 1: the loss nll also meant soft targets; all fields were required
+MAX_JSON = 2**24  # bytes
+MAX_HEADER = 2**20  # bytes of a safetensors file before its tensors
+
+#: The entry with the checksum of all others. Files of older versions have none and are read without a check.
+CHECKSUM = "sha256"
+
+#: A list of numbers as json indents it. Strings contain no line ends, so the pattern does not match inside of them.
+NUMBERS = re.compile(r"\[\n\s*((?:-?\d[\d.eE+-]*,\s*)*-?\d[\d.eE+-]*)\n\s*\]")
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file such that at any time its path holds the complete old content or the complete new content.
+
+    A link at this path is replaced and not followed, so nothing outside the folder changes. A replaced file passes on
+    its mode.
+    """
+    temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
+    try:
+        if not path.name or path.is_dir():
+            raise IsADirectoryError(None, "it is a folder")
+        with open(temporary, "wb", opener=_new_file) as file:
+            file.write(data)
+            file.flush()
+            _copy_mode(path, file.fileno())
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise QubolearnError(f"cannot write {path}: {error.strerror}; the previous file is unchanged") from error
+        raise
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write to a path that the user chose: follow links, write to devices and pipes, replace files atomically."""
+    try:
+        is_file = not path.exists() or stat.S_ISREG(path.stat().st_mode)
+        # what a shell opened as /dev/stdout may be a file, which must not be replaced
+        if (is_file and not str(path).startswith(("/dev/", "/proc/"))) or path.is_dir():
+            write_atomic(Path(os.path.realpath(path)), data)
+        else:
+            path.write_bytes(data)
+    except OSError as error:
+        raise QubolearnError(f"cannot write {path}: {error.strerror}") from error
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading. A pipe or device raises at once, since reading it might never end."""
+    nonblocking = getattr(os, "O_NONBLOCK", 0)
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | nonblocking))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise QubolearnError(f"{path} is a pipe or device; expected a regular file")
+    return file
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents if they are missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise QubolearnError(f"cannot use the folder {folder}: {error.strerror}; choose another --out") from error
+
+
+def is_temporary(path: Path) -> bool:
+    """Return True if a file is an unfinished one of :func:`write_atomic`, left behind by a killed process."""
+    return path.name.startswith(".") and path.name.endswith(".tmp")
+
+
+@contextmanager
+def lock_folder(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Hold the lock of a folder; if another process or thread holds it, raise or, with ``wait``, wait.
+
+    The system keeps the lock (flock on the file ``.lock``) and drops it when its holder dies. On systems without such
+    locks, for example Windows and some network file systems, nothing is locked.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    descriptor = _open_lock(folder / ".lock")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise QubolearnError(
+            f"{folder} is being written by another training run; wait until it ends, or choose another --out"
+        ) from error
+    except (OSError, ValueError):  # a file system without locks, or no descriptor
+        pass
+    try:
+        yield
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _open_lock(path: Path) -> int:
+    """Return a descriptor of the lock file, or -1 if it cannot be created; then no write will succeed either."""
+    for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):  # another user's file may be readable only
+        with suppress(OSError):
+            return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    return -1
+
+
+def _new_file(path: str, flags: int) -> int:
+    """Open a file that must not exist, not even as a link, with the mode that the umask leaves."""
+    return os.open(path, flags | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def _copy_mode(path: Path, descriptor: int) -> None:
+    """Give an open file the mode and, if allowed, the group of the regular file that it will replace."""
+    with suppress(FileNotFoundError):
+        before = path.lstat()
+        if stat.S_ISREG(before.st_mode) and hasattr(os, "fchmod"):
+            with suppress(OSError):
+                os.fchown(descriptor, -1, before.st_gid)
+            os.fchmod(descriptor, before.st_mode & 0o777)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a renamed file survive a power cut, if the system supports it."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_json(path: Path, value: Mapping[str, Any], checksum: bool = False) -> None:
+    """Write indented JSON atomically, with each list of numbers on one line."""
+    if checksum:
+        value = {**value, CHECKSUM: _json_digest(json.loads(json.dumps(value)))}  # as it will be read
+    text = json.dumps(value, indent=2, allow_nan=False)
+    text = NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+    write_atomic(path, (text + "\n").encode())
+
+
+def write_records(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Write records as lines of JSON, atomically, with their checksum on the last line."""
+    lines = [json.dumps(record) for record in records]
+    write_atomic(path, "\n".join([*lines, json.dumps({CHECKSUM: _lines_digest(lines)}), ""]).encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object of at most 16 MiB; raise if its checksum is wrong."""
+    text = read_text(path)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise QubolearnError(f"{path} is not readable JSON ({type(error).__name__})") from error
+    if not isinstance(value, dict):
+        raise QubolearnError(f"{path} holds a JSON {type(value).__name__}; expected an object")
+    if value.pop(CHECKSUM, None) not in (None, _json_digest(value)):
+        raise QubolearnError(
+            f"{path} is damaged or was edited: checksum mismatch; if you edited it, delete the entry {CHECKSUM!r}"
+        )
+    return value
+
+
+def read_records(path: Path, limit: int) -> list[dict[str, Any]]:
+    """Return the JSON objects of a file of lines, without other lines; raise if the checksum is wrong."""
+    lines, records = read_text(path, limit).splitlines(), []
+    for number, line in enumerate(lines):
+        record = None
+        with suppress(ValueError, RecursionError):
+            record = json.loads(line)
+        if isinstance(record, dict) and CHECKSUM not in record:
+            records.append(record)
+        elif f'"{CHECKSUM}"' in line and record != {CHECKSUM: _lines_digest(lines[:number])}:
+            raise QubolearnError(f"{path} is damaged: checksum mismatch; delete it to continue without it")
+    return records
+
+
+def read_text(path: Path, limit: int = MAX_JSON) -> str:
+    """Return a text of at most ``limit`` bytes."""
+    return read_bytes(path, limit).decode("utf-8", errors="replace")
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """Return the content of a regular file of at most ``limit`` bytes."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(limit + 1)
+    except OSError as error:
+        raise QubolearnError(f"cannot read {path}: {error.strerror}") from error
+    if len(data) > limit:
+        raise QubolearnError(f"{path} has more than {limit} bytes; is it the right file?")
+    return data
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **metadata: int | str) -> None:
+    """Write safetensors atomically, equal bytes for equal tensors.
+
+    Raises:
+        NonFiniteError: If a tensor is not finite, unless ``finite`` is False.
+    """
+    import torch
+    from safetensors.torch import save
+
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    for name, tensor in plain.items():
+        if finite and not bool(torch.isfinite(tensor).all()):
+            raise NonFiniteError(f"{name} is not finite and not written; the previous {path.name} is unchanged")
+    notes = {"format": FORMAT, "format_version": str(FORMAT_VERSION)}
+    notes |= {name: str(value) for name, value in metadata.items()}
+    notes[CHECKSUM] = _tensors_digest(plain, notes)
+    # safetensors would write the metadata in an order that differs between processes
+    data = save(plain)
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.dumps({"__metadata__": dict(sorted(notes.items())), **json.loads(data[8:start])}).encode()
+    header += b" " * (-len(header) % 8)
+    write_atomic(path, len(header).to_bytes(8, "little") + header + data[start:])
+
+
+def read_tensors(
+    path: Path, like: Mapping[str, Tensor], finite: bool = True, others: str | None = None
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors and metadata of a safetensors file, which cannot execute code.
+
+    Args:
+        path: The file.
+        like: Tensors with the expected names, shapes and types, which are checked before memory is allocated.
+        finite: Raise if a number is not finite.
+        others: Prefix of additional names, of any shape, such as optimizer states. They may take up to eight times
+            the size of the rest.
+    """
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    limit = MAX_HEADER + sum(tensor.numel() * tensor.element_size() for tensor in like.values())
+    limit = limit if others is None else 9 * limit
+    try:
+        with open_regular(path) as file:
+            if (size := os.fstat(file.fileno()).st_size) > limit:
+                raise QubolearnError(f"{path} has {size} bytes, but its configuration allows {limit}")
+            data = file.read()  # safetensors opens only files whose names are valid UTF-8
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        metadata = _metadata(header, path)
+        shapes = {name: entry["shape"] for name, entry in header.items()}
+        known = {name: shape for name, shape in shapes.items() if others is None or not name.startswith(others)}
+        if known != {name: list(tensor.shape) for name, tensor in like.items()}:
+            raise QubolearnError(f"{path} does not fit the network of its configuration")
+        tensors = load(data)
+    except QubolearnError:
+        raise
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise QubolearnError(f"{path} is not a readable safetensors file ({error})") from error
+    for name, tensor in tensors.items():
+        expected = like.get(name, tensor)
+        if tensor.shape != expected.shape:
+            raise QubolearnError(f"{path} does not fit the network of its configuration")
+        if tensor.dtype != expected.dtype or (finite and not bool(torch.isfinite(tensor).all())):
+            raise QubolearnError(f"{path}: {name} is not finite {expected.dtype}; is the file damaged?")
+    if metadata.pop(CHECKSUM, None) not in (None, _tensors_digest(tensors, metadata)):
+        raise QubolearnError(f"{path} is damaged: checksum mismatch; restore it or train again")
+    return tensors, metadata
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Return the metadata of a safetensors file from its first MiB, without checking its checksum."""
+    try:
+        with open_regular(path) as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > MAX_HEADER:
+                raise QubolearnError(f"{path} is not a model file: its header has {length} bytes (limit {MAX_HEADER})")
+            return _metadata(json.loads(file.read(length)), path)
+    except QubolearnError:
+        raise
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise QubolearnError(f"{path} is not a readable safetensors file ({type(error).__name__})") from error
+
+
+def _metadata(header: dict[str, Any], path: Path) -> dict[str, str]:
+    """Remove the metadata from a header and return it."""
+    metadata = {str(key): str(value) for key, value in (header.pop("__metadata__", None) or {}).items()}
+    check_version(metadata.get("format_version", "1"), path)
+    return metadata
+
+
+def check_version(version: object, path: Path) -> None:
+    """Raise unless this version of qubolearn can read a file's format."""
+    if str(version) not in map(str, range(1, FORMAT_VERSION + 1)):
+        raise QubolearnError(
+            f"{path} has format version {str(version)[:20]}, this qubolearn reads 1 to {FORMAT_VERSION}; "
+            "use the version of qubolearn that wrote it, or train again"
+        )
+
+
+def _json_digest(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _lines_digest(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _tensors_digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """Return a digest of names, types, shapes, numbers and metadata that does not depend on their order."""
+    import torch
+
+    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

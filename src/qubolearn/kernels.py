@@ -1,0 +1,123 @@
+"""The compiled kernels of ``src/kernels``: how they are loaded, how many threads they use, and their progress bar."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+__all__ = ["Bar", "kernel_call", "kernel_threads", "native", "thread_count"]
+
+#: Below this many seconds of work, sharing it between threads costs more than it saves.
+SHORT = 5e-4
+#: Above this many seconds of work a progress bar is shown.
+LONG = 2.0
+
+_chosen: ContextVar[int | None] = ContextVar("kernel_threads", default=None)
+
+
+@cache
+def native() -> Any:
+    """Return the extension module; its functions take NumPy arrays and check their dtypes and shapes."""
+    try:
+        from qubolearn import _kernels  # type: ignore[attr-defined]
+    except ImportError as error:
+        raise ImportError(
+            f"the compiled kernels of qubolearn are missing ({error}); in a checkout run `make kernels` or "
+            "`python tools/build_kernels.py`, otherwise reinstall qubolearn"
+        ) from error
+    return _kernels
+
+
+@contextmanager
+def kernel_threads(count: int) -> Iterator[None]:
+    """Let kernels use this many threads instead of torch's number: a small network needs one, its solver all."""
+    token = _chosen.set(count)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def thread_count() -> int:
+    """Return how many threads kernels use: the number set by :func:`kernel_threads`, else torch's."""
+    return _chosen.get() or torch.get_num_threads()
+
+
+def _after_fork() -> None:
+    """Keep torch to one thread in a forked child: it would wait forever for OpenMP's threads, which are gone.
+
+    Kernels start new threads and use as many as in the parent.
+    """
+    _chosen.set(thread_count())
+    torch.set_num_threads(1)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextmanager
+def kernel_call(title: str, seconds: float) -> Iterator[dict[str, Any]]:
+    """Yield the arguments ``threads`` and ``progress`` of a kernel that takes about ``seconds`` on one thread."""
+    threads = 1 if seconds < SHORT else thread_count()
+    if seconds < LONG:
+        yield {"threads": threads, "progress": None}
+    else:
+        with Bar(title, 1.0) as bar:
+            yield {"threads": threads, "progress": bar.move_to}
+
+
+class Bar:
+    """A bar on stderr that disappears when done, shown only if the whole work is expected to take more than 2 s.
+
+    >>> with Bar("annealing", total=3) as bar:
+    ...     for _ in range(3):
+    ...         bar.advance(1)
+    """
+
+    def __init__(self, title: str, total: float) -> None:
+        self._title, self._total, self._done = title, total, 0.0
+        self._started = monotonic()
+        self._shown: Progress | None = None
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def advance(self, work: float) -> None:
+        """Report that this much more of the total is done."""
+        self.move_to(self._done + work)
+
+    def move_to(self, done: float) -> None:
+        """Report that this much of the total is done."""
+        self._done = done
+        if self._shown is None and (monotonic() - self._started) * self._total > LONG * done:
+            self._shown = _started_bar(self._title, self._total)
+        if self._shown is not None:
+            self._shown.update(self._shown.task_ids[0], completed=done)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+
+
+def _started_bar(title: str, total: float) -> Progress:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    bar = Progress(console=console, transient=True, disable=not console.is_terminal)
+    bar.add_task(title, total=total)
+    bar.start()
+    return bar

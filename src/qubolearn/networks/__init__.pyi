@@ -1,0 +1,14 @@
+from .bodies import MLP as MLP
+from .bodies import MatchingBody as MatchingBody
+from .bodies import PairwiseBody as PairwiseBody
+from .heads import HEADS as HEADS
+from .heads import Couplings as Couplings
+from .heads import DiagonalHead as DiagonalHead
+from .heads import DirectHead as DirectHead
+from .heads import QuboNetwork as QuboNetwork
+from .heads import Standardise as Standardise
+from .layer import QuboLayer as QuboLayer
+from .names import Method as Method
+from .names import network_entry as network_entry
+from .shared import SharedQubo as SharedQubo
+from .shared import harden as harden

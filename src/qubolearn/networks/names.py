@@ -1,0 +1,31 @@
+"""Names of methods and networks in recipes; in a module without torch, for the command line's help.
+
+Other packages register networks as entry points of the group ``qubolearn.networks``: functions of a problem and a
+recipe that return a module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any, Literal
+
+from qubolearn.errors import QubolearnError, unknown_name
+
+Method = Literal["quant", "diag", "pure"]
+NETWORKS = ("mlp", "matching", "pairwise", "shared")
+#: Networks of the second distribution in this repository.
+REPRODUCTION = ("grid", "keypoints")
+
+
+def network_entry(name: str) -> Callable[[Any, Any], Any] | None:
+    """Return the function that an entry point registers under this name, or None for a built-in network."""
+    if name in NETWORKS:
+        return None
+    found = entry_points(group="qubolearn.networks")
+    if name in found.names:
+        made: Callable[[Any, Any], Any] = found[name].load()
+        return made
+    if name in REPRODUCTION:
+        raise QubolearnError(f"network {name!r} is in quant-reproduction; pip install ./reproduction")
+    raise unknown_name("network", name, [*NETWORKS, *found.names])

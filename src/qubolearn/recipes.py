@@ -1,0 +1,416 @@
+"""Recipes: the choices of a training run as strings and numbers, for the command line and for JSON files.
+
+A recipe is written next to every result, and presets fill it. Its loss, network and optimizer are built by their
+signatures, which give options their defaults and limits. Importing this module does not import torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_type_hints
+
+from qubolearn.errors import QubolearnError, check_counts, convert, unknown_name
+from qubolearn.networks import Method, network_entry
+from qubolearn.problems import Problem, problem_type
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from qubolearn.chips.topologies import Topology
+    from qubolearn.losses import Loss
+    from qubolearn.runs import Run
+    from qubolearn.training.callbacks import Callback
+    from qubolearn.training.distributed import Peers
+    from qubolearn.training.optimizers import Adam
+    from qubolearn.training.steps import Task
+
+__all__ = [
+    "PRESETS",
+    "Preset",
+    "Recipe",
+    "evaluation_steps",
+    "fit_arguments",
+    "make_loss",
+    "make_optimizer",
+    "new_network",
+    "pattern_of",
+    "preset",
+    "recipe_for",
+    "task_of",
+    "train",
+    "upgrade",
+]
+
+PRESETS = ("best", "paper")
+#: Maximum bits for which presets choose the exact likelihood.
+EXACT_BITS = 24
+#: Scorings of validation instances, denser early on.
+SCORINGS = 20
+#: Fields that had another name in old files and presets.
+OLD_NAMES = {"standardise": "standardize"}
+# fmt: off
+LossName = Literal[
+    "gap", "hinge", "hamming", "nll", "soft-nll", "contrastive", "persistent", "pseudo", "group-pseudo", "block", "l1"
+]
+# fmt: on
+#: The classes of losses in qubolearn.losses by their names in recipes.
+LOSSES: Mapping[str, str] = {
+    "gap": "Gap",
+    "hinge": "Hinge",
+    "hamming": "HammingHinge",
+    "nll": "Likelihood",
+    "soft-nll": "SoftLikelihood",
+    "contrastive": "Contrastive",
+    "persistent": "PersistentContrastive",
+    "pseudo": "PseudoLikelihood",
+    "group-pseudo": "GroupPseudoLikelihood",
+    "block": "BlockLikelihood",
+    "l1": "L1",
+}
+
+
+def _from_signature() -> Any:
+    """Declare an option whose default and limits are those of the class that takes it."""
+    return field(default=None)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All choices of a training run except the problem; the string below each field describes it.
+
+    >>> recipe = Recipe(epochs=10, loss="hinge", margin=0.5)
+    >>> recipe.steps, recipe.topology, recipe.hidden
+    (400, 'chimera', 78)
+    """
+
+    method: Method = "quant"
+    """head of the network: quant predicts a QUBO, diag one without couplers, pure the bits themselves"""
+    network: str = "mlp"
+    """mlp, matching or pairwise (permutation-aware), shared (one A for all instances), or a registered network"""
+    layers: int = _from_signature()
+    """layers of the network mlp"""
+    hidden: int = _from_signature()
+    """width of the hidden layers"""
+    dropout: float = _from_signature()
+    """share of inputs and hidden features that the network mlp drops in training"""
+    topology: str = "chimera"
+    """entries of A: dense, diagonal, chimera, pegasus, zephyr, or own for those of the problem"""
+    loss: LossName = "nll"
+    """nll is the exact likelihood, soft-nll that of soft targets; contrastive and persistent estimate its gradient from
+    samples; pseudo, group-pseudo and block need neither all states nor a solver; gap, hinge and hamming are margins; l1
+    is for pure"""
+    beta: float = _from_signature()
+    """inverse temperature of the likelihoods"""
+    margin: float = _from_signature()
+    """margin of hinge and hamming"""
+    weight_unique: float = _from_signature()
+    """weight of the uniqueness term of gap"""
+    masking: float = _from_signature()
+    """largest share of groups that group-pseudo hides"""
+    block: int = _from_signature()
+    """bits of a block of the loss block"""
+    weight_mlp: float = 1e-4
+    """weight of the sparsity of hidden features"""
+    solver: str = "exhaustive"
+    """solver of gap, hinge, hamming and contrastive, with options: annealing:reads=50,sweeps=200"""
+    epochs: int = 150
+    """passes over the training set"""
+    batch_size: int = 141
+    """instances per step"""
+    instances: int = 5640
+    """size of the training set"""
+    fresh: bool = False
+    """draw new training instances every epoch, if the problem can"""
+    standardize: bool = True
+    """shift and scale each entry of p by its mean and deviation over the training set"""
+    learning_rate: float = _from_signature()
+    """highest rate of Adam"""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """constant, or a warm-up over 2 % of the steps and then a cosine to zero"""
+    validation: int = 846
+    """validation instances, scored about 20 times during training"""
+    seed: int = 0
+    """fixes initial weights, training data and stochastic solvers"""
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is None and each.default is None:
+                object.__setattr__(self, each.name, _defaults()[each.name])
+            else:
+                convert(value, hints[each.name], each.name)
+        network_entry(self.network)
+        check_counts(**{name: getattr(self, name) for name in ("epochs", "batch_size", "instances", "validation")})
+        check_counts(layers=self.layers, hidden=self.hidden)
+        if self.weight_mlp < 0 or self.seed < 0:
+            raise QubolearnError(f"weight_mlp={self.weight_mlp}, seed={self.seed}; expected numbers of at least 0")
+        if not 0 <= self.dropout < 1:
+            raise QubolearnError(f"dropout={self.dropout}; expected a share from 0 to 1")
+        if self.method != "quant" and self.topology != "diagonal":
+            raise QubolearnError(
+                f"topology={self.topology!r} has couplers, method={self.method!r} none; use 'diagonal'"
+            )
+        if (self.method == "pure") != (self.loss == "l1"):
+            raise QubolearnError(f"method={self.method!r} with loss={self.loss!r}: pure takes l1, and only pure does")
+        make_optimizer(self)
+        for kind in map(_loss_class, LOSSES):  # all options are checked, also those of other losses
+            if not _required(kind):
+                kind(**_options(kind, self))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Whole batches of one epoch; a set smaller than a batch is one step."""
+        return max(1, self.instances // self.batch_size)
+
+    @property
+    def steps(self) -> int:
+        """Steps of all epochs."""
+        return self.epochs * self.steps_per_epoch
+
+
+def upgrade(training: Mapping[str, Any], version: object, problem: Problem) -> dict[str, Any]:
+    """Return the recipe of an old file with the names of today."""
+    training = _renamed(training)
+    soft = type(problem).soft_targets is not Problem.soft_targets
+    if str(version) == "1" and training.get("loss") == "nll" and soft:
+        training["loss"] = "soft-nll"
+    return training
+
+
+def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {OLD_NAMES.get(name, name): value for name, value in options.items()}
+
+
+class Preset(NamedTuple):
+    """A problem and a recipe that belong together."""
+
+    problem: Problem
+    recipe: Recipe
+
+
+def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
+    """Return the problem and the recipe that a preset chooses, with your options in place of its choices.
+
+    Args:
+        name: ``best``, the best that we know, or ``paper``, the protocol of the QuAnt paper.
+        problem: the name of a problem type, or its class.
+        options: fields of the problem and of :class:`Recipe`, which override the preset.
+
+    Returns:
+        The problem and the recipe, a pair that :func:`train` takes.
+
+    Raises:
+        QubolearnError: For unknown names and for choices that contradict each other.
+
+    >>> problem, recipe = preset("best", "randgraph", k=5, epochs=10)
+    >>> problem, recipe.topology, recipe.epochs
+    (RandGraph(k=5), 'pegasus', 10)
+    """
+    options = _renamed(options)
+    kind = problem_type(problem) if isinstance(problem, str) else problem
+    if not (isinstance(kind, type) and issubclass(kind, Problem)):
+        raise QubolearnError(f"problem={problem!r}; expected the name or class of a problem, and its options")
+    if name in PRESETS:
+        kind = kind.variant(name, options)
+    own = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    known = [*own, *(each.name for each in fields(Recipe))]
+    for option in options:
+        if option not in known:
+            raise unknown_name(f"option of {getattr(kind, 'name', kind.__name__)}", option, known)
+    chosen = _chosen(name, kind, options)
+    made = kind(**{key: value for key, value in {**chosen, **options}.items() if key in own})
+    return Preset(made, _recipe(made, chosen, {key: value for key, value in options.items() if key not in own}))
+
+
+def recipe_for(name: str, problem: Problem, **options: Any) -> Recipe:
+    """Return the recipe that a preset chooses for a problem with its options."""
+    mine = {each.name: getattr(problem, each.name) for each in fields(problem)}  # type: ignore[arg-type]
+    return _recipe(problem, _chosen(name, type(problem), mine), _renamed(options))
+
+
+def _chosen(name: str, kind: type[Problem], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    if name not in PRESETS:
+        raise unknown_name("preset", name, PRESETS)
+    try:
+        return _renamed(kind.preset(name, options))
+    except KeyError as error:
+        raise QubolearnError(f"{kind.name} has no preset {error}; use another of {', '.join(PRESETS)}") from error
+
+
+def _recipe(problem: Problem, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> Recipe:
+    names = {each.name for each in fields(Recipe)}
+    values = {**{key: value for key, value in chosen.items() if key in names}, **given}
+    method = values.get("method", "quant")
+    if method != "quant" and "topology" not in given:
+        values["topology"] = "diagonal"
+    if "loss" not in given:
+        if method == "pure":
+            values["loss"] = "l1"
+        elif problem.bits > EXACT_BITS and values.get("loss", "nll") in ("nll", "soft-nll"):
+            values["loss"] = "pseudo"
+    return Recipe(**values)
+
+
+def _loss_class(name: str) -> Any:
+    return getattr(import_module("qubolearn.losses"), LOSSES[name])
+
+
+def _options(kind: Callable[..., Any], recipe: Recipe) -> dict[str, Any]:
+    """Return the options of a recipe that a class takes."""
+    known = {**vars(recipe), "bits": recipe.block}
+    return {name: known[name] for name in signature(kind).parameters if name in known and name != "schedule"}
+
+
+def _required(kind: Callable[..., Any]) -> list[str]:
+    return [name for name, each in signature(kind).parameters.items() if each.default is Parameter.empty]
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    """Return the defaults of all options that signatures declare."""
+    from qubolearn.networks import MLP
+    from qubolearn.training.optimizers import Adam
+
+    kinds = [*map(_loss_class, LOSSES), MLP, Adam]
+    found = {name: each.default for kind in reversed(kinds) for name, each in signature(kind).parameters.items()}
+    return {**found, "block": found["bits"]}
+
+
+def make_loss(recipe: Recipe, problem: Problem | None = None) -> Loss:
+    """Return the loss of a recipe; if it needs groups, they are the problem's."""
+    from qubolearn.losses import SparseFeatures
+
+    kind = _loss_class(recipe.loss)
+    needed = {name: _attribute(problem, name, f"loss {recipe.loss!r}") for name in _required(kind)}
+    loss: Loss = kind(**needed, **_options(kind, recipe))
+    return loss + recipe.weight_mlp * SparseFeatures() if recipe.weight_mlp else loss
+
+
+def make_optimizer(recipe: Recipe) -> Adam:
+    """Return the optimizer of a recipe."""
+    from qubolearn.training.optimizers import Adam, Cosine
+
+    return Adam(recipe.learning_rate, Cosine() if recipe.schedule == "cosine" else None)
+
+
+def new_network(problem: Problem, recipe: Recipe) -> nn.Module:
+    """Return the untrained network of a recipe; its weights depend on the seed alone."""
+    from qubolearn.networks import HEADS, MLP, MatchingBody, PairwiseBody, SharedQubo
+    from qubolearn.random import derive_seed, drawn_from
+
+    if recipe.network == "shared":  # its weights start at 0
+        return SharedQubo(problem.bits, levels=2, **getattr(problem, "shared", {}))
+    with drawn_from(derive_seed(recipe.seed, "weights")):
+        if (registered := network_entry(recipe.network)) is not None:
+            made: nn.Module = registered(problem, recipe)
+            return made
+        pattern = pattern_of(problem, recipe)
+        if recipe.network == "mlp":
+            body: nn.Module = MLP(problem.input_size, pattern.size, **_options(MLP, recipe))
+        else:
+            body = {"matching": MatchingBody, "pairwise": PairwiseBody}[recipe.network](problem, pattern, recipe.hidden)
+    inputs = None if recipe.network == "pairwise" else problem.input_size  # its features have their own scale
+    return HEADS[recipe.method](body, pattern, inputs)
+
+
+def pattern_of(problem: Problem, recipe: Recipe) -> Topology:
+    """Return the topology of a recipe, or the problem's own."""
+    from qubolearn.chips.topologies import topology
+
+    if recipe.topology != "own":
+        return topology(recipe.topology, problem.bits)
+    made: Topology = _attribute(problem, "topology", "topology 'own'")()
+    return made
+
+
+def _attribute(problem: Problem | None, name: str, what: str) -> Any:
+    found = getattr(problem, name, None)
+    if found is None:
+        raise QubolearnError(f"{what} needs a problem with {name!r}, which {problem} lacks; choose another")
+    return found
+
+
+def evaluation_steps(recipe: Recipe) -> list[int]:
+    """Return the steps after which validation instances are scored; the last step is among them."""
+    if recipe.network == "shared":  # solving with half-learned rules takes all sweeps of a solver
+        return [recipe.steps]
+    return sorted({math.ceil(recipe.steps * (i / SCORINGS) ** 2) for i in range(1, SCORINGS + 1)})
+
+
+def fit_arguments(problem: Problem, recipe: Recipe) -> dict[str, Any]:
+    """Return the arguments of ``fit`` for a recipe."""
+    from qubolearn.solvers import make_solver
+
+    names = ("epochs", "batch_size", "instances", "fresh", "standardize", "seed")
+    return {
+        "network": new_network(problem, recipe),
+        "data": problem,
+        "loss": make_loss(recipe, problem),
+        "optimizer": make_optimizer(recipe),
+        "solver": make_solver(recipe.solver),
+        "validation": None if problem.available("validation") == 0 else recipe.validation,
+        "score_after": evaluation_steps(recipe),
+        **{name: getattr(recipe, name) for name in names},
+    }
+
+
+def train(
+    problem: Problem,
+    recipe: Recipe,
+    run: Run | None = None,
+    device: torch.device | str = "cpu",
+    callbacks: Sequence[Callback] = (),
+    stop: Callable[[], bool] | None = None,
+    peers: Peers | None = None,
+) -> nn.Module:
+    """Train the network of a recipe for a problem.
+
+    Args:
+        problem: draws the instances.
+        recipe: all other choices.
+        run: stores metrics, checkpoints and the result; an interrupted run resumes.
+        device: cpu or cuda.
+        callbacks: as for :func:`qubolearn.fit`.
+        stop: is called after every step; once it returns True, the run is saved and can be resumed.
+        peers: this process among those that train together; all read the run, the first one writes it.
+
+    Returns:
+        The trained network, in evaluation mode.
+
+    Raises:
+        QubolearnError: If problem and recipe do not fit together, or the run holds something else.
+
+    >>> network = train(*preset("best", "randgraph", k=2, epochs=1, instances=200, hidden=8))
+    >>> network.n
+    2
+    """
+    from qubolearn.training.callbacks import StopIf
+    from qubolearn.training.distributed import ALONE
+    from qubolearn.training.fit import fit
+
+    peers = peers or ALONE
+    folder = run.begun() if run and peers.rank == 0 else run
+    every = [*callbacks, *([StopIf(stop)] if stop else [])]
+    return fit(**fit_arguments(problem, recipe), callbacks=every, folder=folder, device=device, peers=peers).network
+
+
+def task_of(
+    problem: Problem, recipe: Recipe, network: nn.Module | None = None, device: torch.device | str = "cpu"
+) -> Task:
+    """Return the steps of a recipe without the loop, for benchmarks."""
+    from qubolearn.solvers import make_solver
+    from qubolearn.training.batches import Drawn
+    from qubolearn.training.optimizers import FlatAdam
+    from qubolearn.training.steps import Task
+
+    network = (network or new_network(problem, recipe)).to(device)
+    batches = Drawn(problem, recipe.instances, recipe.batch_size, recipe.fresh, recipe.seed, device)
+    update = FlatAdam(network, make_optimizer(recipe), recipe.steps)
+    return Task(network, update, batches, make_loss(recipe, problem), make_solver(recipe.solver), recipe.seed, problem)

@@ -1,0 +1,317 @@
+"""Runs of recipes: a folder with config.json next to what ``fit`` stores, or one safetensors file to share.
+
+Readers are tolerant: an unknown field is ignored, and a missing one takes its default. Nothing in a file is executed.
+Metadata is bounded and checked before anything of the size that it asks for is allocated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from qubolearn.errors import QubolearnError, convert, unknown_name
+from qubolearn.files import (
+    FORMAT,
+    FORMAT_VERSION,
+    check_version,
+    is_temporary,
+    make_folder,
+    read_json,
+    read_metadata,
+    write_json,
+    write_tensors,
+)
+from qubolearn.notebook import table
+from qubolearn.problems import Problem, problem_type
+from qubolearn.provenance import code, provenance
+from qubolearn.recipes import Recipe, new_network, upgrade
+from qubolearn.training.folder import Folder
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from qubolearn.evaluation import Evaluation
+
+__all__ = ["MODELS", "Run", "SavedRun", "pretrained", "pretrained_names"]
+
+MODELS = Path(__file__).parent / "training" / "models"
+#: Limits of a network that a file may ask for: 1 GiB of weights, and three times that while it is trained.
+MAX_WEIGHTS, MAX_LAYERS, MAX_BITS = 2**28, 1000, 4096
+#: Limits of the scores in a file.
+MAX_SCORES, MAX_LETTERS = 50, 100
+#: Age in seconds after which a temporary file counts as left behind by a killed process.
+LEFT_BEHIND = 3600.0
+
+
+@dataclass(frozen=True)
+class Run(Folder):
+    """A folder with the training run of a recipe: make one with :meth:`create`, open one with :meth:`open`.
+
+    ``folder`` is its path, ``problem`` and ``recipe`` are its choices; :meth:`network` is the result. A folder that is
+    damaged or holds something else raises a QubolearnError.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from qubolearn.recipes import preset, train
+    >>> problem, recipe = preset("best", "randgraph", k=2, epochs=1, instances=200, hidden=8)
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = train(problem, recipe, Run.create(folder + "/k2", problem, recipe))
+    ...     run = Run.open(folder + "/k2")
+    ...     run.problem, run.finished, run.network().n
+    (RandGraph(k=2), True, 2)
+    """
+
+    problem: Problem
+    recipe: Recipe
+
+    @classmethod
+    def create(cls, folder: Path | str, problem: Problem, recipe: Recipe) -> Run:  # type: ignore[override]
+        """Start a run in a new or empty folder, or resume one of the same problem and recipe.
+
+        Raises:
+            QubolearnError: If the folder holds anything else, or cannot be used.
+        """
+        run = cls(Path(folder), problem, recipe)
+        if os.path.exists(run._path("config.json")):  # False, not an error, if the folder may not be read
+            there = cls.open(folder, type(problem) if is_dataclass(problem) else problem)
+            if (there.problem, there.recipe) != (problem, recipe):
+                raise QubolearnError(f"{folder} holds a run of another configuration; choose another --out")
+            _sweep(run.folder)
+            return run
+        try:
+            if run.folder.exists() and not all(is_temporary(path) for path in run.folder.iterdir()):
+                raise QubolearnError(f"{folder} is not empty and holds no run; choose another --out")
+            run.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise QubolearnError(f"cannot use the folder {folder}: {error.strerror}; choose another --out") from error
+        write_json(run._path("config.json"), run._header(), checksum=True)
+        return run
+
+    def begun(self) -> Run:
+        """Return the run, created if its folder holds none yet."""
+        if os.path.exists(self._path("config.json")):
+            return self
+        return type(self).create(self.folder, self.problem, self.recipe)
+
+    @classmethod
+    def open(cls, folder: Path | str, problem: Problem | type[Problem] | None = None) -> Run:
+        """Open the run in a folder, or in a file that :meth:`save` wrote.
+
+        Args:
+            folder: the path.
+            problem: the problem, or its class, if no installed package registers its name; files never run code.
+        """
+        if os.path.isfile(folder):
+            return cls.load(folder, problem)
+        path = Path(folder) / "config.json"
+        if not os.path.isfile(path):
+            raise QubolearnError(f"{folder} holds no run (no config.json); train one with: qubolearn train ... --out")
+        run = cls(Path(folder), *_parsed(read_json(path), path, problem))
+        _check_size(run, path)
+        return run
+
+    @classmethod
+    def load(cls, file: Path | str, problem: Problem | type[Problem] | None = None) -> Run:
+        """Load a file that :meth:`save` wrote, to evaluate and to solve with; it cannot be trained further.
+
+        Args:
+            file: its path.
+            problem: as for :meth:`open`.
+
+        Raises:
+            QubolearnError: If the file is damaged, is something else, or asks for more than its weights.
+        """
+        path = Path(file)
+        metadata = read_metadata(path)
+        if "run" not in metadata:
+            raise QubolearnError(f"{path} holds weights without a recipe; expected a file that Run.save wrote")
+        header, score = _object(metadata["run"], path), _object(metadata.get("score", "{}"), path)
+        run = SavedRun(path, *_parsed(header, path, problem), _plain(score), _provenance(header))
+        _check_size(run, path)
+        return run
+
+    def save(self, file: Path | str, score: Evaluation | None = None) -> Path:
+        """Write the trained network as one safetensors file to share, with its recipe, its problem and its score.
+
+        Args:
+            file: where to; its name ends in .safetensors.
+            score: the result of :func:`qubolearn.evaluate`; by default the run's own, see :meth:`scored`.
+
+        Returns:
+            The path of the file, for :meth:`load`, :meth:`open` and every command that takes a run.
+        """
+        path = Path(file)
+        if path.suffix != ".safetensors":
+            raise QubolearnError(f"a model file {file}; expected a name that ends in .safetensors")
+        found = self.scored() if score is None else _plain(score.as_dict())
+        make_folder(path.parent)
+        header = json.dumps({**self._header(), **self.trained_with()})
+        write_tensors(path, self.network().state_dict(), run=header, score=json.dumps(found))
+        return path
+
+    def trained_with(self) -> dict[str, Any]:
+        """Return versions, commit and machine of the run."""
+        return _provenance(read_json(self._path("config.json")))
+
+    def scored(self) -> dict[str, Any]:
+        """Return the score on unseen instances in result.json, else the last one on validation instances."""
+        if self._path("result.json").is_file():
+            return _plain(read_json(self._path("result.json")))
+        records, metric = self.metrics(), self.problem.metric
+        return _plain({f"validation_{metric}": records[-1].get(metric)}) if records else {}
+
+    def network(self) -> nn.Module:
+        """Return the trained network, or that of the last checkpoint if training has not ended."""
+        path, hidden = self.weights(), self.recipe.hidden
+        least = hidden * (self.problem.input_size + (self.recipe.layers - 2) * hidden + self.problem.bits)
+        if self.recipe.network == "mlp" and path.stat().st_size < 4 * least:  # before it is allocated
+            raise QubolearnError(f"{path} does not fit the network that its configuration asks for")
+        network = new_network(self.problem, self.recipe)
+        self.put_into(network)
+        return network.eval()
+
+    def _header(self) -> dict[str, Any]:
+        options: dict[str, Any] = asdict(self.problem) if is_dataclass(self.problem) else {}
+        header = {"format": FORMAT, "format_version": FORMAT_VERSION}
+        problem = {"name": self.problem.name, **options}
+        return {**header, "problem": problem, "training": asdict(self.recipe), **provenance(), "code": code()}
+
+    def _repr_html_(self) -> str:
+        names = ("method", "loss", "network", "topology", "epochs", "seed")
+        rows: list[tuple[str, object]] = [("problem", self.problem)]
+        rows += [(name, getattr(self.recipe, name)) for name in names]
+        rows += [("finished", self.finished), *self.scored().items()]
+        return table(f"run in {self.folder}", rows)
+
+
+@dataclass(frozen=True)
+class SavedRun(Run):
+    """A run in one file, as :meth:`Run.save` writes it; ``folder`` is the path of the file.
+
+    It is used like a run in a folder, but cannot be trained further and has no metrics. ``score`` is its maker's.
+    """
+
+    score: dict[str, Any] = field(default_factory=dict)
+    trained: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        return True
+
+    def weights(self) -> Path:
+        return self.folder
+
+    def metrics(self) -> list[dict[str, Any]]:
+        return []
+
+    def scored(self) -> dict[str, Any]:
+        return self.score
+
+    def trained_with(self) -> dict[str, Any]:
+        return self.trained
+
+
+def pretrained(name: str) -> Run:
+    """Return a trained model that comes with qubolearn, to evaluate, to solve with or to look at.
+
+    Args:
+        name: ``knapsack`` (six items), ``matching`` (graphs of four nodes), ``maxcut`` (eight nodes) or ``sudoku``
+            (four by four); ``qubolearn info`` lists them, and commands take ``pretrained:NAME`` for a run folder.
+
+    Returns:
+        The run: its ``problem``, its ``recipe``, :meth:`Run.network`, and its score :meth:`Run.scored`.
+
+    Raises:
+        QubolearnError: For an unknown name.
+
+    >>> run = pretrained("maxcut")
+    >>> run.problem.bits, run.scored()["accuracy"] > 0.9
+    (8, True)
+    """
+    if name not in pretrained_names():
+        raise unknown_name("pretrained model", name, pretrained_names())
+    return Run.load(MODELS / f"{name}.safetensors")
+
+
+def pretrained_names() -> list[str]:
+    """Return the names that :func:`pretrained` takes."""
+    return sorted(path.stem for path in MODELS.glob("*.safetensors"))
+
+
+def _sweep(folder: Path) -> None:
+    """Delete temporary files that killed processes left behind."""
+    for path in filter(is_temporary, folder.iterdir()):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > LEFT_BEHIND:
+                path.unlink()
+
+
+def _parsed(header: Mapping[str, Any], path: Path, problem: Problem | type[Problem] | None) -> tuple[Problem, Recipe]:
+    """Return problem and recipe of an untrusted header."""
+    if header.get("format") != FORMAT:
+        raise QubolearnError(f"{path} has format {str(header.get('format'))[:40]!r}; expected {FORMAT!r}")
+    check_version(header.get("format_version"), path)
+    if not isinstance(header.get("problem"), dict) or not isinstance(header.get("training"), dict):
+        raise QubolearnError(f"{path} lacks 'problem' or 'training'")
+    if isinstance(problem, Problem):
+        made = problem
+    else:
+        name = header["problem"].get("name")
+        if problem is None and not isinstance(name, str):
+            raise QubolearnError(f"{path} names no problem")
+        made = _made(problem or problem_type(name), header["problem"], path)
+    return made, _made(Recipe, upgrade(header["training"], header["format_version"], made), path)
+
+
+def _made(kind: Any, options: Mapping[str, Any], path: Path) -> Any:
+    """Return a dataclass of checked options; fields of other versions are ignored."""
+    hints = get_type_hints(kind)
+    known = {each.name: options[each.name] for each in fields(kind) if each.name in options}
+    return kind(**{name: convert(value, hints[name], f"{path}: {name}") for name, value in known.items()})
+
+
+def _check_size(run: Run, path: Path) -> None:
+    """Raise if an untrusted file asks for a network as large as memory."""
+    inputs, bits, layers, hidden = run.problem.input_size, run.problem.bits, run.recipe.layers, run.recipe.hidden
+    weights = (inputs + hidden) * hidden * layers + hidden * bits**2
+    if bits > MAX_BITS or weights > MAX_WEIGHTS or layers > MAX_LAYERS:
+        raise QubolearnError(
+            f"{path} asks for a network of about {weights} weights in {layers} layers for {bits} bits "
+            f"(limits {MAX_WEIGHTS}, {MAX_LAYERS} and {MAX_BITS}); is it the right file?"
+        )
+
+
+def _plain(score: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a result that are finite numbers or short strings."""
+    kept = {
+        name: value
+        for name, value in score.items()
+        if (isinstance(value, str) and len(value) <= MAX_LETTERS)
+        or (type(value) in (int, float) and math.isfinite(value) and abs(value) < 2**63)
+    }
+    return dict(list(kept.items())[:MAX_SCORES])
+
+
+def _provenance(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return versions, code and machine of a header, as short strings."""
+    versions, made_by = (part if isinstance(part := header.get(key), dict) else {} for key in ("versions", "code"))
+    found = _plain(made_by)
+    if made_by.get("dirty") is True:
+        found["commit"] = f"{found.get('commit')}-dirty"
+    return {"versions": _plain(versions), "code": found, "machine": str(header.get("machine", "unknown"))[:MAX_LETTERS]}
+
+
+def _object(text: str, path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise QubolearnError(f"{path}: its metadata are not readable ({type(error).__name__})") from error
+    if not isinstance(value, dict):
+        raise QubolearnError(f"{path}: its metadata hold a JSON {type(value).__name__}; expected an object")
+    return value

@@ -1,0 +1,191 @@
+"""All states of a batch of QUBOs in plain torch, in blocks of bounded memory, on any device.
+
+Bits are split into low bits y (the first ones) and high bits z: with U the upper triangular form of A,
+
+    E(y, z) = yᵀU_yy y + zᵀU_zz z + yᵀU_yz z
+
+is one matrix product per block. Up to :data:`FEW` bits E(x) = <A, xxᵀ> is one of all states at once. A state's *code*
+is the integer Σ_i x_i 2^i, or its number among the states that are wanted (:class:`States`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from qubolearn.qubo import upper_triangular
+from qubolearn.qubo.algebra import code_bits
+
+__all__ = ["States", "group_states", "log_partition_and_marginals", "lowest_codes"]
+
+#: Energies held at once. Small enough to stay in cache or near it on a CPU, large enough to fill a GPU.
+BLOCK_STATES = {"cpu": 2**20, "cuda": 2**26}
+
+#: Bits up to which a step costs a GPU no more than its kernels' starts, so that the fewest kernels are the fastest.
+FEW = 10
+
+
+class States(NamedTuple):
+    """Every combination of a state of the first bits with one of the others."""
+
+    low: Tensor  # [low, l]
+    high: Callable[[Tensor], Tensor]  # the states of the other bits by their numbers: [k] -> [k, h]
+    high_count: int
+
+    def of(self, codes: Tensor) -> Tensor:
+        """The states ``[..., n]`` of codes ``[...]``: high state code // low, low state code % low."""
+        high = self.high((codes // len(self.low)).flatten()).reshape(*codes.shape, -1)
+        return torch.cat([self.low[codes % len(self.low)], high], -1)
+
+
+class Block(NamedTuple):
+    """The energies of all low states under some high states, for some of the instances."""
+
+    instances: slice
+    y: Tensor  # [low, l], the bits of the low states
+    z: Tensor  # [high, h], the bits of the high states of this block
+    first: int  # code of the state that is all zero in y, and z[0]
+    energies: Tensor  # [instances, high, low]
+
+
+def bit_states(A: Tensor) -> States:
+    """All states of n bits, in order of code."""
+    n = A.shape[2]
+    low_bits = min(n, max(10, (n + 1) // 2))
+
+    def states(bits: int, codes: Tensor) -> Tensor:
+        return code_bits(codes, bits).to(A.dtype)
+
+    low = states(low_bits, torch.arange(2**low_bits, device=A.device))
+    return States(low, partial(states, n - low_bits), 2 ** (n - low_bits))
+
+
+def energy_blocks(A: Tensor, states: States) -> Iterator[Block]:
+    """Every state of every instance of A ``[batch, n, n]`` once; blocks of an instance come in order of code."""
+    y = states.low
+    low_states, low_bits = y.shape
+    limit = BLOCK_STATES.get(A.device.type, 2**22)
+    high_states = min(states.high_count, max(1, limit // low_states))
+    group = max(1, limit // (high_states * low_states))
+    U = upper_triangular(A)
+    for start in range(0, A.shape[0], group):
+        instances = slice(start, min(start + group, A.shape[0]))
+        U_g = U[instances]
+        low = ((y @ U_g[:, :low_bits, :low_bits]) * y).sum(-1)  # [group, low]
+        for first in range(0, states.high_count, high_states):
+            z = states.high(torch.arange(first, min(first + high_states, states.high_count), device=A.device))
+            high = ((z @ U_g[:, low_bits:, low_bits:]) * z).sum(-1)  # [group, high]
+            rows = z @ U_g[:, :low_bits, low_bits:].mT  # [group, high, l]: what z adds to the low diagonal
+            base = low[:, None] + high[..., None]
+            energies = torch.baddbmm(base, rows, y.mT.expand(len(U_g), -1, -1))
+            yield Block(instances, y, z, first * low_states, energies)
+
+
+@lru_cache(maxsize=32)
+def _products(n: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """xxᵀ of all states as columns ``[n * n, 2**n]``, in order of code."""
+    x = code_bits(torch.arange(2**n, device=device), n).to(dtype)
+    return (x[:, :, None] * x[:, None, :]).flatten(1).mT.contiguous()
+
+
+def _at_once(A: Tensor) -> int:
+    """Instances of few bits whose energies are held at once."""
+    return max(1, BLOCK_STATES.get(A.device.type, 2**22) >> A.shape[2])
+
+
+def _lowest_of_few(A: Tensor, count: int) -> Tensor:
+    energies = A.flatten(1) @ _products(A.shape[2], A.device, A.dtype)
+    return energies.topk(count, largest=False).indices
+
+
+def _sum_of_few(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    products = _products(A.shape[2], A.device, A.dtype)
+    log_weights = A.flatten(1) @ products * -beta
+    # The largest is subtracted first: where log Z is 1e16, it is rounded to an even number, and weights by e**2.
+    peak = log_weights.amax(1)
+    weights = (log_weights - peak[:, None]).exp()
+    total = weights.sum(1)
+    return peak + total.log(), (weights @ products.mT / total[:, None]).view_as(A)
+
+
+def lowest_codes(A: Tensor, count: int, states: States | None = None) -> Tensor:
+    """Codes ``[batch, count]`` of the lowest of these states (all) of A ``[batch, n, n]``, best first."""
+    if states is None and A.shape[2] <= FEW:
+        return torch.cat([_lowest_of_few(some, count) for some in torch.split(A, _at_once(A))])
+    codes = torch.empty(A.shape[0], count, dtype=torch.int64, device=A.device)
+    best = torch.full((A.shape[0], count), float("inf"), dtype=A.dtype, device=A.device)
+    for block in energy_blocks(A, states or bit_states(A)):
+        flat = block.energies.flatten(1)
+        energy, index = flat.topk(min(count, flat.shape[1]), largest=False)
+        energy = torch.cat([best[block.instances], energy], dim=1)
+        index = torch.cat([codes[block.instances], index + block.first], dim=1)
+        best[block.instances], order = energy.topk(count, largest=False)
+        codes[block.instances] = index.gather(1, order)
+    return codes
+
+
+def log_partition_and_marginals(A: Tensor, beta: float, states: States | None = None) -> tuple[Tensor, Tensor]:
+    """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]`` for A ``[batch, n, n]`` over these states (all).
+
+    The running maximum of -βE is kept with the sums, as in a streaming softmax, so that nothing overflows.
+    """
+    batch = A.shape[0]
+    if states is None and A.shape[2] <= FEW:
+        parts = [_sum_of_few(some, beta) for some in torch.split(A, _at_once(A))]
+        return torch.cat([value for value, _ in parts]), torch.cat([marginals for _, marginals in parts])
+    peak = A.new_full((batch,), -float("inf"))
+    total = A.new_zeros(batch)
+    moments = torch.zeros_like(A)
+    for block in energy_blocks(A, states or bit_states(A)):
+        chosen = block.instances
+        exponent = -beta * block.energies
+        new_peak = torch.maximum(peak[chosen], exponent.amax((1, 2)))
+        weight = (exponent - new_peak[:, None, None]).exp_()  # [group, high, low]
+        rescale = (peak[chosen] - new_peak).exp()
+        peak[chosen] = new_peak
+        total[chosen] = total[chosen] * rescale + weight.sum((1, 2))
+        moments[chosen] = moments[chosen] * rescale[:, None, None] + _block_moments(weight, block)
+    return peak + total.log(), moments / total[:, None, None]
+
+
+def _block_moments(weight: Tensor, block: Block) -> Tensor:
+    """Σ_x weight(x) x xᵀ over one block, ``[group, n, n]`` from weight ``[group, high, low]``."""
+    y, z = block.y, block.z
+    weight_y = weight @ y  # [group, high, l]
+    low = (weight.sum(1)[:, None] * y.mT) @ y
+    high = (weight.sum(2)[:, None] * z.mT) @ z
+    cross = z.mT @ weight_y  # [group, h, l]
+    return torch.cat([torch.cat([low, cross.mT], dim=2), torch.cat([cross, high], dim=2)], dim=1)
+
+
+def group_states(sizes: list[int], singles: int, like: Tensor) -> States:
+    """The allowed states of consecutive groups of these sizes followed by bits in no group; dtype and device of like.
+
+    >>> states = group_states([2], 1, torch.zeros(1))
+    >>> sorted(states.of(torch.arange(4)).tolist())
+    [[0.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
+    """
+    units = [*sizes, *[0] * singles]
+    total = math.prod(size or 2 for size in units)
+    cut, low = 0, 1
+    while cut < len(units) and low < math.isqrt(total) and low * (units[cut] or 2) <= 2**14:
+        low *= units[cut] or 2
+        cut += 1
+    made = partial(_states, like=like)
+    numbers = torch.arange(low, device=like.device)
+    return States(made(units[:cut], numbers), partial(made, units[cut:]), total // low)
+
+
+def _states(units: list[int], number: Tensor, like: Tensor) -> Tensor:
+    """States of units by their numbers ``[k]``, each the size of a group or 0 for a bit; the last turns fastest."""
+    count = len(number)
+    columns: list[Tensor] = []
+    for size in reversed(units):
+        digit, number = number % (size or 2), number // (size or 2)
+        columns[:0] = [digit == option for option in range(size)] or [digit == 1]
+    return torch.stack(columns, 1).to(like.dtype) if columns else like.new_zeros(count, 0)

@@ -1,0 +1,166 @@
+"""The forms in which compiled kernels take QUBOs: dense matrices, or neighbor lists with one-hot groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError
+from qubolearn.kernels import kernel_call, native
+from qubolearn.qubo import FREE, Groups, Qubo, SparseQubo
+
+__all__ = ["DenseForm", "SparseForm"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bits = npt.NDArray[np.int8]
+Seeds = npt.NDArray[np.uint32]
+
+
+class DenseForm:
+    """QUBOs A ``[batch, n, n]`` on the CPU, divided by their largest entries ``scale [batch]``: float32 can hold them.
+
+    ``S`` is A + Aᵀ with A_ii on its diagonal; ``beta_ranges [batch, 2]`` are neal's first and last β of S.
+    """
+
+    def __init__(self, A: Tensor) -> None:
+        values = (A if A.dtype in (torch.float32, torch.float64) else A.float()).contiguous().numpy()
+        self.S, self.scale, self.beta_ranges = np.empty(A.shape), np.empty(len(A)), np.empty((len(A), 2))
+        with kernel_call("scaling", values.size * 4e-9) as options:
+            native().scale_dense(values, self.S, self.scale, self.beta_ranges, **options)
+
+    def anneal(self, betas: Floats, steps: int, sweeps: int, seeds: Seeds, given: bool, reads: Bits) -> None:
+        """Anneal reads ``[batch, r, n]`` in place, from where they are if ``given``, else from random bits.
+
+        β grows from ``betas[:, 0]`` to ``betas[:, 1]`` over ``steps`` sweeps.
+        """
+        # About 0.1 ns per update of a bit, and 1 ns more for every 100 bits.
+        with kernel_call("simulated annealing", reads.size * sweeps * (1e-10 + 1e-11 * reads.shape[2])) as options:
+            native().anneal_dense(self.S, betas, steps, sweeps, seeds, given, reads, **options)
+
+    def refine(self, reads: Bits, count: int, exchanges: bool = True) -> tuple[Bits, Floats]:
+        """Return the lowest states ``[batch, count, n]`` in and around reads ``[batch, r, n]``, and the success rates.
+
+        Those are the shares ``[batch]`` of reads at the lowest energy of all reads. With ``exchanges`` two and three
+        bits are flipped at once, up to 512 bits.
+        """
+        batch, r, n = reads.shape
+        states, success = np.zeros((batch, count, n), np.int8), np.zeros(batch)
+        with kernel_call("local search", batch * n * (r * (1e-8 + 1e-10 * n) + 2e-8 * n)) as options:
+            native().refine_dense(self.S, reads, states, success, exchanges, **options)
+        return states, success
+
+
+@dataclass(frozen=True)
+class SparseForm:
+    """QUBOs on one graph, linear ``[batch, n]`` and quadratic ``[batch, m]``, divided by powers of two ``scale``.
+
+    Bit i is coupled to ``neighbors[starts[i] : starts[i + 1]]`` by the edges ``places`` of the same slots. The bits of
+    unit u are ``bits[first[u] : first[u + 1]]``: a one-hot group if ``group[u]``, else a single bit.
+    """
+
+    linear: Floats
+    quadratic: Floats
+    scale: Floats
+    graph: tuple[Ints, npt.NDArray[np.uint32], Ints]  # starts [n + 1], neighbors [2m], places [2m]
+    units: tuple[Ints, Ints, npt.NDArray[np.bool_]]  # first, bits [n], group
+
+    @classmethod
+    def make(cls, A: Qubo, groups: Groups = Groups(())) -> SparseForm:  # noqa: B008 - immutable
+        """Return the form of QUBOs, dense or sparse, on any device."""
+        sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A.double())).to("cpu", torch.float64)
+        linear, quadratic = sparse.linear.numpy(), sparse.quadratic.numpy()
+        largest = np.maximum(np.abs(linear).max(1), np.abs(quadratic).max(1, initial=0.0))
+        if not np.isfinite(largest).all():  # A_ij + A_ji
+            raise QubolearnError("the entries of A are so large that A_ij + A_ji overflows float64; divide A by 10")
+        # A power of two changes no digit: energies of integer QUBOs stay exact.
+        scale = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
+        graph, units = _neighbor_lists(sparse.edges.numpy(), sparse.n), _units(groups, sparse.n)
+        linear, quadratic = (np.ascontiguousarray(values / scale[:, None]) for values in (linear, quadratic))
+        return cls(linear, quadratic, scale, graph, units)
+
+    @property
+    def qubos(self) -> tuple[Any, ...]:
+        """The arrays that kernels take."""
+        return self.linear, self.quadratic, *self.graph
+
+    @cached_property
+    def beta_ranges(self) -> Floats:
+        """Neal's first and last β ``[batch, 2]``, of the scaled QUBOs."""
+        betas = np.empty((len(self.linear), 2))
+        native().sparse_beta_ranges(self.qubos, betas)
+        return betas
+
+    def of(self, rows: Ints) -> SparseForm:
+        """Return some instances."""
+        return replace(self, linear=self.linear[rows], quadratic=self.quadratic[rows], scale=self.scale[rows])
+
+    def anneal(self, betas: Floats, steps: int, sweeps: int, seeds: Seeds, given: bool, reads: Bits) -> None:
+        """Anneal reads in place; see :meth:`DenseForm.anneal`."""
+        seconds = reads.size * sweeps * (1e-10 + 2e-11 * self.graph[1].size / reads.shape[2])
+        with kernel_call("simulated annealing", seconds) as options:
+            native().anneal_sparse(self.qubos, betas, steps, sweeps, seeds, given, reads, **options)
+
+    def refine(self, reads: Bits, count: int, exchanges: bool = True, clamp: Bits | None = None) -> tuple[Bits, Floats]:
+        """Return the lowest allowed states in and around reads, allowed or not; see :meth:`DenseForm.refine`."""
+        batch, r, n = reads.shape
+        states, success = np.zeros((batch, count, n), np.int8), np.zeros(batch)
+        clamp = np.full((batch, n), FREE, np.int8) if clamp is None else clamp
+        with kernel_call("local search", batch * (r + 10) * (n + self.graph[1].size) * 3e-9) as options:
+            native().refine_sparse(self.qubos, self.units, clamp, reads, states, success, exchanges, **options)
+        return states, success
+
+    def energies(self, states: Bits) -> Floats:
+        """Return the scaled energies ``[batch, count]`` of states ``[batch, count, n]``."""
+        starts, neighbors, places = self.graph
+        bits = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+        once = bits < neighbors
+        i, j, edges = bits[once], neighbors[once], places[once]
+        found: Floats = np.einsum("bi,bci->bc", self.linear, states)
+        for b in range(len(states)):
+            found[b] += (states[b][:, i] & states[b][:, j]) @ self.quadratic[b, edges]
+        return found
+
+    def tolerance(self) -> Floats:
+        """Return how much rounding may change an energy ``[batch]``."""
+        return np.asarray(1e-9 * (1 + np.abs(self.linear).sum(1) + np.abs(self.quadratic).sum(1)))
+
+    def lower_bounds(self, clamp: Bits) -> Floats:
+        """Return bounds ``[batch]`` of all allowed energies: each unit at its best, each negative coupling felt."""
+        first, bits, group = self.units
+        chosen = np.where(clamp == 0, np.inf, self.linear)[:, bits]
+        best = np.minimum.reduceat(chosen, first[:-1], axis=1)
+        can_be_off = ~group & (clamp[:, bits[first[:-1]]] != 1)
+        bounds: Floats = np.where(can_be_off, np.minimum(best, 0.0), best).sum(1)
+        bounds += np.minimum(self.quadratic, 0.0).sum(1)
+        return bounds
+
+
+def _neighbor_lists(edges: Ints, n: int) -> tuple[Ints, npt.NDArray[np.uint32], Ints]:
+    """Return where each bit's list starts ``[n + 1]``, its neighbors and its edges ``[2m]``, for edges ``[2, m]``.
+
+    >>> starts, neighbors, places = _neighbor_lists(np.array([[0, 0], [2, 1]]), 3)
+    >>> starts.tolist(), neighbors.tolist(), places.tolist()
+    ([0, 2, 3, 4], [1, 2, 0, 0], [1, 0, 1, 0])
+    """
+    bits, others = edges.reshape(-1), edges[::-1].reshape(-1)
+    order = np.argsort(bits * n + others)
+    starts = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(bits, minlength=n), out=starts[1:])
+    return starts, others[order].astype(np.uint32), order % max(edges.shape[1], 1)
+
+
+def _units(groups: Groups, n: int) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
+    """Return the units of :class:`SparseForm`: the bits of every group, then every other bit."""
+    others = np.flatnonzero(groups.of_bits(n).numpy() < 0)
+    sizes = [*map(len, groups.members), *[1] * len(others)]
+    first = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=first[1:])
+    bits = np.array([*(bit for group in groups.members for bit in group), *others], np.int64)
+    return first, bits, np.arange(len(sizes)) < len(groups)

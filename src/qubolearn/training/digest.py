@@ -1,0 +1,113 @@
+"""The digest of a training run: one text per choice, stored in its folder and compared before the run is resumed.
+
+Arrays are covered by their content, a Problem by its type and options, a Dataset or DataLoader by its type, its length
+and its first batch (unshuffled if it has random access), and a callable by its qualified name. Initial weights and the
+code of functions are not covered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import IterableDataset, default_collate
+
+from qubolearn.data.arrays import Arrays, pair_of, tensors_of
+from qubolearn.data.contract import Problem
+from qubolearn.losses.contract import Loss, OwnLoss
+from qubolearn.random import drawn_from, stream
+from qubolearn.training.batches import Batches
+
+__all__ = ["digest_of"]
+
+SAMPLED = 8  # instances that stand for a Problem without declared options
+FIRST = 128  # items that stand for a Dataset without a DataLoader
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def digest_of(
+    network: nn.Module,
+    data: Any,
+    problem: Problem | None,
+    batches: Batches,
+    loss: Loss,
+    optimizer: Any,
+    schedule: Any,
+    options: Mapping[str, Any],
+) -> dict[str, str]:
+    """Return one text for each choice that a resumed run must share with the stored one."""
+    parts = [(weight, part.function if isinstance(part, OwnLoss) else part) for weight, part in loss.parts]
+    return {
+        "network": _network(network),
+        "data": _data(data, problem, batches),
+        "loss": " + ".join(f"{weight:g} * {_text(part)}" for weight, part in parts),
+        "optimizer": _text(optimizer),
+        "schedule": _schedule(schedule),
+        **{name: _text(value) for name, value in options.items() if name not in ("epochs", "steps_per_epoch")},
+    }
+
+
+def _text(value: Any) -> str:
+    """Return a short text without memory addresses: the qualified name of a function, else the repr."""
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, torch.optim.Optimizer):
+        rates = [group.get("initial_lr", group["lr"]) for group in value.param_groups if "lr" in group]
+        return _cut(f"{type(value).__name__}({value.defaults}, learning rates {rates})")
+    return _cut(_ADDRESS.sub("", repr(value)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:100]}... ({hashlib.sha256(text.encode()).hexdigest()[:16]})"
+
+
+def _schedule(schedule: Any) -> str:
+    """Return type and constructor options of a torch scheduler; its counters change while it runs."""
+    if schedule is None:
+        return "None"
+    names = [*signature(type(schedule)).parameters, "lr_lambdas"]
+    kept = {name: value for name, value in vars(schedule).items() if name in names}
+    options = [f"{name}={_text(kept[name])}" for name in sorted(kept) if name not in ("optimizer", "last_epoch")]
+    return f"{type(schedule).__name__}({', '.join(options)})"
+
+
+def _network(network: nn.Module) -> str:
+    """Return type and size of a network, and a hash of its modules, shapes, types and fixed index tensors."""
+    state, digest = network.state_dict(), hashlib.sha256(_ADDRESS.sub("", str(network)).encode())
+    for name, tensor in state.items():
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+    fixed = [buffer for name, buffer in network.named_buffers() if name not in state]
+    weights = sum(parameter.numel() for parameter in network.parameters())
+    return f"{type(network).__name__} of {weights} weights ({_hash(fixed, digest)})"
+
+
+def _data(data: Any, problem: Problem | None, batches: Batches) -> str:
+    if isinstance(problem, Arrays):
+        return f"{problem!r} ({_hash(problem.whole('train'))})"
+    if problem is not None:
+        found = problem.sample(SAMPLED, stream(0, "digest")) if _ADDRESS.search(repr(problem)) else []
+        return f"{_text(problem)} ({_hash(found)})"
+    dataset, size = getattr(data, "dataset", data), getattr(data, "batch_size", FIRST)
+    if isinstance(dataset, IterableDataset) or size is None:
+        first, length = batches.batch(0), f"{batches.steps_per_epoch} batches"
+    else:
+        length = f"{len(dataset)} items"
+        collate = getattr(data, "collate_fn", default_collate)
+        with drawn_from(0):
+            first = pair_of(collate([dataset[row] for row in range(min(size, len(dataset)))]))
+    kind = " of ".join(dict.fromkeys(type(each).__qualname__ for each in (data, dataset)))
+    return f"{kind}, {length} ({_hash(first)})"
+
+
+def _hash(structure: Any, digest: Any = None) -> str:
+    """Return a hash of all tensors of a structure."""
+    digest = digest or hashlib.sha256()
+    for tensor in tensors_of(structure):
+        digest.update(f"{tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return str(digest.hexdigest()[:16])

@@ -1,0 +1,109 @@
+"""Finding data, and refusing damaged or hostile files with one line."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from qubolearn.data import files
+from qubolearn.data.files import data_folder, load_npz
+from qubolearn.errors import QubolearnError
+
+WANTED = {"points": ("f", 2), "names": ("U", 1)}
+
+
+def write_good(path: Path) -> None:
+    np.savez_compressed(path, points=np.ones((3, 2), np.float32), names=np.array(["a", "b"]), other=np.zeros(5))
+
+
+def test_data_folder_follows_the_variable_and_says_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
+    with pytest.raises(QubolearnError, match=r"set QUBOLEARN_DATA .* holds shapes/, or run X"):
+        data_folder("shapes", "run X")
+    (tmp_path / "shapes").mkdir()
+    assert data_folder("shapes") == tmp_path / "shapes"
+    monkeypatch.delenv("QUBOLEARN_DATA")
+    assert files.data_root() == Path.home() / ".cache" / "qubolearn"
+
+
+def test_what_is_cached_belongs_to_its_folder_and_can_be_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    @files.cached_data(4)
+    def load(name: str) -> str:
+        made.append((files.data_root() / name).read_text())
+        return made[-1]
+
+    for folder in ("old", "new"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "set").write_text(folder)
+    for folder in ("old", "new", "old"):
+        monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path / folder))
+        assert load("set") == folder
+    assert made == ["old", "new"]
+    files.clear_data_cache()
+    assert load("set") == "old"
+    assert made == ["old", "new", "old"]
+
+
+def test_load_npz_reads_what_is_asked_for(tmp_path: Path) -> None:
+    write_good(tmp_path / "good.npz")
+    arrays = load_npz(tmp_path / "good.npz", WANTED)
+    assert set(arrays) == {"points", "names"}
+    assert arrays["points"].tolist() == [[1, 1]] * 3
+    assert arrays["names"].tolist() == ["a", "b"]
+    fortran = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    np.savez(tmp_path / "fortran.npz", points=fortran)
+    assert load_npz(tmp_path / "fortran.npz", {"points": ("f", 2)})["points"].tolist() == fortran.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"names": np.array(["a"])}, "no array 'points'"),
+        ({"points": np.ones(3), "names": np.array(["a"])}, "expected f with 2"),
+        ({"points": np.ones((3, 2), int), "names": np.array(["a"])}, "is int64"),
+        ({"points": np.array([[np.nan, 0]]), "names": np.array(["a"])}, "not finite"),
+        ({"points": np.ones((3, 2)), "names": np.array([{"a": 1}], dtype=object)}, "pickled objects"),
+    ],
+)
+def test_load_npz_refuses(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(QubolearnError, match=message):
+        load_npz(tmp_path / "bad.npz", WANTED)
+
+
+def test_load_npz_refuses_a_header_that_claims_more_than_there_is(tmp_path: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2)})
+    with zipfile.ZipFile(tmp_path / "claim.npz", "w") as archive:
+        archive.writestr("points.npy", header.getvalue())
+    with pytest.raises(QubolearnError, match="does not fit"):
+        load_npz(tmp_path / "claim.npz", {"points": ("f", 2)})
+
+
+def test_load_npz_refuses_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_UNPACKED", 1000)
+    np.savez_compressed(tmp_path / "bomb.npz", points=np.zeros((1000, 2)))
+    with pytest.raises(QubolearnError, match="unpacks to 16128 bytes"):
+        load_npz(tmp_path / "bomb.npz", {"points": ("f", 2)})
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(where=st.integers(0, 10_000), value=st.integers(0, 255), cut=st.integers(0, 2000))
+def test_damaged_files_give_our_error_or_the_arrays(tmp_path: Path, where: int, value: int, cut: int) -> None:
+    write_good(tmp_path / "good.npz")
+    content = bytearray((tmp_path / "good.npz").read_bytes())
+    content[where % len(content)] = value
+    (tmp_path / "damaged.npz").write_bytes(content[: max(len(content) - cut, 0)] if cut % 2 else content)
+    with suppress(QubolearnError):
+        assert load_npz(tmp_path / "damaged.npz", WANTED)["points"].ndim == 2

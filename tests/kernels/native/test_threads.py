@@ -1,0 +1,121 @@
+"""Threads of the kernels: signals, progress, forks, and several callers at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from native_kernels import SANITIZED, kernels, partition, search
+
+LONG = np.random.default_rng(0).normal(size=(2, 38, 38)).astype(np.float32)  # minutes of search
+WORK = {
+    "search": lambda n, **options: search(hard(n), 1, **options),
+    "products": lambda n, **options: partition(hard(n), 0.1, **options),
+    "sums": lambda n, **options: partition(hard(n), 5.0, **options),
+}
+
+
+def hard(n: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(1, n, n))
+
+
+def qubo(seed: int, n: int = 16) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(4, n, n)).astype(np.float32)
+
+
+@pytest.mark.parametrize("n", [38, 44])  # at 44 bits one part of the work takes seconds
+@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_ctrl_c_ends_long_work_within_a_second(threads: int, work: str, n: int) -> None:
+    began = time.monotonic()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            WORK[work](n, threads=threads)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert time.monotonic() - began < (5 if SANITIZED else 1.3)
+    assert np.isfinite(search(qubo(0), 1, threads=threads)[1]).all()  # the pool still works
+
+
+def test_progress_is_reported_and_may_raise() -> None:
+    seen: list[float] = []
+
+    def report(fraction: float) -> None:
+        seen.append(fraction)
+        if len(seen) == 3:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        search(LONG, 1, threads=2, progress=report)
+    assert sorted(seen) == seen
+    assert 0 <= seen[-1] < 1
+
+
+def test_the_gil_is_released() -> None:
+    ticks = 0
+
+    def report(fraction: float) -> None:
+        if ticks > 50:
+            raise StopIteration
+
+    def tick() -> None:
+        nonlocal ticks
+        for _ in range(100):
+            ticks += 1
+            time.sleep(0.001)
+
+    other = threading.Thread(target=tick)
+    other.start()
+    with pytest.raises(StopIteration):
+        search(LONG, 1, progress=report)
+    other.join()
+
+
+def test_many_callers_at_once() -> None:
+    expected = [search(qubo(seed), 3)[0] for seed in range(16)]
+    with ThreadPoolExecutor(8) as callers:
+        found = list(callers.map(lambda seed: search(qubo(seed), 3, threads=4)[0], range(16)))
+    assert all(np.array_equal(a, b) for a, b in zip(expected, found, strict=True))
+
+
+def test_a_forked_child_has_its_own_threads() -> None:
+    expected = search(qubo(1, 19), 2, threads=4)[1]  # the parent's pool has threads by now
+    running = threading.Thread(target=lambda: search(qubo(2, 24), 1, threads=3))
+    running.start()  # and its lock may be held during the fork
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(search(qubo(1, 19), 2, threads=4)[1], expected) else 1)
+    until = time.monotonic() + 60
+    while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < until:
+        time.sleep(0.01)
+    if not ended[0]:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    running.join()
+    assert ended[0] == child
+    assert os.waitstatus_to_exitcode(ended[1]) == 0
+
+
+def _child(seed: int) -> np.ndarray:
+    return search(qubo(seed), 2, threads=3)[1]
+
+
+@pytest.mark.skipif(SANITIZED, reason="starting interpreters takes long")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_worker_processes(method: str) -> None:
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        found = pool.map(_child, range(4))
+    for seed in range(4):
+        assert np.array_equal(found[seed], search(qubo(seed), 2)[1])
+
+
+def test_the_build_can_be_forced() -> None:
+    assert kernels.build() in kernels.builds()

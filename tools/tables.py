@@ -1,0 +1,291 @@
+"""Fill the tables of Markdown pages from result files: ``python tools/tables.py PAGE.md ... [--check]``.
+
+A table is between the lines ``<!-- table: NAME -->`` and ``<!-- end -->``. Names of benchmarks are filled from
+benchmarks/results; all other names are tables of the reproduction, which ``quant_reproduction`` renders from
+reproduction/results. ``--check`` writes nothing and exits with 1 if a table is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks/results"
+MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+TIMES = {"n": "n", "solver": "solver", "us": "µs per QUBO", "ground_state_probability": "P(ground state)"}
+#: benchmark -> key of a record -> header
+COLUMNS: dict[str, Mapping[str, str]] = {
+    "exact": {
+        "n": "n",
+        "batch": "batch",
+        "us": "µs per QUBO",
+        "ns_per_state": "ns per state",
+        "dimod_us": "dimod.ExactSolver, µs",
+        "ratio": "ratio",
+        "partition_over_search": "log Z / best two",
+        "two_threads": "speed-up by a second thread",
+    },
+    "exact-gpu": {"n": "n", "seconds": "seconds", "states_per_second": "states per second"},
+    "exact-groups": {
+        "groups": "groups of 5",
+        "n": "n",
+        "states": "allowed states",
+        "us": "best two, µs per QUBO",
+        "log_z_us": "log Z, µs",
+        "ns_per_state": "ns per allowed state",
+        "plain_us": "all 2ⁿ states, µs",
+    },
+    "sudoku-rules": {
+        "hints": "hints",
+        "puzzles": "puzzles",
+        "solved": "solved",
+        "seconds": "mean, s",
+        "median": "median, s",
+        "longest": "longest, s",
+        "sweeps": "sweeps, mean",
+    },
+    "sudoku-gpu": {
+        "hints": "hints",
+        "puzzles": "puzzles",
+        "solved": "solved",
+        "seconds": "all, s",
+        "sweeps": "sweeps, mean",
+    },
+    "anneal": {**TIMES, "x_star_found": "x* found", "x_plus_found": "x⁺ found"},
+    "anneal-large": {
+        "family": "QUBO",
+        "n": "n",
+        "couplings": "couplings",
+        "ours_seconds": "ours, s",
+        "neal_seconds": "neal, s",
+        "ratio": "neal / ours",
+        "call_ratio": "with the two best states",
+        "sampler_ratio": "from a dimod model",
+        "sweeps_ratio": "neal's sweeps alone / ours",
+        "one_read_ratio": "one read",
+        "difference_in_errors": "mean energy, ours minus neal's, in standard errors",
+    },
+    "anneal-gpu": {
+        "family": "QUBO",
+        "n": "n",
+        "batch": "QUBOs",
+        "cpu_batch": "on the cores",
+        "reads": "reads",
+        "gpu_updates_per_second": "GPU, updates/s",
+        "cpu_updates_per_second": "all cores, updates/s",
+        "ratio": "GPU / cores",
+        "gpu_call_seconds": "whole call with the two best states, s",
+        "gpu_energy": "mean energy, GPU",
+        "cpu_energy": "mean energy, cores",
+    },
+    "cores": {
+        "family": "QUBO",
+        "n": "n",
+        "solver": "solver",
+        "one": "one core, s",
+        "all": "all cores, s",
+        "cores": "cores",
+        "ratio": "ratio",
+    },
+    "quantum": {**TIMES, "x_star_found": "x* found"},
+    "fit": {
+        "network": "network",
+        "steps": "steps",
+        "fit_seconds": "fit, s",
+        "by_hand_seconds": "by hand, s",
+        "fit_over_by_hand": "fit / by hand",
+    },
+    "train": {"k": "k", "n": "n", "epoch_seconds": "epoch, s", "neal_epoch_seconds": "with neal, s", "ratio": "ratio"},
+    "train-gpu": {
+        "k": "k",
+        "n": "n",
+        "loss": "loss",
+        "cpu_us": "CPU, µs",
+        "gpu_us": "GPU, kernel by kernel, µs",
+        "graph_us": "GPU, CUDA graph, µs",
+        "graph_over_gpu": "kernels / graph",
+        "graph_over_cpu": "CPU / graph",
+    },
+}
+
+
+def markdown(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a Markdown table; columns after the first are aligned right if their last cell starts like a number."""
+    numeric = [bool(re.match(r"[*–\d.+-]+", str(cell))) for cell in rows[-1]]
+    lines = [headers, ["---:" if right and at else "---" for at, right in enumerate(numeric)], *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def short(value: object) -> str:
+    """Format a number with three digits, and a missing one as a dash."""
+    if value is None:
+        return "–"
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def read(name: str) -> dict[str, Any]:
+    """Return the stored result of a benchmark."""
+    path = RESULTS / f"{name}.json"
+    if not path.is_file():
+        raise SystemExit(f"tables: no {path.relative_to(ROOT)}; run: make benchmark NAME={name}")
+    return json.loads(path.read_text())
+
+
+def note(result: Mapping[str, Any], name: str, command: str, more: str = "") -> str:
+    """Return the line below a table: machine, versions, commit, command and file."""
+    versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
+    commit = f"; commit `{result['commit'][:12]}`, {result['date'][:10]}" if "commit" in result else ""
+    link = f"[results](ROOT/benchmarks/results/{name}.json)"
+    return f"*{result['machine']}; {versions}{commit}.{more} Made by `{command}`: {link}.*"
+
+
+def benchmark(name: str) -> str:
+    """Return the table of a benchmark's records."""
+    result, columns = read(name), COLUMNS[name]
+    rows = [[short(record.get(key)) for key in columns] for record in result["records"]]
+    return f"{markdown(list(columns.values()), rows)}\n\n{note(result, name, f'make benchmark NAME={name}')}\n"
+
+
+def curves(target: str) -> str:
+    """Return seconds to a target, ``best`` or ``near``: a row per family and n, a column per solver."""
+    result = read("curves")
+    records = [record for record in result["records"] if "family" in record]
+    solvers = list(dict.fromkeys(record["solver"] for record in records))
+    found: dict[tuple[str, int], dict[str, float | None]] = {}
+    for record in records:
+        found.setdefault((record["family"], record["n"]), {})[record["solver"]] = record[target]
+    rows = []
+    for (family, n), times in found.items():
+        best = min((taken for taken in times.values() if taken is not None), default=None)
+        cells = [f"{taken:.2g}" if taken and taken < 100 else short(taken) for taken in map(times.get, solvers)]
+        bold = [
+            f"**{cell}**" if best and times.get(name) == best else cell
+            for name, cell in zip(solvers, cells, strict=True)
+        ]
+        rows.append([family, n, *bold])
+    missing = "".join(f" {one['solver']}: {one['missing']}." for one in result["records"] if "missing" in one)
+    text = markdown(["QUBO", "n", *solvers], rows)
+    return f"{text}\n\n{note(result, 'curves', 'make benchmark NAME=curves', missing)}\n"
+
+
+def sweeps() -> str:
+    """Return the sweeps at which annealing took the least time to each target, for QUBOs without groups."""
+    some = [r for r in read("curves")["records"] if r["solver"] == "annealing" and "one-hot" not in r.get("family", "")]
+    rows = [[r["family"], r["n"], r.get("best_effort", "–"), r.get("near_effort", "–")] for r in some]
+    return markdown(["QUBO", "n", "sweeps to the lowest known energy", "sweeps to 1 % above it"], rows) + "\n"
+
+
+def choices() -> str:
+    """Return the rules by which ``auto`` chooses a solver."""
+    from qubolearn.solvers.auto import CHOICES
+
+    rows = []
+    for choice in CHOICES:
+        size = f"2**{choice.bits:g} allowed states" if choice.groups else f"{choice.bits:g} free bits"
+        limit = f"up to {size}" if math.isfinite(choice.bits) else "more"
+        rows.append(["with groups" if choice.groups else "without groups", limit, f"`{choice.solver}`"])
+    return markdown(["QUBO", "size", "solver"], rows) + "\n"
+
+
+def losses() -> str:
+    """Return correct states and training seconds by loss and n."""
+    result = read("losses")
+    sizes = sorted({record["n"] for record in result["records"]})
+    cells: dict[tuple[str, str], dict[int, str]] = {}
+    for r in result["records"]:
+        kind = {"bits": "bits", "groups": "one-hot groups of four"}[r["kind"]]
+        cell = f"{r['right']:.0f} ± {r['right_spread']:.0f}, {r['seconds']:.1f} s"
+        cells.setdefault((kind, r["loss"]), {})[r["n"]] = cell
+    rows = [[*key, *(some.get(n, "–") for n in sizes)] for key, some in cells.items()]
+    seeds = result["records"][0]["seeds"]
+    more = f" Correct states in % ± standard deviation over {seeds} plantings, and seconds of training on one core."
+    text = markdown(["", "loss", *(f"n={n}" for n in sizes)], rows)
+    return f"{text}\n\n{note(result, 'losses', 'make benchmark NAME=losses', more)}\n"
+
+
+def soak() -> str:
+    """Return what was injected and how often, one line per count."""
+    result = read("soak")
+    figures = {name: values for name, values in result["figures"].items() if name not in ("fuzzing", "classic")}
+    kinds = result["figures"]["fuzzing"]
+    inputs, refused = (sum(kind[key] for kind in kinds.values()) for key in ("inputs", "refused"))
+    rows = [(test, name, f"{value:,}") for test, values in figures.items() for name, value in values.items()]
+    rows += [("fuzzing", "inputs", f"{inputs:,}"), ("fuzzing", "rejected with one of our errors", f"{refused:,}")]
+    rows += [("fuzzing", "read as valid", f"{inputs - refused:,}")]
+    more = f" {result['seconds'] / 60:.0f} minutes."
+    return f"{markdown(['test', 'count of', 'count'], rows)}\n\n{note(result, 'soak', 'make soak', more)}\n"
+
+
+def classic() -> str:
+    """Return how often each solver was right about QUBOs of each family and size."""
+    result = read("soak")
+    found = result["figures"]["classic"]
+    solvers = list(dict.fromkeys(name for row in found["rows"] for name in row["right"]))
+    rows = []
+    for row in found["rows"]:
+        cells = [row["right"].get(name) for name in solvers]
+        counts = ["–" if cell is None else f"{cell[0]} of {cell[1]}" for cell in cells]
+        rows.append([row["family"], row["n"], row["against"], *counts])
+    return f"{markdown(['family', 'n', 'right is', *solvers], rows)}\n\n{note(result, 'soak', 'make soak')}\n"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    **{f"benchmark-{name}": partial(benchmark, name) for name in COLUMNS},
+    "curves-best": partial(curves, "best"),
+    "curves-near": partial(curves, "near"),
+    "curves-sweeps": sweeps,
+    "auto-choices": choices,
+    "losses": losses,
+    "soak": soak,
+    "classic": classic,
+}
+
+
+def table(name: str, page: Path) -> str:
+    """Return a table by name, with links relative to a page."""
+
+    def way(folder: Path) -> str:
+        return Path(os.path.relpath(folder, page.resolve().parent)).as_posix()
+
+    if name in TABLES:
+        return TABLES[name]().replace("](ROOT", f"]({way(ROOT)}")
+    from quant_reproduction.report.tables import make_table
+
+    return make_table(name, ROOT / "reproduction/results", f"{way(ROOT / 'reproduction/docs')}/")
+
+
+def fill(text: str, page: Path) -> str:
+    """Return the text of a page with every table filled in."""
+    return MARKER.sub(lambda match: f"{match[1]}{table(match['name'], page)}{match[3]}", text)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", nargs="+", type=Path, metavar="PAGE.md")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a table is out of date")
+    given = parser.parse_args(arguments)
+    stale = []
+    for page in given.pages:
+        before = page.read_text()
+        if (after := fill(before, page)) != before:
+            stale.append(str(page))
+            if not given.check:
+                page.write_text(after)
+    print(f"{'out of date' if given.check else 'changed'}: {', '.join(stale) or 'nothing'}")
+    return int(given.check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
