@@ -143,7 +143,7 @@ class SimulatedAnnealing(QuboSolver):
             last = beta * scale
             betas = torch.stack([torch.minimum(default[:, 0], last), last], 1)
             return betas.clamp(1e-300, 1e300), max(1, self.sweeps // 2)
-        betas = default if self.beta_range is None else scale[:, None] * torch.tensor(self.beta_range).double()
+        betas = default if self.beta_range is None else scale[:, None] * scale.new_tensor(self.beta_range)
         if self.sweeps == 1:
             betas = betas[:, 1:].expand(-1, 2)
         return betas.clamp(1e-300, 1e300), max(1, self.sweeps - 1)
