@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from qubolearn.losses import Loss
     from qubolearn.runs import Run
     from qubolearn.training.callbacks import Callback
-    from qubolearn.training.distributed import Peers
     from qubolearn.training.optimizers import Adam
     from qubolearn.training.steps import Task
 
@@ -368,7 +367,6 @@ def train(
     device: torch.device | str = "cpu",
     callbacks: Sequence[Callback] = (),
     stop: Callable[[], bool] | None = None,
-    peers: Peers | None = None,
 ) -> nn.Module:
     """Train the network of a recipe for a problem.
 
@@ -379,7 +377,6 @@ def train(
         device: cpu or cuda.
         callbacks: as for :func:`qubolearn.fit`.
         stop: is called after every step; once it returns True, the run is saved and can be resumed.
-        peers: this process among those that train together; all read the run, the first one writes it.
 
     Returns:
         The trained network, in evaluation mode.
@@ -392,13 +389,11 @@ def train(
     2
     """
     from qubolearn.training.callbacks import StopIf
-    from qubolearn.training.distributed import ALONE
     from qubolearn.training.fit import fit
 
-    peers = peers or ALONE
-    folder = run.begun() if run and peers.rank == 0 else run
     every = [*callbacks, *([StopIf(stop)] if stop else [])]
-    return fit(**fit_arguments(problem, recipe), callbacks=every, folder=folder, device=device, peers=peers).network
+    folder = run.begun() if run else None
+    return fit(**fit_arguments(problem, recipe), callbacks=every, folder=folder, device=device).network
 
 
 def task_of(

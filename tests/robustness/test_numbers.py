@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import together
 import torch
 from nursery import CONFIG
 from quick_solvers import QUICK, WEAK
@@ -77,17 +74,17 @@ class Fault:
 
     def __init__(self, folder: Path) -> None:
         notes, arrays = json.loads((folder / "fault.json").read_text()), np.load(folder / "batch.npz")
-        self.step, self.batch_seed, self.draw = notes["step"], notes["batch_seed"], notes["draw"]
+        self.step, self.batch_seed = notes["step"], notes["batch_seed"]
         self.p, self.x_true = torch.tensor(arrays["p"]), torch.tensor(arrays["x_true"]).float()
         self.folder = folder
 
-    def losses(self, problem: Problem, recipe: Recipe, *draws: int) -> list[float]:
-        """Return the losses of the batch with the stored weights, for the stored draw or others."""
+    def losses(self, problem: Problem, recipe: Recipe, *steps: int) -> list[float]:
+        """Return the losses of the batch with the stored weights, for the stored step or others."""
         task = task_of(problem, recipe)
         weights, _ = read_tensors(self.folder / "weights.safetensors", task.network.state_dict(), finite=False)
         task.network.load_state_dict(weights)
         batch = Instances(self.p, self.x_true, problem.decode(self.x_true))
-        return [mean_loss(task, batch, draw).item() for draw in draws or (self.draw,)]
+        return [mean_loss(task, batch, step).item() for step in steps or (self.step,)]
 
 
 def test_a_stored_fault_holds_its_batch_and_weights(tmp_path: Path) -> None:
@@ -205,31 +202,6 @@ def test_a_stored_fault_has_the_draw_of_its_step(tmp_path: Path) -> None:
     fault = Fault(tmp_path / "fault")
     assert fault.losses(PROBLEM, recipe)[0] == pytest.approx(losses[7], rel=1e-5)
     assert len(set(fault.losses(PROBLEM, recipe, *range(20)))) > 1, "the loss does not depend on the draw"
-
-
-def test_every_process_keeps_its_own_share_of_a_fault(tmp_path: Path) -> None:
-    words = [sys.executable, together.__file__, tmp_path, "2", "poisoned"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 0, done.stderr
-    faults = [Fault(tmp_path / "run" / name) for name in ("fault", "fault-1")]
-    assert [fault.step for fault in faults] == [5, 5]
-    assert [fault.draw for fault in faults] == [10, 11]
-    whole = together.Poisoned(k=3).sample(57, stream(0, "train", 1)).rows(slice(38, 57))
-    for rank, fault in enumerate(faults):
-        torch.testing.assert_close(fault.p, whole.p[rank::2], equal_nan=True, rtol=0, atol=0)
-
-
-def test_where_one_process_fails_all_end_with_its_error(tmp_path: Path) -> None:
-    """The others wait for its part of the gradient, and would do so for half an hour."""
-    words = [sys.executable, together.__file__, tmp_path, "3", "alone"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 0, done.stderr
-    said = [(tmp_path / str(rank)).read_text().splitlines() for rank in range(3)]
-    assert said[0][:-1] == said[1][:-1] == said[2][:-1]
-    assert [each[-1] for each in said] == ["ZeroDivisionError", "PeerError", "PeerError"]
-    assert "at step 5" in said[0][0]
-    for line, moment in zip(said[0][1:-1], ("on_start", "on_step", "on_end"), strict=True):
-        assert f"Breaks.{moment} failed" in line
 
 
 def test_weights_that_are_not_finite_never_replace_a_good_checkpoint(tmp_path: Path) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import together
 import torch
 from nursery import CONFIG, PROBLEM
 from safetensors.torch import load_file
@@ -60,40 +56,3 @@ def test_stopped_after_every_step_the_bits_are_the_same(tmp_path: Path) -> None:
     while not run.finished:
         network = train(PROBLEM, SHORT, run, stop=lambda: True)
     assert bits(network) == bits(train(PROBLEM, SHORT))
-
-
-@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.soak)])
-def test_several_processes_repeat_and_resume_to_the_bit(size: int, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, together.__file__, tmp_path, str(size)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    for name in ("exact", "drawn"):
-        whole, again, stopped = (Run.open(tmp_path / name / each) for each in ("whole", "again", "stopped"))
-        assert saved(whole) == saved(again) == saved(stopped)
-    # the same steps as one process takes, up to rounding
-    alone = train(PROBLEM, together.TOGETHER)
-    weights = Run.open(tmp_path / "exact" / "whole").network().state_dict()
-    for name, tensor in alone.state_dict().items():
-        torch.testing.assert_close(weights[name], tensor, rtol=1e-4, atol=1e-5)
-
-
-def test_torchrun_trains_the_command_on_two_processes(tmp_path: Path) -> None:
-    words = "train randgraph --k 3 --topology dense --hidden 16 --epochs 2 --instances 80 --batch-size 20"
-    command = [*f"{words} --validation 10 --test 50 --json --out".split(), str(tmp_path / "run")]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*torchrun, "-m", "qubolearn", *command], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n") == 1, "one process speaks for all"
-    assert json.loads(done.stdout)["instances"] == 50
-    run = Run.open(tmp_path / "run")
-    assert run.finished
-    alone = train(run.problem, run.recipe).state_dict()
-    for name, tensor in run.network().state_dict().items():
-        torch.testing.assert_close(tensor, alone[name], rtol=1e-4, atol=1e-5)

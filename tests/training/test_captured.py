@@ -24,7 +24,6 @@ from qubolearn.solvers import ExhaustiveSearch, contract, exhaustive, log_partit
 from qubolearn.training import captured
 from qubolearn.training.callbacks import Callback, Training
 from qubolearn.training.captured import CapturedSteps, can_capture
-from qubolearn.training.distributed import ALONE, Peers
 from qubolearn.training.steps import Steps
 
 
@@ -231,9 +230,8 @@ def test_on_a_gpu_a_step_along_nan_is_kept_and_a_stopped_run_goes_on(tmp_path: P
 
 
 def test_what_needs_the_host_or_much_memory_is_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def can(problem: Problem = GRAPHS, peers: Peers = ALONE, gpu: bool = True, **changed: Any) -> bool:
+    def can(problem: Problem = GRAPHS, gpu: bool = True, **changed: Any) -> bool:
         task = task_of(problem, replace(PLAIN, **changed))
-        task.peers = peers
         if gpu:
             monkeypatch.setattr(task.network, "parameters", lambda: iter([_OnGPU()]))
         return can_capture(task)
@@ -245,7 +243,6 @@ def test_what_needs_the_host_or_much_memory_is_not_captured(monkeypatch: pytest.
     assert not can(loss="hamming", solver="annealing")
     assert can(loss="pseudo", solver="annealing")
     assert not can(loss="contrastive", solver="annealing")
-    assert not can(peers=Peers(0, 2))
     monkeypatch.setattr(captured, "MAX_BYTES", 4 * (2 * 8 + 2) * PLAIN.instances)
     assert can(Soft(k=4), loss="soft-nll")
     assert not can(Soft(k=4), loss="soft-nll", instances=PLAIN.instances + 1)

@@ -21,7 +21,6 @@ from qubolearn import Adam, Arrays, Gap, Likelihood, QuboNetwork, SimulatedAnnea
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import Instances, Problem
 from qubolearn.training.callbacks import Callback, Checkpoint, EarlyStopping
-from qubolearn.training.distributed import Peers
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Cosine
 
@@ -147,7 +146,6 @@ RESUMED: dict[str, dict[str, Any]] = {
     "device": {"device": torch.device("cpu", 0)},
     "callbacks": {"callbacks": [Meta()]},
     "score_after": {"score_after": [5]},
-    "peers": {"peers": Peers(0, 1)},
     "validation": {"validation": (P[:9], X[:9])},
     "weights": {"network": QuboNetwork(network().body, topology("dense", X.shape[1]), M)},
 }

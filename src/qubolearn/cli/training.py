@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
     from qubolearn.evaluation import Evaluation
     from qubolearn.runs import Run
-    from qubolearn.training.distributed import Peers
-
-#: torchrun forwards a Ctrl-C to processes that already received it; only a later one is the user's second.
-SECONDS_BETWEEN_INTERRUPTS = 2.0
 
 
 def add_train(parser: argparse.ArgumentParser, first: str | None) -> None:
@@ -53,7 +49,6 @@ def run_train(args: argparse.Namespace, output: Output) -> int:
       qubolearn train randgraph --k 4 --method pure --layers 3 --hidden 32 --out runs/pure
       qubolearn train randgraph --k 5 --topology pegasus --out runs/k5
       qubolearn train randgraph --loss hinge --solver annealing:reads=20,sweeps=100 --out runs/annealed
-      torchrun --nproc-per-node 2 -m qubolearn train randgraph --out runs/two   on two processes
 
     Ctrl-C or SIGTERM finishes the step, saves it and exits with 130 or 143.
     DIR gets config.json, metrics.jsonl, checkpoint.safetensors, model.safetensors and result.json.
@@ -63,23 +58,16 @@ def run_train(args: argparse.Namespace, output: Output) -> int:
     make_solver(recipe.solver)  # report wrong names and sizes before anything is written
     from qubolearn.recipes import new_network
     from qubolearn.runs import Run
-    from qubolearn.training.distributed import process_group
 
     new_network(problem, recipe)
     folder = Path(args.out or f"runs/{problem.name.rpartition(':')[2]}-{recipe.method}-{recipe.seed}")
-    with process_group() as peers:
-        if peers.rank > 0:  # only the first process prints
-            output.json, output.console.quiet, output.errors.quiet = False, True, True
-        device = pick_device(args.device)
-        here = peers.first(lambda: Run.create(folder, problem, recipe))
-        with stop_on_signals() as caught:
-            seconds = train_with_progress(here, device, output, args.tensorboard, caught, peers)
-            number = peers.largest(caught[0] if caught else 0)
-    if number:
+    device = pick_device(args.device)
+    here = Run.create(folder, problem, recipe)
+    with stop_on_signals() as caught:
+        seconds = train_with_progress(here, device, output, args.tensorboard, caught)
+    if caught:
         output.errors.print(f"stopped and saved; to resume, run the same command again (--out {folder})")
-        return 128 + number
-    if peers.rank > 0:
-        return 0
+        return 128 + caught[0]
     found, result = score(here, device, args.test, seconds)
     write_json(folder / "result.json", result, checksum=True)
     show(output, here, found, result)
@@ -95,13 +83,9 @@ def stop_on_signals() -> Iterator[list[int]]:
     A second Ctrl-C stops at once and loses the steps after the last checkpoint.
     """
     caught: list[int] = []
-    first = 0.0
 
     def handle(number: int, _: object) -> None:
-        nonlocal first
-        if not caught:
-            first = time.monotonic()
-        elif number == signal.SIGINT and time.monotonic() - first > SECONDS_BETWEEN_INTERRUPTS:
+        if caught and number == signal.SIGINT:
             raise KeyboardInterrupt
         caught.append(number)
 
@@ -114,32 +98,25 @@ def stop_on_signals() -> Iterator[list[int]]:
 
 
 def train_with_progress(
-    here: Run,
-    device: torch.device,
-    output: Output,
-    tensorboard: bool = False,
-    caught: Sequence[int] = (),
-    peers: Peers | None = None,
+    here: Run, device: torch.device, output: Output, tensorboard: bool = False, caught: Sequence[int] = ()
 ) -> float:
     """Train a run with a progress bar and return the seconds that it took."""
     from qubolearn.recipes import train
     from qubolearn.training.callbacks import ProgressBar, TensorBoard
-    from qubolearn.training.distributed import ALONE
 
     recipe, began = here.recipe, time.perf_counter()
     if here.finished:
         output.say(f"{here.folder} is already trained")
         stored = [record.get("seconds") for record in here.metrics()]
         return next((value for value in reversed(stored) if isinstance(value, float) and math.isfinite(value)), 0.0)
-    peers = peers or ALONE
     title = f"{here.problem.name} {recipe.method} L{recipe.layers} H{recipe.hidden}"
     callbacks: list[Any] = [ProgressBar(title, here.problem.metric, output.errors)]
-    if tensorboard and peers.rank == 0:
+    if tensorboard:
         if (here.folder / "tensorboard").is_symlink():  # it may point outside the run's folder
             raise QubolearnError(f"{here.folder / 'tensorboard'} is a link; remove it, or choose another --out")
         callbacks.append(TensorBoard(here.folder / "tensorboard"))
     with redirect_stdout(sys.stderr):  # stdout is for the result
-        train(here.problem, recipe, here, device, callbacks, stop=lambda: bool(caught), peers=peers)
+        train(here.problem, recipe, here, device, callbacks, stop=lambda: bool(caught))
     return time.perf_counter() - began
 
 

@@ -42,7 +42,7 @@ TOLERANCE = 1e-2
 
 
 def can_capture(task: Task) -> bool:
-    """Return True if steps can be a graph: on a GPU, alone, with our Adam, and nothing in them needs the host."""
+    """Return True if steps can be a graph: on a GPU, with our Adam, and nothing in them needs the host."""
     return next(task.network.parameters()).is_cuda and needs_no_host(task) and _targets_fit(task)
 
 
@@ -55,7 +55,7 @@ def needs_no_host(task: Task) -> bool:
     ours = isinstance(task.optimizer, FlatAdam) and isinstance(task.batches, Drawn)
     exact = isinstance(task.solver, ExhaustiveSearch) and not task.constrained
     solves_there = task.loss.capturable and (not task.loss.solves or exact)
-    return ours and solves_there and task.peers.size == 1 and not task.on_gradient
+    return ours and solves_there and not task.on_gradient
 
 
 def _targets_fit(task: Task) -> bool:
@@ -160,7 +160,7 @@ class CapturedSteps(Steps):
         A, features = forward_with_features(task.network, instances)
         loss = task.loss(A, Batch(instances, task.solver, soft, features)).mean()
         slopes = torch.autograd.grad(loss, self._parameters, allow_unused=True, materialize_grads=True)
-        torch.cat([slope.flatten() for slope in slopes], out=optimizer.gradient[1:])
+        torch.cat([slope.flatten() for slope in slopes], out=optimizer.gradient)
         optimizer.move(*self._rates.index_select(0, self._step[None])[0])
         self._loss.copy_(loss.detach())
         self._step.add_(1)

@@ -24,7 +24,6 @@ from qubolearn.training.batches import make_batches, make_validation
 from qubolearn.training.callbacks import Callback, Record, Training, call, check_callbacks, edits_gradient
 from qubolearn.training.captured import CapturedSteps, can_capture
 from qubolearn.training.digest import digest_of
-from qubolearn.training.distributed import ALONE, Peers
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Adam, make_update
 from qubolearn.training.steps import Steps, Task, check_task, report_fault
@@ -77,7 +76,6 @@ def fit(
     device: torch.device | str = "cpu",
     folder: Folder | Path | str | None = None,
     overwrite: bool = False,
-    peers: Peers = ALONE,
 ) -> Training:
     """Train a network so that the minimizer of its QUBO is the solution.
 
@@ -107,9 +105,8 @@ def fit(
             last step before it raises KeyboardInterrupt.
         overwrite: start over in a folder that holds a run. Without it, a run that differs in data, loss, optimizer,
             schedule, solver, network structure, batch size, seed, instances, ``fresh`` or ``standardize`` is an error;
-            more epochs, another device, other callbacks, ``score_after`` or ``peers`` resume it.
+            more epochs, another device, other callbacks or ``score_after`` resume it.
             :mod:`qubolearn.training.digest` describes what is compared.
-        peers: this process among those that train together.
 
     Returns:
         The :class:`Training` with its history; the network is trained in place and left in evaluation mode.
@@ -131,7 +128,7 @@ def fit(
     _check_network(network)
     require_solver(solver)
     loss, solver = as_loss(loss or Likelihood()), solver or ExhaustiveSearch()
-    with peers.together(), training_context(device), ExitStack() as closing:
+    with training_context(device), ExitStack() as closing:
         # data, network, loss, solver, optimizer
         network.to(device).train()
         problem, batches = make_batches(data, settings, device)
@@ -140,19 +137,16 @@ def fit(
         training = Training(network, epochs * batches.steps_per_epoch)
         watched = _scoring_steps(score_after, batches.steps_per_epoch, training.steps)
         update = make_update(network, optimizer, schedule, training.steps)
-        task = Task(network, update, batches, loss.begin(), solver, seed, problem, peers)
+        task = Task(network, update, batches, loss.begin(), solver, seed, problem)
         task.on_gradient = [partial(call, each, "on_gradient", training) for each in callbacks if edits_gradient(each)]
         check_task(task, held_out)
 
-        # the folder, created only when all arguments have been accepted; one process writes it
-        task.folder = Folder.create(folder) if isinstance(folder, (str, Path)) else folder
-        writer = task.folder if peers.rank == 0 else None
+        # the folder, created only when all arguments have been accepted
+        task.folder = writer = Folder.create(folder) if isinstance(folder, (str, Path)) else folder
         if writer:
             closing.enter_context(lock_folder(writer.folder))
             if overwrite:
                 writer.clear()
-        if overwrite:
-            peers.largest(0)  # no process reads the folder before it is cleared
         if standardize:
             standardize_inputs(task)
         if task.folder:  # resume
@@ -197,7 +191,6 @@ def _take_steps(
     writer: Folder | None,
 ) -> None:
     """Take all steps; score, log and save after those that ask for it."""
-    network, peers = task.network, task.peers
     if writer and training.step == 0 and held_out:
         writer.log(step=0, **_scores(task, held_out, 0))
     began = saved = time.perf_counter()
@@ -207,7 +200,7 @@ def _take_steps(
         end = min(training.step + engine.max_unsynced_steps, watched[bisect_right(watched, training.step)])
         training.loss = engine.advance(training.step, end)
         training.step, training.scores, training.seconds = end, None, time.perf_counter() - began
-        if end in watched and peers.rank == 0:
+        if end in watched:
             training.scores = _scores(task, held_out, end)
             record = Record(step=end, loss=training.loss, seconds=training.seconds, **training.scores)
             training.history.append(record)
@@ -215,9 +208,8 @@ def _take_steps(
                 writer.log(**record)
         for each in callbacks:
             call(each, "on_step", training)
-        training.stopping = peers.largest(training.stopping)
         if writer and (training.stopping or time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS):
-            writer.checkpoint(network, task.optimizer, end)
+            writer.checkpoint(task.network, task.optimizer, end)
             saved = time.perf_counter()
 
 

@@ -165,9 +165,9 @@ class Folder:
         else:
             self.restore(network, None, 2**62)
 
-    def store_fault(self, network: nn.Module, batch: Instances, rank: int, notes: Mapping[str, Any]) -> str:
+    def store_fault(self, network: nn.Module, batch: Instances, notes: Mapping[str, Any]) -> str:
         """Write batch.npz, weights.safetensors and fault.json of a step that failed; return where they are."""
-        folder = self._path("fault" if rank == 0 else f"fault-{rank}")
+        folder = self._path("fault")
         tensors = [tensor.detach().float() for tensor in tensors_of(batch.p)]
         names = ["p"] if len(tensors) == 1 else [f"p_{number}" for number in range(len(tensors))]
         try:

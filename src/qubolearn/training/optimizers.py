@@ -70,7 +70,7 @@ class Adam:
 class Update(Protocol):
     """What a step needs from an optimizer."""
 
-    gradient: Tensor  # [1 + size]: room for the loss in front, then all gradients, of which `grad` are views
+    gradient: Tensor  # [size]: all gradients, of which `grad` are views
 
     def step(self, number: int) -> None:
         """Move the weights against the gradient, in the step of this number, from 1 on."""
@@ -105,9 +105,9 @@ def trainable(network: nn.Module) -> list[nn.Parameter]:
 
 
 def flat_gradient(parameters: list[nn.Parameter]) -> Tensor:
-    """Return zeros ``[1 + size]``; the parameters' ``grad`` become views of it, from its second entry on."""
-    gradient = parameters[0].detach().new_zeros(1 + sum(parameter.numel() for parameter in parameters))
-    for parameter, piece in zip(parameters, _split(gradient[1:], parameters), strict=True):
+    """Return zeros ``[size]``; the parameters' ``grad`` become views of it."""
+    gradient = parameters[0].detach().new_zeros(sum(parameter.numel() for parameter in parameters))
+    for parameter, piece in zip(parameters, _split(gradient, parameters), strict=True):
         parameter.grad = piece.view_as(parameter)
     return gradient
 
@@ -146,7 +146,7 @@ class FlatAdam:
     def step(self, number: int) -> None:
         torch._fused_adam_(  # what torch.optim.Adam(fused=True) calls
             [self.values],
-            [self.gradient[1:]],
+            [self.gradient],
             [self.first],
             [self.second],
             [],
@@ -162,7 +162,7 @@ class FlatAdam:
 
     def move(self, step_size: Tensor, epsilon: Tensor) -> None:
         """Take one step by the :meth:`rates` of it as tensors, so that nothing in it needs the host."""
-        slope = self.gradient[1:]
+        slope = self.gradient
         self.first.lerp_(slope, 1 - BETAS[0])
         self.second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
         scale = self.second.sqrt().add_(epsilon)

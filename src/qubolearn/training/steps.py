@@ -19,7 +19,6 @@ from qubolearn.random import derive_seed
 from qubolearn.solvers.constrained import Constrained
 from qubolearn.solvers.contract import Solver, seeded
 from qubolearn.training.batches import Batches
-from qubolearn.training.distributed import ALONE, Peers
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Update
 
@@ -37,7 +36,6 @@ class Task:
     solver: Solver
     seed: int
     problem: Problem | None = None
-    peers: Peers = ALONE
     on_gradient: Sequence[Callable[[], None]] = ()
     folder: Folder | None = None
     updating: bool = False  # an interrupted update leaves weights that belong to no step
@@ -54,15 +52,11 @@ class Task:
             return False
         return self.problem.groups is not None or type(self.problem).clamp is not Problem.clamp
 
-    def draw(self, step: int) -> int:
-        """Return the number that seeds the randomness of a step in this process."""
-        return step * self.peers.size + self.peers.rank
-
-    def batch(self, instances: Instances, draw: int, features: Sequence[Tensor] = ()) -> Batch:
-        """Return instances as the loss sees them, with the solver seeded for this draw."""
+    def batch(self, instances: Instances, step: int, features: Sequence[Tensor] = ()) -> Batch:
+        """Return instances as the loss sees them, with the solver seeded for this step."""
         soft = self.problem.soft_targets(instances) if self.loss.soft and self.problem else None
-        seed = derive_seed(self.seed, "loss", draw) if self.loss.draws else 0
-        solver = self.solver if self._with_seed is None else self._with_seed(derive_seed(self.seed, "solver", draw))
+        seed = derive_seed(self.seed, "loss", step) if self.loss.draws else 0
+        solver = self.solver if self._with_seed is None else self._with_seed(derive_seed(self.seed, "solver", step))
         if self.constrained:
             assert self.problem is not None
             solver = Constrained(solver, self.problem.clamp(instances.p), self.problem.groups)
@@ -88,31 +82,23 @@ class Steps:
 
 def take_step(task: Task, step: int) -> float:
     """Take one step; return the mean loss of its batch before the update."""
-    network, loss, optimizer, peers = task.network, task.loss, task.optimizer, task.peers
+    network, loss, optimizer = task.network, task.loss, task.optimizer
     instances: Instances | None = None
     part: tuple[Any, ...] = ()  # which runs now: its name, its value and the tensors that it is given
     try:
-        instances = whole = task.batches.batch(step)
-        if peers.size > 1:
-            instances = peers.share(whole)
+        instances = task.batches.batch(step)
         if task.random:  # dropout and the like, so that a step can be repeated
-            torch.manual_seed(derive_seed(task.seed, "network", task.draw(step)))
+            torch.manual_seed(derive_seed(task.seed, "network", step))
         part = "the network", type(network).__name__, {"p": instances.p}
         A, features = forward_with_features(network, instances)  # A [batch, n, n]
         part = "the loss", loss, {"A": A, "x_true": instances.x_true}
-        value = loss(A, task.batch(instances, task.draw(step), features)).mean()
-        if peers.size > 1:
-            value = value * (len(instances.x_true) / len(whole.x_true))
+        value = loss(A, task.batch(instances, step, features)).mean()
         if not value.requires_grad:
             raise QubolearnError(f"the loss {loss!r} does not depend on the network; is A detached in it?")
         part = "the gradient of the loss", loss, {}
         optimizer.gradient.zero_()
         value.backward()  # type: ignore[no-untyped-call]
-        value = value.detach()
-        if peers.size > 1:
-            optimizer.gradient[0] = value
-            value = peers.reduce(optimizer.gradient)[0]
-        mean = _finite(value.item(), optimizer.gradient[1:])
+        mean = _finite(value.item(), optimizer.gradient)
         for change in task.on_gradient:
             change()
         part = "the optimizer", None, {}
@@ -150,10 +136,10 @@ def forward_with_features(network: nn.Module, instances: Instances) -> tuple[Qub
     return A, features
 
 
-def mean_loss(task: Task, instances: Instances, draw: int) -> Tensor:
-    """Return the mean loss of instances, with the randomness of a draw."""
+def mean_loss(task: Task, instances: Instances, step: int) -> Tensor:
+    """Return the mean loss of instances, with the randomness of a step."""
     A, features = forward_with_features(task.network, instances)
-    return task.loss(A, task.batch(instances, draw, features)).mean()
+    return task.loss(A, task.batch(instances, step, features)).mean()
 
 
 def report_fault(task: Task, step: int, instances: Instances | None, error: NonFiniteError) -> NonFiniteError:
@@ -167,8 +153,8 @@ def report_fault(task: Task, step: int, instances: Instances | None, error: NonF
                 place = (~tensor.isfinite()).nonzero()[0].tolist()
                 cause = f"p{place} of its batch is {tensor[tuple(place)].item()}: repair or remove it"
         if task.folder:
-            notes = {"step": step, "batch_seed": seed, "draw": task.draw(step), "error": str(error)}
-            stored = task.folder.store_fault(task.network, instances, task.peers.rank, notes)
+            notes = {"step": step, "batch_seed": seed, "error": str(error)}
+            stored = task.folder.store_fault(task.network, instances, notes)
     return NonFiniteError(f"{error} at {where}; {cause}; {stored}")
 
 
