@@ -20,6 +20,7 @@ WORK = {
     "annealing, sparse": "SimulatedAnnealing(reads=256, sweeps=10**7)(torch.eye(3000)[None], 2)",
     "harvest": "SimulatedAnnealing(reads=20000, sweeps=1)(torch.randn(1, 1200, 1200), 2)",
     "ranking": "best_distinct(torch.randn(1, 3000, 3000), torch.randint(0, 2, (1, 20000, 3000)), 2)",
+    "tempering": "ParallelTempering(sweeps=10**7)(torch.randn(1, 400, 400), 1)",
     "quantum": "QuantumAnnealing(steps=10**6)(torch.randn(1, 20, 20), 2)",
     "neal": "neal(reads=10**6, sweeps=10**5)(torch.randn(1, 50, 50), 2)",
     "tabu": "tabu(reads=1, restarts=10**6, updates=10**6)(torch.randn(1, 50, 50), 2)",
@@ -33,6 +34,7 @@ from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.contract import best_distinct
 from qubolearn.solvers.dimod_adapter import neal, tabu
 from qubolearn.solvers.quantum import QuantumAnnealing
+from qubolearn.solvers.tempering import ParallelTempering
 
 class Terminated(BaseException): pass
 

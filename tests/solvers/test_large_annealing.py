@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 import torch
 from dwave.samplers import SimulatedAnnealingSampler
-from dwave.samplers.sa.sampler import default_beta_range as neal_beta_range
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
@@ -130,22 +127,6 @@ def test_reads_at_one_temperature_follow_the_boltzmann_distribution(
     assert (np.abs(found - expected) < 5 * error + 5e-4).all()  # 5e-4: quantiles of -log(u) come in steps
 
 
-def test_flips_one_after_the_other_are_those_of_a_plain_sweep() -> None:
-    """At zero temperature a sweep is deterministic: each bit in turn flips where that lowers the energy."""
-    for A in (random_sparse(1, 40, 6), random_sparse(1, 40, 39)):
-        x = np.random.default_rng(1).integers(0, 2, 40, np.int8)
-        S = as_dense(A)[0].numpy()
-        S = S + S.T - np.diag(np.diag(S))
-        plain = x.copy()
-        for i in range(40):
-            field = S[i, i] * (1 - plain[i]) + S[i] @ plain
-            plain[i] ^= (1 - 2 * plain[i]) * field < 0
-        for form in (SparseForm.make(A), dense_form(A)):
-            out = x[None, None].copy()
-            form.anneal(np.array([[1e9, 1e9]]), 1, 1, np.zeros(1, np.uint32), True, out)
-            np.testing.assert_array_equal(out[0, 0], plain)
-
-
 @pytest.mark.parametrize(("n", "degree", "reads"), [(300, 5, 200), (300, 299, 100), (120, 119, 200), (300, 40, 16)])
 def test_mean_energy_is_that_of_neal(n: int, degree: float, reads: int) -> None:
     # So few sweeps that reads differ: a wrong schedule or acceptance rule would show.
@@ -156,32 +137,6 @@ def test_mean_energy_is_that_of_neal(n: int, degree: float, reads: int) -> None:
         ours = energies(A, solver.sample(form))[0].numpy()
         error = np.hypot(ours.std(), theirs.std()) / np.sqrt(reads)
         assert abs(ours.mean() - theirs.mean()) < 4 * error
-
-
-@pytest.mark.parametrize("integer", [False, True])
-def test_beta_range_is_that_of_neal(integer: bool) -> None:
-    A = random_sparse(6, 9, 4, seed=2, integer=integer)
-    expected = np.array([neal_beta_range(to_bqm(one)) for one in A])
-    for form in (SparseForm.make(A), dense_form(A)):
-        np.testing.assert_allclose(form.beta_ranges / form.scale[:, None], expected)
-
-
-@pytest.mark.parametrize(("n", "degree", "reads"), [(150, 5, 150), (300, 299, 100), (100, 99, 600), (90, 89, 1)])
-def test_threads_share_one_qubo_without_changing_its_reads(n: int, degree: float, reads: int) -> None:
-    A = random_sparse(2, n, degree)
-    solver = SimulatedAnnealing(reads=reads, sweeps=30, seed=4)
-    threads = torch.get_num_threads()
-    samples = []
-    try:
-        for count in (1, 2, 5):
-            torch.set_num_threads(count)
-            samples.append(solver.sample(A))
-    finally:
-        torch.set_num_threads(threads)
-    assert all(torch.equal(samples[0], other) for other in samples[1:])
-    assert torch.equal(solver.sample(A[:1]), samples[0][:1])
-    hot = SimulatedAnnealing(reads=reads, sweeps=2, beta_range=(1e-6, 1e-6), seed=4)
-    assert len(hot.sample(A)[0].unique(dim=0)) == reads  # no two threads draw the same numbers
 
 
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 255, 700, 2000])
@@ -218,30 +173,6 @@ def test_ferromagnets_of_thousands_of_bits() -> None:
     assert torch.equal(found.states[0, 0], planted)
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(2, 7), st.integers(0, 10**6), st.integers(1, 10))
-def test_sparse_refinement_is_exact_when_the_reads_hold_all_local_minima(n: int, seed: int, count: int) -> None:
-    A = random_sparse(1, n, 3, seed)
-    E = energies(A, all_states(n, dtype=torch.float64)[None])[0]
-    neighbours = torch.arange(2**n)[:, None] ^ (1 << torch.arange(n))
-    minima = (E[:, None] < E[neighbours]).all(1)
-    reads = all_states(n, dtype=torch.int8)[minima][None].numpy()
-    count = min(count, 2**n)
-    found, success = SparseForm.make(A).refine(reads, count)
-    torch.testing.assert_close(energies(A, torch.from_numpy(found).double()), E.sort().values[None, :count])
-    assert success[0] == pytest.approx(1 / minima.sum().item())
-
-
-def test_sparse_success_probability_counts_equal_reads() -> None:
-    A = random_sparse(2, 12, 3, seed=1)
-    reads = np.random.default_rng(0).integers(0, 2, (2, 50, 12), np.int8)
-    reads[:, 25:] = reads[:, :25]
-    energy = energies(A, torch.from_numpy(reads).double())
-    _, success = SparseForm.make(A).refine(reads, 1)
-    share = (energy <= energy.amin(1, keepdim=True) + 1e-12).double().mean(1)
-    np.testing.assert_allclose(success, share)
-
-
 @pytest.mark.parametrize("degree", [4, 99])
 def test_reads_begin_where_they_are_told(degree: float) -> None:
     A = random_sparse(2, 100, degree)
@@ -252,15 +183,6 @@ def test_reads_begin_where_they_are_told(degree: float) -> None:
         frozen.sample(A, initial=best)
     with pytest.raises(QubolearnError, match="0 and 1"):
         frozen.sample(A, initial=2 * torch.ones(2, 3, 100))
-
-
-def test_dense_qubos_with_few_couplings_take_the_sparse_kernels() -> None:
-    few, many = random_sparse(2, 200, 5), random_sparse(2, 200, 150)
-    assert isinstance(annealing._on_cpu(few.dense()), SparseForm)
-    assert isinstance(annealing._on_cpu(few), SparseForm)
-    assert isinstance(annealing._on_cpu(many), DenseForm)
-    assert isinstance(annealing._on_cpu(many.dense().bfloat16()), DenseForm)
-    assert isinstance(annealing._on_cpu(torch.zeros(1, 30, 30)), DenseForm)
 
 
 MEMORY = """

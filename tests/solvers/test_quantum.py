@@ -45,12 +45,6 @@ def test_the_second_best_state_may_be_two_flips_away():
     assert found.states.tolist() == [[[1.0, 1.0], [0.0, 0.0]]]
 
 
-def test_energies_are_those_of_the_true_problem():
-    A = dense(4, 5)
-    found = QuantumAnnealing(seed=0, h_error=0.3, J_error=0.3)(A, 3)
-    assert torch.allclose(found.energies, energies(A.double(), found.states))
-
-
 def test_the_adiabatic_limit():
     J = torch.tensor([[[0.0, -1.0, 0.3], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]])
     A, _ = from_ising(J, torch.tensor([[1.0, 0.8, 0.9]]))
@@ -101,26 +95,6 @@ def test_reads_follow_the_state_vector():
     assert chisquare(counts.numpy(), (p * 20_000).numpy()).pvalue > 1e-3
 
 
-def test_a_call_is_a_function_of_A_and_the_seed():
-    A = k44(5)
-    first, second, other = (QuantumAnnealing(seed=seed)(A) for seed in (7, 7, 8))
-    assert torch.equal(first.states, second.states)
-    assert torch.equal(first.info["success_probability"], second.info["success_probability"])
-    assert not torch.equal(first.info["success_probability"], other.info["success_probability"])
-
-
-def test_no_seed_means_fresh_randomness():
-    A = k44(3)
-    quick = QuantumAnnealing(anneal_time=0.5)  # so that reads differ
-    assert not torch.equal(quick.sample(A), quick.sample(A))
-
-
-def test_without_errors_the_state_vector_knows_no_seed():
-    A = k44(3)
-    first, second = (QuantumAnnealing(seed=seed, **IDEAL).probabilities(A) for seed in (1, 2))
-    assert torch.equal(first, second)
-
-
 def test_an_instance_does_not_depend_on_the_rest_of_the_batch(monkeypatch):
     A = torch.cat([k44(6), 100 * k44(1, seed=1), torch.zeros(1, 8, 8)])
     solver = QuantumAnnealing(seed=2, anneal_time=1.0)  # quick, so that reads differ
@@ -145,37 +119,6 @@ def test_each_programming_has_errors_of_its_own():
     assert float(four_times.sum()) == pytest.approx(1)
     success = solver(A).info["success_probability"]
     assert torch.allclose(success, (four_times * ground_states(A)).sum(1))
-
-
-def test_larger_control_errors_cost_success():
-    A = dense(30, 8)
-    good, bad = (
-        QuantumAnnealing(seed=0, h_error=error, J_error=error)(A).info["success_probability"].mean()
-        for error in (0.0, 0.5)
-    )
-    assert float(bad) < float(good) - 0.1
-
-
-def test_neighbours_complete_the_second_best():
-    A = k44(30)
-    best = ExhaustiveSearch()(A, 2).energies[:, 1]
-    solver = QuantumAnnealing(seed=0, anneal_time=20.0, complete=False)
-    found = {True: 0.0, False: 0.0}
-    for i in range(len(A)):  # one by one: without neighbours some have no second state at all
-        for complete in found:
-            try:
-                second = dataclasses.replace(solver, complete=complete)(A[i : i + 1]).energies[0, 1]
-                found[complete] += float(second <= best[i] + 1e-9)
-            except QubolearnError as error:
-                assert not complete
-                assert "raise its number of reads" in str(error)  # noqa: PT017
-    assert found[True] > found[False]
-
-
-def test_an_empty_batch():
-    A = torch.zeros(0, 3, 3)
-    assert QuantumAnnealing(seed=0).sample(A).shape == (0, 100, 3)
-    assert QuantumAnnealing(seed=0).probabilities(A).shape == (0, 8)
 
 
 SQUARE = Embedding.of({0: [0], 1: [1], 2: [2, 3]}, [(0, 1), (1, 2), (2, 3), (3, 0)])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo import SparseQubo, as_dense, energies
+from qubolearn.qubo import SparseQubo, energies
 from qubolearn.solvers import ExhaustiveSearch, log_partition, make_solver, pair_marginals, solve
 
 
@@ -28,13 +28,6 @@ def test_the_lowest_states_are_those_of_the_dense_qubos(spec: str) -> None:
     torch.testing.assert_close(energies(A, found.states).double(), found.energies)
     assert (found.states.dtype, found.states.shape) == (torch.float32, (3, 2, 6))
     assert solve(A[:0], make_solver(spec), 2).states.shape == (0, 2, 6)
-
-
-@pytest.mark.parametrize("spec", ["annealing:seed=0", "quantum:seed=0", "neal:seed=0"])
-def test_reads_have_the_shape_of_dense_ones(spec: str) -> None:
-    A = random_sparse(2, 5)
-    solver = make_solver(spec)
-    assert solver.sample(A).shape == solver.sample(as_dense(A)).shape
 
 
 def test_sums_over_all_states_are_differentiable_in_the_sparse_numbers() -> None:

@@ -39,19 +39,6 @@ def by_torch(E, sequence):
     return state.square().sum(0)
 
 
-@pytest.mark.parametrize("group", [1, 2, 3, 7])
-def test_qubits_rotate_alike_in_groups_of_any_size(group, monkeypatch):
-    E, sequence = (
-        torch.randn(2, 2**8, generator=torch.Generator().manual_seed(3)),
-        pulses(SCHEDULES["dwave"], 3.0, 1.0, 40),
-    )
-    monkeypatch.setattr(state_vector, "GROUP", 8)
-    at_once = by_torch(E, sequence)
-    monkeypatch.setattr(state_vector, "GROUP", group)
-    assert torch.allclose(by_torch(E, sequence), at_once, atol=1e-6)
-    assert at_once.amax() > 2 / 2**8
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 9])
 def test_all_energies(n):
     A = torch.randn(3, n, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64)
@@ -107,37 +94,3 @@ def test_error_falls_as_the_square_of_the_step():
     truth, coarse, fine = (final_probabilities(E, pulses(linear, 2.0, 2.0, steps)) for steps in (8000, 250, 500))
     ratio = (coarse - truth).norm() / (fine - truth).norm()
     assert 3.3 < float(ratio) < 4.7
-
-
-def test_norm_is_conserved():
-    p = final_probabilities(ising(10, 2), pulses(linear, 20.0, 2.0, 5000))
-    assert torch.allclose(p.sum(1), torch.ones(2), atol=1e-3)
-
-
-def test_no_time_leaves_the_uniform_superposition():
-    p = final_probabilities(ising(5, 2), pulses(linear, 0.0, 2.0, 10))
-    assert torch.allclose(p, torch.full((2, 32), 1 / 32), atol=1e-6)
-
-
-def test_long_work_is_cut_and_counted(monkeypatch):
-    E, sequence = ising(4, 3), pulses(linear, 1.0, 2.0, 50)
-    whole = final_probabilities(E, sequence)
-    monkeypatch.setattr(state_vector, "AT_ONCE", 16 * 3 * 7)
-    told = []
-    assert torch.equal(final_probabilities(E, sequence, told.append), whole)
-    assert len(told) == 8
-    assert sum(told) == 3 * 51
-
-
-def test_threads_do_not_change_the_result():
-    E, sequence = ising(8, 9), pulses(linear, 1.0, 2.0, 50)
-    before = torch.get_num_threads()
-    try:
-        found = []
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            found.append(final_probabilities(E, sequence))
-    finally:
-        torch.set_num_threads(before)
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0], found[2])
