@@ -169,7 +169,7 @@ def test_stages_of_rotation_are_drawn_together_only(made: Path, capsys: pytest.C
     assert result["runs"][0]["problem"]["noise"] == 0.1
     assert "annealing" in str(draw(capsys, "errors", *runs, "--instances", "30", "--solver", "annealing")["solvers"])
     assert "stage alpha alone" in refused(capsys, ["alignment", runs[0]])
-    assert "in this order" in refused(capsys, ["alignment", *reversed(runs)])
+    assert "gamma, beta, alpha" in refused(capsys, ["alignment", *reversed(runs)])
     assert "one run" in refused(capsys, ["energies", *runs])
 
 
