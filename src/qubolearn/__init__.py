@@ -19,7 +19,7 @@ _MOVED = {
     "SoftLikelihood SparseFeatures",
     "qubolearn.networks": "MatchingBody PairwiseBody harden",
     "qubolearn.problems": "make_problem",
-    "qubolearn.qubo": "from_ising to_cqm to_dqm to_ising",
+    "qubolearn.qubo": "from_ising to_cqm to_ising",
     "qubolearn.solvers": "QuboSolver auto_solver make_solver pair_marginals",
     "qubolearn.solvers.chains": "PersistentChains",
     "qubolearn.solvers.temperature": "effective_beta",

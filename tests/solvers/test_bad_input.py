@@ -9,7 +9,7 @@ import torch
 
 import qubolearn as q
 from qubolearn import ExhaustiveSearch, Groups, ParallelTempering, QuantumAnnealing, QubolearnError, SimulatedAnnealing
-from qubolearn.qubo import flip_costs, penalized_bqm, to_cqm
+from qubolearn.qubo import flip_costs, to_cqm
 from qubolearn.solvers import make_solver, solve
 from qubolearn.solvers.chains import PersistentChains
 
@@ -40,7 +40,6 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "rows of chains by a half": (lambda: PersistentChains(3, 4).sample(A, 1.0, torch.tensor([0.5, 1])), "float32"),
     "chains from nothing": (lambda: PersistentChains(3, 4).load_state_dict({}), "states and calls"),
     "lists as groups of a CQM": (lambda: to_cqm(A[0], [[0, 1]]), "Groups"),  # type: ignore[arg-type]
-    "a batch with penalties": (lambda: penalized_bqm(A, Groups([[0, 1]])), "one QUBO"),
     "more reads than the memory tells apart": (lambda: SimulatedAnnealing(reads=10**13)(A[:1, :1, :1], 1), "GiB"),
 }
 

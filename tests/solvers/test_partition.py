@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError
-from qubolearn.qubo import Groups, all_states, energies
+from qubolearn.qubo import all_states, energies
 from qubolearn.solvers import exhaustive_torch
 from qubolearn.solvers.partition import _sums, log_partition, pair_marginals
 
@@ -141,43 +141,12 @@ def test_bad_input_is_named(value: str, error: type[Exception], A: Tensor, beta:
             pair_marginals(A, beta)
 
 
-def plain_log_partition(A: torch.Tensor, beta: float) -> torch.Tensor:
-    """The sum itself, which autograd can differentiate as often as it likes."""
-    states = all_states(A.shape[-1], dtype=torch.float64)
-    return torch.logsumexp(-beta * torch.einsum("si,bij,sj->bs", states, A, states), 1)
-
-
-@pytest.mark.parametrize("n", [1, 4, 9, 12])
-@pytest.mark.parametrize("beta", [0.5, -1.0, 3.0])
-def test_second_derivatives(n: int, beta: float) -> None:
-    """They were silently zero: a gradient penalty had no gradient."""
-    A = torch.randn(2, n, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64, requires_grad=True)
-    found, want = (
-        torch.autograd.grad(torch.autograd.grad(f(A, beta).sum(), A, create_graph=True)[0].square().sum(), A)[0]
-        for f in (log_partition, plain_log_partition)
-    )
-    assert want.abs().max() > 1e-3
-    torch.testing.assert_close(found, want, atol=1e-8, rtol=1e-7)
-
-
-def test_second_derivatives_under_constraints() -> None:
-    A = torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
-    states = all_states(5, dtype=torch.float64)
-    allowed = states[(states[:, 0] == 1) & (states[:, 1:3].sum(1) == 1)]
-    direct = torch.logsumexp(-torch.einsum("si,bij,sj->bs", allowed, A, allowed), 1).sum()
-    ours = log_partition(A, clamp={0: 1}, groups=Groups([[1, 2]])).sum()
-    found, want = (
-        torch.autograd.grad(torch.autograd.grad(value, A, create_graph=True)[0].square().sum(), A)[0]
-        for value in (ours, direct)
-    )
-    torch.testing.assert_close(found, want, atol=1e-8, rtol=1e-7)
-
-
-def test_a_third_derivative_is_refused() -> None:
+def test_a_second_derivative_is_refused() -> None:
+    """They were silently zero once: a gradient penalty had no gradient."""
     A = torch.randn(1, 3, 3, dtype=torch.float64, requires_grad=True)
     first = torch.autograd.grad(log_partition(A).sum(), A, create_graph=True)[0]
-    with pytest.raises(QubolearnError, match="first and second derivatives"):
-        torch.autograd.grad(first.square().sum(), A, create_graph=True)
+    with pytest.raises(QubolearnError):
+        first.square().sum().backward()
 
 
 def test_torch_func_differentiates_and_refuses_to_vectorise() -> None:

@@ -6,13 +6,13 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts
-from qubolearn.qubo.interchange import one_qubo, to_bqm
+from qubolearn.qubo.interchange import to_bqm
 from qubolearn.qubo.sparse import Qubo, SparseQubo
 
 if TYPE_CHECKING:
@@ -22,10 +22,8 @@ __all__ = [
     "Groups",
     "as_groups",
     "drop_intragroup_couplings",
-    "penalized_bqm",
     "penalty_weights",
     "to_cqm",
-    "to_dqm",
     "with_penalties",
 ]
 
@@ -194,19 +192,6 @@ def _between(A: SparseQubo, number: Tensor) -> Tensor:
     return ~inside
 
 
-def penalized_bqm(A: Qubo, groups: Groups) -> dimod.BinaryQuadraticModel:
-    """Return one QUBO, ``[n, n]`` or sparse, with its groups as a dimod model with penalties.
-
-    >>> A = torch.tensor([[-1.0, 0.0], [0.0, -3.0]])
-    >>> round(float(penalized_bqm(A, Groups([[0, 1]])).energy({0: 0, 1: 1})), 6)
-    -3.0
-    """
-    penalized, offset = with_penalties(one_qubo(A).to(torch.float64), as_groups(groups))
-    model = to_bqm(penalized if isinstance(penalized, SparseQubo) else penalized[0])
-    model.offset += offset.item()
-    return model
-
-
 def to_cqm(A: Qubo, groups: Groups) -> dimod.ConstrainedQuadraticModel:
     """Return one QUBO, ``[n, n]`` or sparse, and its groups as a constrained model of dimod over the bits.
 
@@ -225,34 +210,3 @@ def to_cqm(A: Qubo, groups: Groups) -> dimod.ConstrainedQuadraticModel:
         else:  # dimod requires two cases of a discrete constraint
             model.add_constraint_from_iterable([(group[0], 1)], "==", 1, label=f"group {number}")
     return model
-
-
-def to_dqm(A: Qubo, groups: Groups) -> dimod.DiscreteQuadraticModel:
-    """Return one QUBO, ``[n, n]`` or sparse, and its groups as a discrete model of dimod.
-
-    Each group is a variable named after its first bit, whose case k is the group's k-th bit. Each other bit is a
-    variable with the cases 0 and 1.
-
-    >>> model = to_dqm(torch.zeros(4, 4), Groups([[0, 1, 2]]))
-    >>> [(name, model.num_cases(name)) for name in model.variables]
-    [(0, 3), (3, 2)]
-    """
-    import dimod
-
-    groups, bqm = as_groups(groups), cast(Any, to_bqm(A))
-    n = bqm.num_variables
-    groups.check(n)
-    new: Any = dimod.DiscreteQuadraticModel
-    model = new()
-    case = {bit: (group[0], k) for group in groups.members for k, bit in enumerate(group)}
-    sizes = {group[0]: len(group) for group in groups.members}
-    for bit in range(n):
-        if case.setdefault(bit, (bit, 1))[0] == bit:
-            model.add_variable(sizes.get(bit, 2), label=bit)
-    for bit, bias in bqm.iter_linear():
-        model.set_linear_case(*case[bit], bias)
-    for i, j, bias in bqm.iter_quadratic():
-        if case[i][0] != case[j][0]:
-            model.set_quadratic_case(*case[i], *case[j], bias)
-    made: dimod.DiscreteQuadraticModel = model
-    return made

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from qubolearn.errors import NonFiniteError, QubolearnError
+from qubolearn.errors import QubolearnError
 from qubolearn.qubo.algebra import check_qubo, from_ising
-from qubolearn.qubo.sparse import Qubo, SparseQubo, check_memory, on_checked_graph
+from qubolearn.qubo.sparse import Qubo, SparseQubo, check_finite, on_checked_graph
 
 if TYPE_CHECKING:
     import dimod
@@ -23,14 +23,11 @@ __all__ = [
     "MAX_SPARSE_FILE_BITS",
     "as_bits",
     "check_bqm",
-    "check_offset",
     "from_bqm",
     "from_bqms",
-    "from_coo",
     "one_qubo",
     "sparse_from_coo",
     "to_bqm",
-    "to_bqms",
     "to_coo",
 ]
 
@@ -49,48 +46,25 @@ def to_bqm(A: Qubo) -> dimod.BinaryQuadraticModel:
     >>> float(to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]])).energy({0: 1, 1: 1}))
     -1.0
     """
-    return to_bqms(one_qubo(A))[0]
-
-
-def to_bqms(A: Qubo) -> list[dimod.BinaryQuadraticModel]:
-    """Return a batch of QUBOs, dense or sparse, as dimod models over variables 0 to n-1.
-
-    >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]])
-    >>> [model.num_interactions for model in to_bqms(A)]
-    [1, 0]
-    """
     import dimod
 
-    check_qubo(A)
-    sparse = _sparse(A)
-    linear, quadratic = sparse.linear.numpy(), sparse.quadratic.numpy()
+    sparse = _sparse(one_qubo(A))
+    couplings = sparse.quadratic[0].numpy()
     i, j = sparse.edges.numpy()
-    whole = isinstance(A, SparseQubo) or bool(quadratic.all())
-    models = []
-    for biases, couplings in zip(linear, quadratic, strict=True):
-        some = slice(None) if whole else couplings != 0
-        vectors = (i[some], j[some], couplings[some])
-        models.append(dimod.BinaryQuadraticModel.from_numpy_vectors(biases, vectors, 0.0, dimod.BINARY))
-    return models
+    return dimod.BinaryQuadraticModel.from_numpy_vectors(sparse.linear[0].numpy(), (i, j, couplings), 0.0, dimod.BINARY)
 
 
 def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
     """Return A ``[n, n]``, upper triangular in float64, of a dimod model of any vartype, and the offset of energies.
 
-    Rows follow ``bqm.variables``. Raises if the matrix would take more than half of the machine's memory.
+    Rows follow ``bqm.variables``. Raises if the matrix would exceed 4 GiB.
 
     >>> A, offset = from_bqm(to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]])))
     >>> A.tolist(), offset
     ([[1.0, -3.0], [0.0, 1.0]], 0.0)
     """
     A, offset = from_bqms([bqm])
-    return _dense(A), offset.item()
-
-
-def _dense(A: SparseQubo) -> Tensor:
-    """Return the one QUBO of a sparse batch as ``[n, n]``, if it takes at most half of the machine's memory."""
-    check_memory(8 * A.n**2, f"n={A.n} bits as a dense matrix", "keep the QUBO sparse: from_bqms, sparse_from_coo")
-    return A.dense()[0]
+    return A.dense()[0], offset.item()
 
 
 def from_bqms(bqms: Sequence[dimod.BinaryQuadraticModel]) -> tuple[SparseQubo, Tensor]:
@@ -162,15 +136,8 @@ def as_bits(keys: Any, linear: Any, quadratic: Any, offset: Any, spins: list[boo
         bits, added = from_ising(J, A.linear)
         A = A.with_values(torch.where(spin, bits.linear, A.linear), torch.where(spin, bits.quadratic, A.quadratic))
         constants = torch.where(spin[:, 0], constants + added, constants)
-    for constant in constants.tolist():
-        check_offset(constant)
+    check_finite("the offset", constants)
     return A, constants
-
-
-def check_offset(offset: float) -> None:
-    """Raise unless the offset is finite."""
-    if not math.isfinite(offset):
-        raise NonFiniteError(f"the offset must be finite, but is {offset}")
 
 
 def to_coo(A: Qubo) -> str:
@@ -211,14 +178,6 @@ def _sparse(A: Qubo) -> SparseQubo:
     """Return A as a sparse batch on the CPU, in float64."""
     A = A.detach().to("cpu", torch.float64)
     return SparseQubo.from_dense(A) if isinstance(A, Tensor) else A
-
-
-def from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> Tensor:
-    """Return A ``[n, n]`` (upper triangular, float64) from COO text; a repeated entry adds up, as in dimod.
-
-    ``max_bits`` bounds the size of untrusted input, and no matrix may take more than half of the machine's memory.
-    """
-    return _dense(sparse_from_coo(text, max_bits))
 
 
 def sparse_from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> SparseQubo:
