@@ -14,7 +14,6 @@ from .clamps import Clamp as Clamp
 from .clamps import Reduced as Reduced
 from .clamps import allowed_bits as allowed_bits
 from .clamps import as_clamp as as_clamp
-from .clamps import decoupled as decoupled
 from .clamps import propagate_clamps as propagate_clamps
 from .clamps import reduced as reduced
 from .groups import Groups as Groups

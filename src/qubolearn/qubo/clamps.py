@@ -20,13 +20,10 @@ from qubolearn.qubo.algebra import energies
 from qubolearn.qubo.groups import Groups
 from qubolearn.qubo.sparse import Qubo, SparseQubo, check_plain
 
-__all__ = ["FREE", "Clamp", "Reduced", "allowed_bits", "as_clamp", "decoupled", "propagate_clamps", "reduced"]
+__all__ = ["FREE", "Clamp", "Reduced", "allowed_bits", "as_clamp", "propagate_clamps", "reduced"]
 
 #: The entry of a bit that is not clamped.
 FREE = -1
-
-#: The cost of flipping a clamped bit, relative to the most that flipping a free one can cost; above 1, without ties.
-HOLD = 1.001
 
 Clamp: TypeAlias = Tensor | Mapping[int, int]
 
@@ -131,25 +128,6 @@ def reduced(A: Qubo, clamp: Tensor, groups: Groups) -> list[Reduced]:
         order, shapes = _in_groups(free, number, len(groups))
     kinds, kind = torch.unique(shapes, dim=0, return_inverse=True)
     return [_part(A, clamp, order, number, (kind == k).nonzero()[:, 0]) for k in range(len(kinds))]
-
-
-def decoupled(A: SparseQubo, clamp: Tensor) -> SparseQubo:
-    """Return QUBOs of all n bits, float64, in which clamped bits have no couplings, so that a batch keeps its graph.
-
-    Couplings to clamped bits become part of linear terms. A clamped bit gets a linear term that costs a little more to
-    flip against than any flip of a free bit: lowest states have it right, and the temperatures that annealing takes
-    from the largest and the smallest terms stay those of the free part.
-    """
-    A = A.to(torch.float64)
-    known, fixed = clamp.clamp_min(0).to(A.device, A.dtype), (clamp != FREE).to(A.device)
-    i, j = A.edges
-    quadratic = A.quadratic.masked_fill(fixed[:, i] | fixed[:, j], 0.0)
-    linear = A.linear.index_add(1, i, A.quadratic * known[:, j]).index_add(1, j, A.quadratic * known[:, i])
-    none = torch.zeros_like(linear)
-    around, sizes = (none.index_add(1, i, q).index_add(1, j, q) for q in (quadratic, quadratic.abs()))
-    costs = ((linear + around / 2).abs() + sizes / 2).masked_fill(fixed, 0.0).amax(1, keepdim=True)
-    hold = torch.where(costs > 0, HOLD * costs, 1.0)
-    return A.with_values(torch.where(fixed, hold * (1 - 2 * known), linear), quadratic)
 
 
 def _in_groups(free: Tensor, number: Tensor, groups: int) -> tuple[Tensor, Tensor]:

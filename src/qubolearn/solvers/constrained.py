@@ -28,22 +28,17 @@ from qubolearn.qubo import (
     Groups,
     Qubo,
     Reduced,
-    SparseQubo,
     allowed_bits,
     as_clamp,
     as_dense,
     as_groups,
     check_solvable,
-    decoupled,
     propagate_clamps,
     reduced,
     with_penalties,
 )
 from qubolearn.solvers.contract import SearchResult, Solution, Solver, best_distinct
 from qubolearn.solvers.forms import SparseForm
-
-#: The share of free bits above which updating clamped ones as well costs less than splitting the batch.
-WHOLE_SHARE = 0.75
 
 __all__ = ["Constrained", "in_order", "solve_constrained"]
 
@@ -86,10 +81,6 @@ def solve_constrained(
     if isinstance(solver, SupportsClamps):
         found = solver.search_held(A, count, held, groups)
         return best_distinct(A, found.states, count, found.info, found.distinct)
-    if isinstance(A, SparseQubo) and getattr(solver, "takes_sparse", False) and _stays_whole(held, groups, count):
-        whole = solver(decoupled(A, held), count)
-        known = held.to(A.device)[:, None]
-        return best_distinct(A, torch.where(known == FREE, whole.states, known.to(A.dtype)), count, whole.info)
     states = torch.zeros(batch, count, n, dtype=A.dtype, device=A.device)
     infos = []
     for part in reduced(A, held, groups):
@@ -116,17 +107,6 @@ class Constrained:
             raise QubolearnError(f"{self.solver!r} cannot sample with clamps and groups; use ParallelTempering")
         reads: Tensor = self.solver.sample(A, beta, clamp=self.clamp, groups=self.groups)  # type: ignore[attr-defined]
         return reads
-
-
-def _stays_whole(clamp: Tensor, groups: Groups, count: int) -> bool:
-    """Return True if a sparse batch is solved with its clamped bits, since it would fall into many parts.
-
-    A part costs 1.5 ms in addition to the annealing, measured at 64 QUBOs of 200 and 1,000 bits.
-    """
-    free = clamp == FREE
-    if len(groups) or int(free.sum(1).min()) < count or float(free.double().mean()) < WHOLE_SHARE:
-        return False
-    return bool((free != free[:1]).any())
 
 
 def _check_count(clamp: Tensor, groups: Groups, count: int) -> None:

@@ -31,7 +31,7 @@ from qubolearn.qubo import Qubo, as_dense, check_qubo, from_bqms, to_bqm, upper_
 from qubolearn.qubo.interchange import check_bqm
 from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.contract import QuboSolver, SearchResult, Solver, check_solver, instance_seeds, no_temperature
-from qubolearn.solvers.second_best import with_second_best
+from qubolearn.solvers.forms import with_second_best
 
 __all__ = ["DimodSolver", "QubolearnSampler", "dimod_annealing", "neal", "path_integral", "tabu"]
 
@@ -102,7 +102,7 @@ class DimodSolver(QuboSolver):
         if self._module().startswith(_LOCAL_PACKAGES):
             info["source"] = "simulated"
         states = torch.from_numpy(np.stack([one.states for one in best]))
-        return SearchResult(with_second_best(A.cpu(), states, count), info)
+        return SearchResult(with_second_best(A, states, count), info)
 
     def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
         """Return all reads ``[batch, reads, n]`` as they come from the sampler; a ``beta`` raises."""

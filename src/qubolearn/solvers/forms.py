@@ -15,7 +15,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.kernels import kernel_call, native
 from qubolearn.qubo import FREE, Groups, Qubo, SparseQubo
 
-__all__ = ["DenseForm", "SparseForm"]
+__all__ = ["DenseForm", "SparseForm", "with_second_best"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -140,6 +140,16 @@ class SparseForm:
         bounds: Floats = np.where(can_be_off, np.minimum(best, 0.0), best).sum(1)
         bounds += np.minimum(self.quadratic, 0.0).sum(1)
         return bounds
+
+
+def with_second_best(A: Tensor, states: Tensor, count: int) -> Tensor:
+    """Return states ``[batch, c, n]``, the best of each QUBO first, and ``count`` distinct ones in and around the best.
+
+    Samplers find x* more often than x⁺, which is a neighbor of x* or a local minimum if no energies tie.
+    """
+    best = states[:, :1].to("cpu", torch.int8).contiguous().numpy()
+    around = torch.from_numpy(DenseForm(A.cpu()).refine(best, count)[0])
+    return torch.cat([states, around.to(states)], 1)
 
 
 def _neighbor_lists(edges: Ints, n: int) -> tuple[Ints, npt.NDArray[np.uint32], Ints]:

@@ -15,7 +15,7 @@ from qubolearn.errors import QubolearnError, check_counts, check_numbers, unknow
 from qubolearn.kernels import Bar, thread_count
 from qubolearn.qubo import Qubo, as_dense, check_qubo, energies, from_ising, to_ising
 from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds, no_temperature
-from qubolearn.solvers.second_best import with_second_best
+from qubolearn.solvers.forms import with_second_best
 from qubolearn.solvers.state_vector import SCHEDULES, all_energies, final_probabilities, pulses, steps_for
 
 __all__ = ["QuantumAnnealing"]

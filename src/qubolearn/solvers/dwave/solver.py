@@ -18,7 +18,7 @@ from qubolearn.errors import QubolearnError, check_counts, check_numbers, missin
 from qubolearn.qubo import energies, to_ising, upper_triangular
 from qubolearn.solvers.contract import QuboSolver, SearchResult, best_distinct, instance_seeds
 from qubolearn.solvers.dwave.access import MARGIN, Opened, QpuAccess, estimated_seconds, run
-from qubolearn.solvers.second_best import with_second_best
+from qubolearn.solvers.forms import with_second_best
 
 if TYPE_CHECKING:
     from dimod import BinaryQuadraticModel
