@@ -1,7 +1,7 @@
 """Access to a D-Wave chip: the connection, the account of QPU time, the token, and paid calls.
 
-A call is bounded in time, canceled when interrupted, and never repeated; only free requests are. A call of unknown
-outcome counts as paid in full, and one that D-Wave rejected as not paid.
+A call is bounded in time, canceled when interrupted, and never repeated; only free requests are. A call that fails
+counts as paid in full, since D-Wave may have run it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -24,7 +24,7 @@ from qubolearn.errors import QubolearnError, missing_extra
 if TYPE_CHECKING:
     from dimod import BinaryQuadraticModel
 
-__all__ = ["GRACE", "MARGIN", "POLL_PAUSE", "Opened", "QpuAccess", "estimated_seconds", "run"]
+__all__ = ["GRACE", "MARGIN", "POLL_PAUSE", "Opened", "QpuAccess", "estimated_seconds", "reported_seconds", "run"]
 
 #: Time reserved for a call, as a multiple of D-Wave's estimate of its QPU access time.
 MARGIN = 1.1
@@ -34,8 +34,6 @@ GRACE = 5.0
 HTTP_RETRIES = 3
 #: Seconds between polls of each of the client's five threads.
 POLL_PAUSE = 0.25
-#: How often the answer of a call is requested again after the client gave up on it.
-ASKED_AGAIN = 2
 
 
 class Opened(NamedTuple):
@@ -54,7 +52,6 @@ class QpuAccess:
 
     def __init__(self, sampler: Any = None) -> None:
         self.spent_seconds = 0.0
-        self._reserved = 0.0
         self._opened = None if sampler is None else _with_chip(sampler)
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -91,38 +88,15 @@ class QpuAccess:
             sampler, self._opened = self._opened.sampler, None
         _Background(sampler.close).start().wait(GRACE)  # the client itself would wait for its last job
 
-    @contextmanager
-    def account(self, budget: float) -> Iterator[_Account]:
-        """Account for the time of several calls."""
-        account = _Account(self, budget)
-        try:
-            yield account
-        finally:
-            with self._lock:
-                self.spent_seconds += sum(account.spent)
-                self._reserved -= account.held
-
-
-class _Account:
-    """The QPU time of several calls: seconds spent, and seconds reserved for the remaining calls."""
-
-    def __init__(self, access: QpuAccess, budget: float) -> None:
-        self.spent: list[float] = []
-        self.held = 0.0
-        self._access, self._budget = access, budget
-
-    def hold(self, seconds: float) -> None:
-        """Reserve time for the remaining calls, or raise if the budget does not cover it."""
-        wanted, access = sum(self.spent) + seconds, self._access
-        with access._lock:
-            left = self._budget - access.spent_seconds - (access._reserved - self.held)
-            if wanted > left:
+    def charge(self, seconds: float, budget: float = math.inf) -> None:
+        """Add QPU time to the account (negative: take it back), or raise if the budget does not cover it."""
+        with self._lock:
+            if seconds > (left := budget - self.spent_seconds):
                 raise QubolearnError(
-                    f"these anneals need about {seconds:.3g} s of QPU time, but {max(left - sum(self.spent), 0.0):.3g}"
-                    f" s of budget_seconds={self._budget:g} are left; raise the budget, or use fewer reads or QUBOs"
+                    f"these anneals need about {seconds:.3g} s of QPU time, but {max(left, 0.0):.3g} s of "
+                    f"budget_seconds={budget:g} are left; raise the budget, or use fewer reads or QUBOs"
                 )
-            access._reserved += wanted - self.held
-            self.held = wanted
+            self.spent_seconds += seconds
 
 
 def _other_process() -> QubolearnError:
@@ -213,13 +187,12 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
         "http_retry_total": HTTP_RETRIES,
         "cache_enabled": False,  # a chip that was online a quarter of an hour ago may be offline now
     }
-    expired = threading.Event()
-    connecting = _Background(lambda: _sampler(DWaveSampler, {**settings, **finite}, expired)).start()
+    sampler = DWaveSampler.__new__(DWaveSampler)  # before its threads start, which have to end if it cannot connect
+    connecting = _Background(lambda: sampler.__init__(**settings, **finite)).start()
     if not connecting.wait(deadline):  # the client sleeps for as long as a server requests
-        expired.set()
         reason = f"D-Wave cannot be reached: it named no chip within deadline_seconds={deadline:g}"
     elif connecting.error is None:
-        return connecting.value
+        return sampler
     elif isinstance(connecting.error, SolverAuthenticationError):
         reason = "D-Wave refused the API token; check it with `dwave ping`"
     elif isinstance(connecting.error, SolverNotFoundError):
@@ -228,21 +201,9 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
         reason = "no D-Wave API token; set DWAVE_API_TOKEN or run `dwave config create`"
     else:
         reason = f"D-Wave cannot be reached: {_format_error(connecting.error)}"
+    if hasattr(sampler, "client"):
+        _Background(sampler.client.close).start().wait(GRACE)
     raise QubolearnError(f"{reason}. Offline, DWaveSolver.mock() runs without either")
-
-
-def _sampler(kind: Any, settings: Mapping[str, Any], expired: threading.Event) -> Any:
-    """Return D-Wave's sampler; if that fails or comes after the deadline, end its client's threads."""
-    sampler = kind.__new__(kind)
-    try:
-        sampler.__init__(**settings)
-        if expired.is_set():
-            raise TimeoutError
-    except BaseException:
-        if hasattr(sampler, "client"):
-            sampler.client.close()
-        raise
-    return sampler
 
 
 #: A token after its name, as in a repr of settings or of HTTP headers, and the form that D-Wave's tokens have.
@@ -271,15 +232,8 @@ def _hide_tokens(record: logging.LogRecord) -> bool:
     return True
 
 
-def run(
-    opened: Opened, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any], deadline: float, spent: list[float]
-) -> Any:
-    """Return the sample set of one call, waiting for it until the deadline.
-
-    Appends to ``spent`` the QPU seconds that the call cost, or may have cost if its outcome is unknown.
-    """
-    estimate = estimated_seconds(opened, len(bqm), parameters)
-    spent.append(MARGIN * estimate)  # before the call, so that no interrupt can come between it and the account
+def run(opened: Opened, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any], deadline: float) -> Any:
+    """Return the sample set of one call, waiting for it until the deadline."""
     until = time.monotonic() + deadline
 
     def submit() -> Any:
@@ -290,37 +244,27 @@ def run(
     # In its own thread, so that Ctrl-C finds us waiting and never between a submission and its job.
     sending = _Background(submit)
     try:
-        sending.start().wait(deadline)  # an interrupt may come as soon as the thread runs
-    except BaseException:
+        ended = sending.start().wait(deadline) and (sending.error or _ended(sending.value, until))
+    except BaseException:  # an interrupt may come as soon as the thread runs
         if sending.wait(GRACE) and sending.value is not None:
             _cancel(sending.value)
         raise
-    if sending.error is not None:
-        spent[-1] = 0.0
-        raise QubolearnError(f"D-Wave's client refused the problem: {_format_error(sending.error, opened)}")
-    if sending.value is None or not _ended(sending.value, until):
+    if not ended:
         raise QubolearnError(
             f"no answer from D-Wave within deadline_seconds={deadline:g}; the call was told to cancel. "
             "Raise the deadline or try again later"
         )
-    sampleset, failure = _answer(opened, sending.value, until)
-    if failure is not None:
-        spent[-1] = 0.0 if failure.refused else spent[-1]
-        raise QubolearnError(f"the call to D-Wave failed and was not repeated: {failure.text}")
-    # The mock states the same time for every problem; its estimate is closer to a chip's.
-    spent[-1] = _reported_seconds(sampleset.info, spent[-1]) if opened.source == "qpu" else estimate
+    sampleset, error = (None, sending.error) if sending.error else _answer(opened, sending.value, until)
+    if error is not None:  # which may hold the token, and is kept out of the traceback
+        text = _format_error(error, opened)
+        del error, sending
+        raise QubolearnError(f"the call to D-Wave failed and was not repeated: {text}")
     return sampleset
 
 
 def _ended(job: Any, until: float) -> bool:
-    """Return True if the job ended in time; otherwise, and on an interrupt, cancel it."""
-    try:
-        if job.wait(max(until - time.monotonic(), 0.0)):
-            return True
-    except BaseException:  # Ctrl-C, or a signal that raises
-        _cancel(job)
-        raise
-    return _cancel(job)
+    """Return True if the job ended in time; otherwise cancel it."""
+    return bool(job.wait(max(until - time.monotonic(), 0.0))) or _cancel(job)
 
 
 def _cancel(job: Any) -> bool:
@@ -330,40 +274,21 @@ def _cancel(job: Any) -> bool:
     return bool(job.wait(0 if isinstance(job, _Background) else GRACE)) and _result(job)[1] is None
 
 
-class _Failure(NamedTuple):
-    """Why there is no answer; the error itself may hold the token, and is kept out of our frames."""
-
-    text: str
-    refused: bool  # D-Wave never took the problem
-
-
-def _answer(opened: Opened, job: Any, until: float) -> tuple[Any, _Failure | None]:
-    """Return the sample set of a job that has ended, or the reason why there is none.
+def _answer(opened: Opened, job: Any, until: float) -> tuple[Any, Exception | None]:
+    """Return the sample set of a job that has ended, or the error.
 
     The client gives up on a job when one request for it fails. Its answer may be paid for by then, and requesting it
-    again is free. A job whose answer stays out of reach is canceled, unless D-Wave reports that it is over.
+    again is free. If that fails too, the job is canceled unless D-Wave reports that it is over.
     """
-
-    def ask_again(job: Any) -> Any:
-        again = opened.sampler.client.retrieve_answer(job.id)
-        again.solver = job.solver  # the client would look it up
-        return again
-
     sampleset, error = _result(job)
-    for _ in range(ASKED_AGAIN):
-        if error is None or not _is_open(job) or time.monotonic() > until:
+    for last in (False, True):
+        if error is None or getattr(job, "id", None) is None or job.remote_status in ("FAILED", "CANCELLED"):
             break
-        job = ask_again(job)
-        if not _ended(job, until):
-            break
-        sampleset, error = _result(job)
-    if error is None:
-        return sampleset, None
-    if _is_open(job) and job.remote_status != "COMPLETED":
-        job = ask_again(job)
-        if _cancel(job):
-            return _result(job)[0], None
-    return None, _Failure(_format_error(error, opened), _refused(job, error))
+        again = opened.sampler.client.retrieve_answer(job.id)
+        again.solver, job = job.solver, again  # the client would look it up
+        if _cancel(job) if last else _ended(job, until):
+            sampleset, error = _result(job)
+    return sampleset, error
 
 
 def _result(job: Any) -> tuple[Any, Exception | None]:
@@ -375,29 +300,7 @@ def _result(job: Any) -> tuple[Any, Exception | None]:
     return sampleset, None
 
 
-def _is_open(job: Any) -> bool:
-    """Return True if D-Wave has the job and has not reported that there will be no answer."""
-    return getattr(job, "id", None) is not None and job.remote_status not in ("FAILED", "CANCELLED")
-
-
-def _refused(job: Any, error: Exception) -> bool:
-    """Return True if D-Wave never took the problem: it returned no id but an error, or was not even reached."""
-    if getattr(job, "id", None) is not None:
-        return False
-    try:
-        from dwave.cloud.exceptions import SolverError, SolverFailureError
-        from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
-    except ImportError:
-        return False
-    if isinstance(error, SolverError):
-        code = getattr(error, "error_code", None)
-        return isinstance(error, SolverFailureError) or (isinstance(code, int) and 400 <= code < 500)
-    request_error = error.__cause__ or error  # the client may wrap it
-    reason = getattr(next(iter(request_error.args), None), "reason", None)
-    return isinstance(reason, (ConnectTimeoutError, NewConnectionError))
-
-
-def _reported_seconds(info: Mapping[str, Any], otherwise: float) -> float:
+def reported_seconds(info: Mapping[str, Any], otherwise: float) -> float:
     """Return the QPU access time that the answer states, if it is valid."""
     timing = info.get("timing")
     stated = timing.get("qpu_access_time") if isinstance(timing, Mapping) else None

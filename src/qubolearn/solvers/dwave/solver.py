@@ -17,7 +17,7 @@ from qubolearn.chips.packing import SCALINGS, Packing, Ranges, pack, program, st
 from qubolearn.errors import QubolearnError, check_counts, check_numbers, missing_extra, unknown_name
 from qubolearn.qubo import energies, to_ising, upper_triangular
 from qubolearn.solvers.contract import QuboSolver, SearchResult, best_distinct, instance_seeds
-from qubolearn.solvers.dwave.access import MARGIN, Opened, QpuAccess, estimated_seconds, run
+from qubolearn.solvers.dwave.access import MARGIN, Opened, QpuAccess, estimated_seconds, reported_seconds, run
 from qubolearn.solvers.forms import with_second_best
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class DWaveSolver(QuboSolver):
     * ``"none"``: as given; raises if h or J do not fit.
 
     Every call is estimated first, and raises if it would exceed ``budget_seconds`` of QPU access time, which the solver
-    shares with its copies. No call is repeated, and one of unknown outcome counts as paid; its answer is requested
-    again, which is free. Calls that miss their deadline or are interrupted are canceled. D-Wave's client reads the
+    shares with its copies. No call is repeated, and one that fails counts as paid; its answer is requested again,
+    which is free. Calls that miss their deadline or are interrupted are canceled. D-Wave's client reads the
     token (``DWAVE_API_TOKEN`` or its configuration file); the solver never stores it.
 
     ``info`` holds the ``source`` of the answers (``"qpu"``, ``"mock"``, ``"simulated"``), calls and costs, and per QUBO
@@ -136,11 +136,17 @@ class DWaveSolver(QuboSolver):
         packing = pack(A.shape[2], _couplers(A), opened.chip)
         parts = [A[start : start + packing.tiles] for start in range(0, len(A), packing.tiles)]
         needed = [estimated_seconds(opened, len(packing.first(len(part)).qubits), parameters) for part in parts]
-        calls = []
-        with self.access.account(self.budget_seconds) as account:
-            for index, part in enumerate(parts):
-                account.hold(MARGIN * sum(needed[index:]))  # a call may have taken longer than was estimated
-                calls.append(self._call(part, packing.first(len(part)), opened, parameters, count, account.spent))
+        waiting = [MARGIN * seconds for seconds in needed]  # reserved for calls that were not sent yet
+        self.access.charge(sum(waiting), self.budget_seconds)
+        calls: list[SearchResult] = []
+        spent: list[float] = []
+        try:
+            for part, estimate in zip(parts, needed, strict=True):
+                self.access.charge(0.0, self.budget_seconds)  # the last call may have taken longer than was estimated
+                waiting.pop(0)  # stays on the account if the call fails
+                calls.append(self._call(part, packing.first(len(part)), opened, parameters, count, estimate, spent))
+        finally:
+            self.access.charge(-sum(waiting))
         info = {
             "source": opened.source,
             "chip": opened.sampler.properties.get("chip_id"),
@@ -149,7 +155,7 @@ class DWaveSolver(QuboSolver):
             "tiles": packing.tiles,
             "reads": self.reads,
             "scaling": self.scaling,
-            "qpu_access_seconds": sum(account.spent),
+            "qpu_access_seconds": sum(spent),
             "qpu_spent_seconds": self.access.spent_seconds,
         }
         measured = {key: torch.cat([call.info[key] for call in calls]) for key in calls[0].info}
@@ -174,9 +180,16 @@ class DWaveSolver(QuboSolver):
         return parameters
 
     def _call(
-        self, A: Tensor, packing: Packing, opened: Opened, parameters: dict[str, Any], count: int, spent: list[float]
+        self,
+        A: Tensor,
+        packing: Packing,
+        opened: Opened,
+        parameters: dict[str, Any],
+        count: int,
+        estimate: float,
+        spent: list[float],
     ) -> SearchResult:
-        """Anneal as many QUBOs as the packing has tiles, in one call."""
+        """Anneal as many QUBOs as the packing has tiles, in one call, and append its QPU seconds to ``spent``."""
         from dimod import SPIN, BinaryQuadraticModel
 
         J, h, _ = to_ising(A)
@@ -185,7 +198,11 @@ class DWaveSolver(QuboSolver):
         bqm = BinaryQuadraticModel.from_numpy_vectors(
             programmed.h, (*packing.ends, programmed.J), 0.0, SPIN, variable_order=packing.qubits.tolist()
         )
-        sampleset = run(opened, bqm, parameters, self.deadline_seconds, spent)
+        sampleset = run(opened, bqm, parameters, self.deadline_seconds)
+        # The mock states the same time for every problem; its estimate is closer to a chip's.
+        on_qpu = opened.source == "qpu"
+        spent.append(reported_seconds(sampleset.info, MARGIN * estimate) if on_qpu else estimate)
+        self.access.charge(spent[-1] - MARGIN * estimate)
         size = float(np.abs(programmed.h).sum() + np.abs(programmed.J).sum())
         spins = _spins(sampleset, bqm, packing.qubits.tolist(), self.reads, size)
         bits, broken = unpack(packing, spins)
