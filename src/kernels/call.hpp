@@ -10,9 +10,9 @@
 namespace qubolearn {
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
-// Arrays must have exactly this dtype, be C-contiguous, and be writable for Out: bind them with .noconvert(), else
-// results would be written into a converted copy.
+// Arrays must have exactly this dtype, be C-contiguous, and be writable for Out.
 template <class T, int DIMENSIONS>
 using In = nb::ndarray<const T, nb::ndim<DIMENSIONS>, nb::c_contig, nb::device::cpu>;
 template <class T, int DIMENSIONS>
@@ -25,17 +25,30 @@ inline void require(bool condition, const char* message) {
 // Raise ValueError unless the array has this shape.
 template <class Array>
 void require_shape(const Array& array, std::initializer_list<std::int64_t> shape, const char* name) {
-  std::size_t axis = 0;
   std::string expected, found;
-  bool same = array.ndim() == shape.size();
-  for (std::int64_t size : shape) {
-    if (axis < array.ndim()) {
-      same = same && static_cast<std::int64_t>(array.shape(axis)) == size;
-      found += (axis ? ", " : "") + std::to_string(array.shape(axis));
-    }
-    expected += (axis++ ? ", " : "") + std::to_string(size);
-  }
-  if (!same) throw nb::value_error((std::string(name) + " expected shape [" + expected + "], got [" + found + "]").c_str());
+  for (std::int64_t size : shape) expected += (expected.empty() ? "" : ", ") + std::to_string(size);
+  for (std::size_t axis = 0; axis < array.ndim(); ++axis)
+    found += (axis ? ", " : "") + std::to_string(array.shape(axis));
+  if (expected != found)
+    throw nb::value_error((std::string(name) + " expected shape [" + expected + "], got [" + found + "]").c_str());
+}
+
+inline void require_bits(const std::int8_t* bits, std::size_t size) {
+  for (std::size_t k = 0; k < size; ++k) require(bits[k] == 0 || bits[k] == 1, "expected bits 0 and 1");
+}
+
+// Check (linear [batch, n], quadratic [batch, m], starts [n + 1], neighbors [2m], places [2m]).
+SparseQubos sparse_qubos(const nb::tuple& arrays);
+
+// Bind a function whose last arguments are `threads` and `progress`. Arrays are given by their names alone and are not
+// converted: results would be written into a copy.
+template <class Function, class... Arguments>
+void define(nb::module_& m, const char* name, Function function, const char* description, Arguments... arguments) {
+  const auto named = [](auto argument) {
+    if constexpr (std::is_same_v<decltype(argument), const char*>) return nb::arg(argument).noconvert();
+    else return argument;
+  };
+  m.def(name, function, named(arguments)..., "threads"_a = 1, "progress"_a.none() = nb::none(), description);
 }
 
 // Run a kernel without the GIL. Signals are handled and `progress(fraction)`, if any, is called while it runs.
@@ -49,15 +62,11 @@ void call(int threads, const nb::object& progress, Body body) {
   };
   Control control(threads, poll, const_cast<nb::object*>(&progress));
   nb::gil_scoped_release released;
-  DefaultFloats floats;
   body(control);
   control.rethrow();
 }
 
-void bind_annealing(nb::module_&);
-void bind_exhaustive(nb::module_&);
 void bind_ranking(nb::module_&);
-void bind_state_vector(nb::module_&);
-void bind_tempering(nb::module_&);
+void bind_scaling(nb::module_&);
 
 }  // namespace qubolearn

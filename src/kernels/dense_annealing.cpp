@@ -236,9 +236,9 @@ class DenseAnnealer {
 
 }  // namespace
 
-void anneal_dense(const double* S, const Annealing& how, Control& control) {
+void anneal_dense(const DenseQubos& A, const Annealing& how, Control& control) {
   share_reads(how, control, [&](std::int64_t k) {
-    return DenseAnnealer(S + k * how.n * how.n, static_cast<int>(how.n), how.reads);
+    return DenseAnnealer(A.S + k * A.n * A.n, static_cast<int>(A.n), how.reads);
   });
 }
 

@@ -371,10 +371,8 @@ struct Call {
   }
 };
 
-}  // namespace
-
 template <class T>
-double search(const Search<T>& search, Control& control) {
+void search(const Search<T>& search, Control& control) {
   Call<T> call{search, control};
   if (search.n <= FEW) {
     call.few();
@@ -386,12 +384,12 @@ double search(const Search<T>& search, Control& control) {
       if (call.sizes[b] < 0) open[count++] = b;
     if (count && !control.stopped()) call.template many<double>(open.data(), count);
   }
-  double largest = 0;
-  for (double size : call.sizes) largest = maximum(largest, size);
-  return largest;
+  for (double size : call.sizes) *search.largest = maximum(*search.largest, size);
 }
 
-template double search(const Search<float>&, Control&);
-template double search(const Search<double>&, Control&);
+}  // namespace
+
+void search_single(const Search<float>& how, Control& control) { search(how, control); }
+void search_double(const Search<double>& how, Control& control) { search(how, control); }
 
 }  // namespace qubolearn::VARIANT

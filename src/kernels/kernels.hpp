@@ -24,6 +24,12 @@ struct SparseQubos {
   const std::uint32_t* neighbors;
 };
 
+// Dense QUBOs S [batch, n, n]: symmetric, with A_ij + A_ji off the diagonal and A_ii on it.
+struct DenseQubos {
+  std::int64_t batch, n;
+  const double* S;
+};
+
 // Annealing of states [batch, reads, n] in place, from where they are if `given`, else from random bits.
 struct Annealing {
   std::int64_t batch, reads, n, sweeps, steps;
@@ -40,7 +46,7 @@ struct Search {
   int n;
   const T* A;
   T* states;
-  double* energies;
+  double *energies, *largest;  // Σ|A_ij| of a QUBO: if it is near the largest double, energies have overflowed
 };
 
 // log Σ_x exp(-β xᵀAx) [batch], NaN if exponents leave the range of double, and E[x xᵀ] [batch, n, n].
@@ -96,40 +102,33 @@ struct TemperingSample {
   std::int8_t* states;
 };
 
+// Every kernel with its arguments, to which the Control of the call is added.
+#define QUBOLEARN_KERNELS(KERNEL) \
+  KERNEL(search_single, const Search<float>&) \
+  KERNEL(search_double, const Search<double>&) \
+  KERNEL(partition_single, const Partition<float>&) \
+  KERNEL(partition_double, const Partition<double>&) \
+  KERNEL(evolve, const Evolution&) \
+  KERNEL(anneal_dense, const DenseQubos&, const Annealing&) \
+  KERNEL(anneal_sparse, const SparseQubos&, const Annealing&) \
+  KERNEL(temper, const Tempering&, const TemperingSearch&) \
+  KERNEL(temper_sample, const Tempering&, const TemperingSample&) \
+  KERNEL(move_chains, const Tempering&, std::int8_t* states) \
+  KERNEL(rule_out, const Tempering&, const double* targets, std::int8_t* ruled) \
+  KERNEL(refine_dense, const DenseQubos&, const Refinement&) \
+  KERNEL(refine_sparse, const SparseQubos&, const Units&, const std::int8_t* clamps, const Refinement&)
+
 struct Kernels {
   const char* name;
-  // Both return the largest Σ|A_ij| of a QUBO: if it is near the largest double, energies have overflowed.
-  double (*search_single)(const Search<float>&, Control&);
-  double (*search_double)(const Search<double>&, Control&);
-  void (*partition_single)(const Partition<float>&, Control&);
-  void (*partition_double)(const Partition<double>&, Control&);
-  void (*evolve)(const Evolution&, Control&);
-  void (*anneal_dense)(const double* S, const Annealing&, Control&);
-  void (*anneal_sparse)(const SparseQubos&, const Annealing&, Control&);
-  void (*temper)(const Tempering&, const TemperingSearch&, Control&);
-  void (*temper_sample)(const Tempering&, const TemperingSample&, Control&);
-  void (*move_chains)(const Tempering&, std::int8_t* states, Control&);
-  void (*rule_out)(const Tempering&, const double* targets, std::int8_t* ruled, Control&);
-  void (*refine_dense)(const double* S, const Refinement&, Control&);
-  void (*refine_sparse)(const SparseQubos&, const Units&, const std::int8_t* clamps, const Refinement&, Control&);
+#define POINTER(name, ...) void (*name)(__VA_ARGS__, Control&);
+  QUBOLEARN_KERNELS(POINTER)
 };
 
-#define QUBOLEARN_VARIANT(variant)                                    \
-  namespace variant {                                                 \
-  extern const Kernels kernels;                                       \
-  template <class T>                                                  \
-  double search(const Search<T>&, Control&);                          \
-  template <class T>                                                  \
-  void partition(const Partition<T>&, Control&);                      \
-  void evolve(const Evolution&, Control&);                            \
-  void anneal_dense(const double* S, const Annealing&, Control&);     \
-  void anneal_sparse(const SparseQubos&, const Annealing&, Control&); \
-  void temper(const Tempering&, const TemperingSearch&, Control&); \
-  void temper_sample(const Tempering&, const TemperingSample&, Control&); \
-  void move_chains(const Tempering&, std::int8_t* states, Control&); \
-  void rule_out(const Tempering&, const double* targets, std::int8_t* ruled, Control&); \
-  void refine_dense(const double* S, const Refinement&, Control&); \
-  void refine_sparse(const SparseQubos&, const Units&, const std::int8_t* clamps, const Refinement&, Control&); \
+#define FUNCTION(name, ...) void name(__VA_ARGS__, Control&);
+#define QUBOLEARN_VARIANT(variant) \
+  namespace variant { \
+  extern const Kernels kernels; \
+  QUBOLEARN_KERNELS(FUNCTION) \
   }
 #ifdef QUBOLEARN_X86
 QUBOLEARN_VARIANT(v2)

@@ -180,7 +180,8 @@ void exchange(const ListModel& A, const std::int8_t* reads, std::int64_t count, 
     exchange_moves(A, S.data(), reads, count, size, pool, control);
 }
 
-void refine_dense(const double* S, const Refinement& how, Control& control) {
+void refine_dense(const DenseQubos& all, const Refinement& how, Control& control) {
+  const double* S = all.S;
   const int n = static_cast<int>(how.n);
   control.share(how.batch, 1 + how.batch / (16 * control.threads()), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t k = first; k < last && !control.stopped(); ++k) {

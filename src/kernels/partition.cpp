@@ -366,8 +366,6 @@ void sum_many(const Partition<T>& sums, Control& control) {
   }
 }
 
-}  // namespace
-
 template <class T>
 void partition(const Partition<T>& sums, Control& control) {
   if (sums.n > FEW) return sum_many(sums, control);
@@ -378,7 +376,9 @@ void partition(const Partition<T>& sums, Control& control) {
   });
 }
 
-template void partition(const Partition<float>&, Control&);
-template void partition(const Partition<double>&, Control&);
+}  // namespace
+
+void partition_single(const Partition<float>& sums, Control& control) { partition(sums, control); }
+void partition_double(const Partition<double>& sums, Control& control) { partition(sums, control); }
 
 }  // namespace qubolearn::VARIANT

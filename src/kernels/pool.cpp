@@ -18,13 +18,6 @@ constexpr int MAX_THREADS = 1024;
 
 }  // namespace
 
-DefaultFloats::DefaultFloats() {
-  std::fegetenv(&saved_);
-  std::fesetenv(FE_DFL_ENV);
-}
-
-DefaultFloats::~DefaultFloats() { std::fesetenv(&saved_); }
-
 // The pieces of one Control::share.
 struct Control::Job {
   Control& control;
@@ -47,9 +40,8 @@ class Pool {
     try {
       for (int i = 0; i < count; ++i) queue_.push_back(&job);
       while (idle_ < static_cast<int>(queue_.size()) && threads_ < MAX_THREADS) {
-        std::thread([this] { serve(); }).detach();
-        ++threads_;
-        ++idle_;
+        std::thread([this] { serve(); }).detach();  // it inherits the floating-point environment
+        ++threads_, ++idle_;
       }
     } catch (const std::exception&) {  // no memory or no more threads: the caller works with those it has
     }
@@ -65,7 +57,6 @@ class Pool {
 
  private:
   void serve() {
-    DefaultFloats floats;
     std::unique_lock lock(mutex_);
     for (;;) {
       wake_.wait(lock, [&] { return !queue_.empty(); });
@@ -103,7 +94,12 @@ Control::Control(int threads, Poll poll, void* context)
       poll_(poll),
       context_(context),
       caller_(std::this_thread::get_id()),
-      next_poll_(std::chrono::steady_clock::now() + POLL) {}
+      next_poll_(std::chrono::steady_clock::now() + POLL) {
+  std::fegetenv(&floats_);
+  std::fesetenv(FE_DFL_ENV);
+}
+
+Control::~Control() { std::fesetenv(&floats_); }
 
 void Control::run(std::int64_t tasks, std::int64_t piece, Body body, void* work) {
   piece = std::max<std::int64_t>(piece, 1);

@@ -72,20 +72,17 @@ std::int64_t rank(In<Real, 3> A, In<std::uint8_t, 3> candidates, Out<Real, 3> st
   return fewest;
 }
 
-template <class Real>
-void bind(nb::module_& m) {
-  m.def("rank", &rank<Real>, nb::arg("A").noconvert(), nb::arg("candidates").noconvert(),
-        nb::arg("states").noconvert(), nb::arg("energies").noconvert(), nb::arg("threads") = 1,
-        nb::arg("progress").none() = nb::none(),
-        "Fill states [batch, count, n] and energies [batch, count] with the lowest distinct candidates [batch, c, n],\n"
-        "ascending; of equal energies the earlier comes first. Return the smallest number of states found in a QUBO.");
-}
-
 }  // namespace
 
 void bind_ranking(nb::module_& m) {
-  bind<float>(m);
-  bind<double>(m);
+  const auto bind = [&](auto function) {
+    define(m, "rank", function,
+           "Fill states [batch, count, n] and energies [batch, count] with the lowest distinct candidates [batch, c, n],\n"
+           "ascending; of equal energies the earlier comes first. Return the smallest number of states found in a QUBO.",
+           "A", "candidates", "states", "energies");
+  };
+  bind(&rank<float>);
+  bind(&rank<double>);
 }
 
 }  // namespace qubolearn
