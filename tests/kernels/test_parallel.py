@@ -6,69 +6,51 @@ import os
 import signal
 import threading
 import time
+from typing import ClassVar
 
-import numpy as np
+import dimod
 import pytest
 import torch
 
-from qubolearn.kernels import kernel_threads, thread_count
+from qubolearn.errors import QubolearnError
+from qubolearn.kernels import thread_count
 from qubolearn.qubo import energies
-from qubolearn.solvers.dimod_adapter import _share, neal, tabu
+from qubolearn.solvers.dimod_adapter import DimodSolver, neal, tabu
 from qubolearn.solvers.quantum import QuantumAnnealing
 
 
-@pytest.mark.parametrize("threads", [1, 2, 7])
-@pytest.mark.parametrize("tasks", [0, 1, 2, 1000])
-def test_every_task_is_done_once(threads: int, tasks: int) -> None:
-    done = np.zeros(tasks, np.int64)
+class Waiting(dimod.Sampler):
+    """A sampler that waits until it is interrupted, or fails at the second QUBO."""
 
-    def work(i: int) -> None:
-        done[i] += 1
+    parameters: ClassVar = {"interrupt_function": []}
+    properties: ClassVar = {}
 
-    _share(work, tasks, threads, threading.Event())
-    assert (done == 1).all()
+    def __init__(self, fails: bool) -> None:
+        self.fails, self.calls = fails, 0
+
+    def sample(self, bqm, interrupt_function):  # type: ignore[no-untyped-def]
+        self.calls += 1
+        if self.fails and self.calls == 2:
+            raise ZeroDivisionError
+        until = time.monotonic() + (0.1 if self.fails else 30)
+        while not interrupt_function() and time.monotonic() < until:
+            time.sleep(0.01)
+        return dimod.ExactSolver().sample(bqm)
 
 
 def test_an_error_on_any_thread_is_raised_and_stops_the_others() -> None:
-    stop, began = threading.Event(), []
-
-    def work(i: int) -> None:
-        began.append(i)
-        if i > 0:
-            raise ZeroDivisionError(i)
-        stop.wait(30)
-
-    with pytest.raises(ZeroDivisionError):
-        _share(work, 10_000, 2, stop)
-    assert len(began) < 10
+    sampler = Waiting(fails=True)
+    with pytest.raises(QubolearnError, match="QUBO 1"):
+        DimodSolver(sampler)(torch.ones(100, 2, 2))
+    assert sampler.calls < 10
 
 
-@pytest.mark.parametrize("listens", [True, False])
-def test_an_interrupt_sets_the_flag_and_ends_the_wait(listens: bool) -> None:
-    stop, release = threading.Event(), threading.Event()
+def test_an_interrupt_ends_the_wait() -> None:
     threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        _share(lambda i: (stop if listens else release).wait(30) and None, 1, 1, stop)
-    assert stop.is_set()
+        DimodSolver(Waiting(fails=False))(torch.ones(3, 2, 2))
     assert time.monotonic() - began < 10
-    release.set()
-
-
-def test_samplers_use_the_threads_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Training sets torch to one thread and kernels to all."""
-    A = torch.randn(4, 3, 3, generator=torch.Generator().manual_seed(0))
-    assert torch.get_num_threads() == 1
-    used: list[int] = []
-
-    def counting(work, tasks, threads, stop):  # type: ignore[no-untyped-def]
-        used.append(threads)
-        _share(work, tasks, threads, stop)
-
-    monkeypatch.setattr("qubolearn.solvers.dimod_adapter._share", counting)
-    with kernel_threads(3):
-        neal(reads=2, sweeps=2, seed=0)(A)
-    assert set(used) == {3}
 
 
 FORKED = {"neal": neal(reads=4, sweeps=4, seed=0), "tabu": tabu(reads=1, seed=0), "quantum": QuantumAnnealing(seed=0)}

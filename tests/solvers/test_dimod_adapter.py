@@ -142,13 +142,12 @@ def test_sample_returns_every_read_as_often_as_it_was_read() -> None:
     counts = iter([1, 2])
     uneven = Fake(lambda bqm: dimod.SampleSet.from_samples_bqm(np.zeros((next(counts), 4)), bqm))
     with pytest.raises(QubolearnError, match="more reads of some QUBOs"):
-        DimodSolver(uneven, threads=1).sample(A)
+        DimodSolver(uneven).sample(A)
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: DimodSolver(dimod.ExactSolver(), threads=0), "threads=0"),
         (lambda: DimodSolver(neal().sampler, {"num_read": 5}), "num_reads"),
         (lambda: DimodSolver(neal().sampler, {"seed": 5}), "same random numbers"),
         (lambda: DimodSolver(neal().sampler, {"num_reads": 1.5}), "num_reads=1.5"),
