@@ -1,74 +1,79 @@
 """List the files of qubolearn that a training step and a ``solve`` pass through: ``python tools/trace.py``.
 
-A step is what happens between two calls of ``on_step``; setup and scoring do not count.
+A step is all that runs between the ends of two steps of ``fit``; setup and scoring do not count.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 
 import qubolearn
-from qubolearn import MLP, Adam, Callback, Likelihood, QuboNetwork, SimulatedAnnealing, fit, solve, topology
+from qubolearn import MLP, Adam, Likelihood, QuboNetwork, SimulatedAnnealing, fit, solve, topology
+from qubolearn.training.steps import Steps
 
 HOME = Path(qubolearn.__file__).parent
 
 
-@contextmanager
-def files_entered() -> Iterator[set[str]]:
-    """Collect the files of the package whose functions are called."""
-    found: set[str] = set()
+class Trace:
+    """Collects the files of the package whose functions run between ``begin`` and ``end``."""
 
-    def note(frame: FrameType, event: str, argument: object) -> None:
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+
+    def begin(self) -> None:
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:  # functions that run already
+            self.note(frame, "call", None)
+            frame = frame.f_back
+        sys.setprofile(self.note)
+
+    def note(self, frame: FrameType, event: str, argument: object) -> None:
         path = Path(frame.f_code.co_filename)
         if event == "call" and path.is_relative_to(HOME):
-            found.add(path.relative_to(HOME).as_posix())
+            self.files.add(path.relative_to(HOME).as_posix())
 
-    sys.setprofile(note)
-    try:
-        yield found
-    finally:
+    def end(self) -> set[str]:
         sys.setprofile(None)
+        return self.files
 
 
-class Step(Callback):
-    """Collect the files of the third step."""
+def files_of_step() -> set[str]:
+    """Return the files of the third of eight steps."""
+    trace, advance = Trace(), Steps.advance
 
-    def on_step(self, training: object) -> None:
-        if training.step == 2:
-            self.tracing = files_entered()
-            self.found = self.tracing.__enter__()
-        elif training.step == 3:
-            self.tracing.__exit__(None, None, None)
+    def traced(self: Any, first: int, end: int) -> float:
+        found = advance(self, first, end)
+        if end == 2:
+            trace.begin()
+        elif end == 3:
+            trace.end()
+        return found
 
-
-def main() -> None:
-    """Print both lists."""
-    p, step = torch.randn(80, 6), Step()
-    graph = topology("dense", 6)
+    p, graph = torch.randn(80, 6), topology("dense", 6)
     network = QuboNetwork(MLP(6, graph.size), graph)
-    fit(
-        network,
-        (p, p > 0),
-        Likelihood(),
-        optimizer=Adam(1e-3),
-        epochs=1,
-        batch_size=10,
-        callbacks=[step],
-        validation=None,
-    )
-    A = torch.randn(4, 30, 30)
+    how = {"optimizer": Adam(1e-3), "epochs": 1, "batch_size": 10, "validation": None}
+    Steps.advance = traced  # type: ignore[method-assign]
+    try:
+        fit(network, (p, p > 0), Likelihood(), **how)
+    finally:
+        Steps.advance = advance  # type: ignore[method-assign]
+    return trace.files
+
+
+def files_of_solve() -> set[str]:
+    """Return the files of the second ``solve`` with simulated annealing."""
+    trace, A = Trace(), torch.randn(4, 30, 30)
     solve(A, SimulatedAnnealing(seed=0))
-    with files_entered() as solved:
-        solve(A, SimulatedAnnealing(seed=0))
-    for what, found in (("a step of fit", step.found), ("solve with SimulatedAnnealing", solved)):
-        print(f"{what}: {len(found)} files: {', '.join(sorted(found))}")
+    trace.begin()
+    solve(A, SimulatedAnnealing(seed=0))
+    return trace.end()
 
 
 if __name__ == "__main__":
-    main()
+    for what, found in (("a step of fit", files_of_step()), ("solve with SimulatedAnnealing", files_of_solve())):
+        print(f"{what}: {len(found)} files: {', '.join(sorted(found))}")

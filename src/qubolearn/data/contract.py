@@ -111,8 +111,6 @@ class Instances(NamedTuple):
         return self._map(lambda tensor: tensor.to(device))
 
     def _map(self, function: Any) -> Instances:
-        if hasattr(self.p, "index_select") and self.right is None:  # a tensor: the common case, in a training step
-            return Instances(function(self.p), function(self.x_true), function(self.answer))
         from qubolearn.data.arrays import map_tensors
 
         mapped: Instances = map_tensors(function, self)

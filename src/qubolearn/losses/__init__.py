@@ -1,9 +1,18 @@
 """A, x̂ -> one value per instance. One equation each, as a value that can be added up and multiplied by numbers."""
 
 from qubolearn.losses.blocks import BlockLikelihood
-from qubolearn.losses.contract import Batch, EnergyLoss, Loss, Sum, Terms, as_loss
+from qubolearn.losses.contract import (
+    Batch,
+    Contrastive,
+    EnergyLoss,
+    Likelihood,
+    Loss,
+    SoftLikelihood,
+    Sum,
+    Terms,
+    as_loss,
+)
 from qubolearn.losses.groups import GroupPseudoLikelihood
-from qubolearn.losses.likelihood import Contrastive, Likelihood, SoftLikelihood
 from qubolearn.losses.local import L1, PseudoLikelihood, SparseFeatures
 from qubolearn.losses.margins import Gap, HammingHinge, Hinge
 from qubolearn.losses.persistent import PersistentContrastive

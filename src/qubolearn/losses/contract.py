@@ -1,4 +1,4 @@
-"""The contract of losses: values that map A and a batch to one number per instance, and state their equation once.
+"""The contract of losses, values that map A and a batch to one number per instance, and the likelihoods.
 
 With φ(x) = xxᵀ the energy is E(x) = <A, φ(x)>, and all losses that call a solver are sums of energies around the
 present A: L = c + Σ_t w_t E(x_t) [+ log Z]. Such a loss states its :class:`Terms`, which give value and gradient.
@@ -20,7 +20,19 @@ from qubolearn.qubo import Qubo, SparseQubo, energies
 from qubolearn.solvers.contract import Solver
 from qubolearn.solvers.partition import log_partition, log_partition_and_marginals
 
-__all__ = ["Batch", "EnergyLoss", "Loss", "OwnLoss", "Sum", "Terms", "as_loss", "value_of"]
+__all__ = [
+    "Batch",
+    "Contrastive",
+    "EnergyLoss",
+    "Likelihood",
+    "Loss",
+    "OwnLoss",
+    "SoftLikelihood",
+    "Sum",
+    "Terms",
+    "as_loss",
+    "value_of",
+]
 
 
 class Batch:
@@ -217,15 +229,12 @@ class _Value(torch.autograd.Function):
         if terms.beta is not None:
             log_z, marginals = log_partition_and_marginals(A.detach(), terms.beta)
             value, slope = value + log_z, slope.sub_(marginals, alpha=terms.beta)
-        ctx.terms = terms
-        ctx.save_for_backward(A, slope)
+        ctx.save_for_backward(slope)
         return value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        A, slope = ctx.saved_tensors
-        if torch.is_grad_enabled():  # second derivatives
-            return torch.autograd.grad(value_of(A, ctx.terms), A, grad, create_graph=True)[0], None
+        (slope,) = ctx.saved_tensors
         return grad[:, None, None] * slope, None
 
 
@@ -235,6 +244,107 @@ def value_of(A: Qubo, terms: Terms) -> Tensor:
     if terms.constant is not None:
         value = value + terms.constant
     return value if terms.beta is None else value + log_partition(A, terms.beta)
+
+
+@dataclass(frozen=True)
+class Likelihood(EnergyLoss):
+    """Minus the log-likelihood of the solution: βE(x̂) + log Σ_x exp(-βE(x)).
+
+    ∂L/∂A = β(φ(x̂) - E[φ]), with exact log-partition function and pair marginals. Where instances have several right
+    answers, it is the likelihood of their set: -log Σ_{x right} exp(-βE(x)) + log Z. Cost: 2ⁿ states per instance; more
+    than 30 bits are refused.
+
+    Args:
+        beta: β, the inverse temperature.
+
+    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
+    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> round(Likelihood(beta=1.0)(A, batch).item(), 3)
+    2.494
+    """
+
+    beta: float = 6.0
+
+    def terms(self, A: Qubo, batch: Batch) -> Terms:
+        return right_terms(A, batch, self.beta)._replace(beta=self.beta)
+
+
+def right_terms(A: Qubo, batch: Batch, beta: float) -> Terms:
+    """-log Σ_{x right} exp(-βE(x)), which for one right answer is βE(x̂)."""
+    if batch.right is None:
+        X = batch.x_true[:, None]
+        weight = min(beta, torch.finfo(A.dtype).max)  # beyond, log Z says that it overflows
+        return Terms(X, torch.full(X.shape[:2], weight, dtype=A.dtype, device=A.device))
+    X = batch.right.states
+    E = batch.energies(A, X)
+    logits = (-beta * E).masked_fill(~batch.right.valid, float("-inf"))
+    c = beta * logits.softmax(1)
+    return Terms(X, c, -logits.logsumexp(1) - (c * E).sum(1), energies=E)
+
+
+@dataclass(frozen=True)
+class SoftLikelihood(EnergyLoss):
+    """Cross entropy against the soft targets of the problem: βΣ_t w_t E(x_t) + log Σ_x exp(-βE(x)).
+
+    It is for solutions that are numbers, where the neighboring bins are nearly right. It equals :class:`Likelihood`
+    where the only soft target is the solution. A problem without soft targets is refused. Cost: 2ⁿ states per instance.
+
+    Args:
+        beta: β, the inverse temperature.
+
+    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
+    >>> from qubolearn.data.contract import SoftTargets
+    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])
+    >>> soft = SoftTargets(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]]), torch.tensor([[0.5, 0.5]]))
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch(), soft)
+    >>> round(SoftLikelihood(beta=1.0)(A, batch).item(), 3)
+    1.494
+    """
+
+    beta: float = 6.0
+    soft = True
+
+    def terms(self, A: Qubo, batch: Batch) -> Terms:
+        if batch.soft is None:
+            raise QubolearnError("SoftLikelihood needs a problem with soft_targets; this data has none, use Likelihood")
+        states, weights = batch.soft
+        return Terms(states, self.beta * weights.to(A.dtype), beta=self.beta)
+
+
+@dataclass(frozen=True)
+class Contrastive(EnergyLoss):
+    """The likelihood's gradient from samples: β(E(x̂) - mean_r E(x_r)), x_r drawn by the solver at β.
+
+    It is :class:`Likelihood` with the marginals estimated from samples, for n beyond exact sums; its value is not a
+    likelihood. A solver that cannot draw at a temperature (``solver.sample(A, beta)``) is refused.
+    Reference: Hinton, Neural Computation 2002.
+
+    Args:
+        beta: β, the inverse temperature of likelihood and samples.
+
+    >>> from qubolearn import Batch, Instances, SimulatedAnnealing
+    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), SimulatedAnnealing(reads=50, sweeps=100, seed=0))
+    >>> bool(Contrastive(beta=6.0)(A, batch) > 11)  # β(E(10) - E(11)) = 12, less a few reads at higher energies
+    True
+    """
+
+    beta: float = 6.0
+    solves, capturable = True, False
+
+    def terms(self, A: Qubo, batch: Batch) -> Terms:
+        sample = getattr(batch.solver, "sample", None)
+        if sample is None:
+            raise QubolearnError(
+                f"Contrastive needs a solver that draws samples, not {batch.solver!r}; use SimulatedAnnealing or "
+                "ParallelTempering"
+            )
+        reads = sample(A, beta=self.beta).to(A.dtype)
+        down = right_terms(A, batch, self.beta)
+        up = torch.full(reads.shape[:2], -self.beta / reads.shape[1], dtype=A.dtype, device=A.device)
+        X, c = torch.cat([down.states.to(A.dtype), reads], 1), torch.cat([down.weights, up], 1)
+        return Terms(X, c, down.constant)
 
 
 @dataclass(frozen=True)

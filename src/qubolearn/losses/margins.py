@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from qubolearn.errors import check_numbers
-from qubolearn.losses.contract import Batch, EnergyLoss, Terms, require_unique_answer
-from qubolearn.qubo import Qubo, SparseQubo
+from qubolearn.losses.contract import Batch, Loss, require_unique_answer
+from qubolearn.qubo import Qubo, SparseQubo, energies
 
 __all__ = ["Gap", "HammingHinge", "Hinge", "best_wrong", "hamming_augmented"]
 
@@ -19,7 +18,7 @@ MAX_RIGHT = 63
 
 
 @dataclass(frozen=True)
-class Gap(EnergyLoss):
+class Gap(Loss):
     """The paper's data terms, L_gap + λ L_unique (QuAnt, Eq. 1 and 3).
 
     L_gap = E(x̂) - E(x*) pulls the solution down and pushes the minimizer up; it is 0 once they agree.
@@ -49,25 +48,21 @@ class Gap(EnergyLoss):
     def states(self) -> int:  # type: ignore[override]
         return 2 if self.weight_unique else 1
 
-    def terms(self, A: Qubo, batch: Batch) -> Terms:
-        X = torch.cat([batch.solution(A)[:, None], batch.best(A, self.states)], 1)  # x̂, x*, x⁺
-        E = batch.energies(A, X)
-        if not self.weight_unique:
-            return Terms(X, _row((1.0, -1.0), E.dtype, E.device).expand_as(E), energies=E)
-        # -λ|E(x̂) - E(x⁺)| = s E(x⁺) - s E(x̂) with s = λ sign(E(x̂) - E(x⁺))
-        apart = _row((1.0, 0.0, -1.0), E.dtype, E.device)
-        c = _row((1.0, -1.0, 0.0), E.dtype, E.device) - self.weight_unique * torch.outer((E @ apart).sign_(), apart)
-        return Terms(X, c, energies=E)
+    def __call__(self, A: Qubo, batch: Batch) -> Tensor:
+        with torch.no_grad():
+            x, lowest = batch.solution(A), batch.best(A, self.states)
+        E = energy(A, x)
+        value = E - energy(A, lowest[:, 0])
+        return value - self.weight_unique * (E - energy(A, lowest[:, 1])).abs() if self.weight_unique else value
 
 
-@lru_cache
-def _row(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return cached constants: a CUDA graph cannot copy them from the host."""
-    return torch.tensor(numbers, dtype=dtype, device=device)
+def energy(A: Qubo, x: Tensor) -> Tensor:
+    """E(x) ``[batch]`` of one state each: as <A, xxᵀ>, whose gradient is one product."""
+    return energies(A, x) if isinstance(A, SparseQubo) else (A * (x[:, :, None] * x[:, None])).sum((1, 2))
 
 
 @dataclass(frozen=True)
-class Hinge(EnergyLoss):
+class Hinge(Loss):
     """The structured SVM with 0/1 margin: max(0, m + E(x̂) - E(x̄)), where x̄ is the best state that is not right.
 
     It is zero once the solution is the minimizer by a gap of m. Cost: one solver call for two states, so it also runs
@@ -90,14 +85,11 @@ class Hinge(EnergyLoss):
     def __post_init__(self) -> None:
         check_numbers(zero=True, margin=self.margin)
 
-    def terms(self, A: Qubo, batch: Batch) -> Terms:
-        other, found = best_wrong(A, batch)
-        X = torch.stack([batch.solution(A), other], 1)
-        E = batch.energies(A, X)
-        apart = _row((1.0, -1.0), E.dtype, E.device)
-        active = E @ apart > -self.margin
-        active = (active if found is None else active & found).to(E.dtype)
-        return Terms(X, torch.outer(active, apart), self.margin * active, energies=E)
+    def __call__(self, A: Qubo, batch: Batch) -> Tensor:
+        with torch.no_grad():
+            x, (other, found) = batch.solution(A), best_wrong(A, batch)
+        value = torch.relu(self.margin + energy(A, x) - energy(A, other))
+        return value if found is None else value * found
 
 
 def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor | None]:
@@ -114,7 +106,7 @@ def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor | None]:
 
 
 @dataclass(frozen=True)
-class HammingHinge(EnergyLoss):
+class HammingHinge(Loss):
     """The structured SVM with Hamming margin: max_x m·Δ(x, x̂) + E(x̂) - E(x), where Δ counts wrong bits.
 
     The maximum is at x̃ = argmin of :func:`hamming_augmented`, so it costs one solver call on that QUBO, which has the
@@ -136,13 +128,13 @@ class HammingHinge(EnergyLoss):
     def __post_init__(self) -> None:
         check_numbers(zero=True, margin=self.margin)
 
-    def terms(self, A: Qubo, batch: Batch) -> Terms:
+    def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         require_unique_answer(batch.right, "HammingHinge", "Hinge or Likelihood")
         x_true = batch.x_true
-        x_tilde = batch.solver(hamming_augmented(A, x_true, self.margin), 1).states[:, 0]
-        ones = torch.ones_like(x_true[:, 0])
+        with torch.no_grad():
+            x_tilde = batch.solver(hamming_augmented(A.detach(), x_true, self.margin), 1).states[:, 0]
         distance = (x_tilde != x_true).sum(-1).to(A.dtype)
-        return Terms(torch.stack([x_true, x_tilde], 1), torch.stack([ones, -ones], 1), self.margin * distance)
+        return self.margin * distance + energy(A, x_true) - energy(A, x_tilde)
 
 
 def hamming_augmented(A: Qubo, x_true: Tensor, margin: float = 1.0) -> Qubo:

@@ -1,7 +1,7 @@
-from .bodies import MLP as MLP
 from .bodies import MatchingBody as MatchingBody
 from .bodies import PairwiseBody as PairwiseBody
 from .heads import HEADS as HEADS
+from .heads import MLP as MLP
 from .heads import Couplings as Couplings
 from .heads import DiagonalHead as DiagonalHead
 from .heads import DirectHead as DirectHead

@@ -1,6 +1,6 @@
-"""Bodies of networks: the paper's MLP, and small networks that all nodes or pairs of nodes share.
+"""Bodies of networks that all nodes or pairs of nodes share.
 
-The shared ones are equivariant: renaming nodes only renames the entries of A, so what is learned on one pair holds for
+They are equivariant: renaming nodes only renames the entries of A, so what is learned on one pair holds for
 all of them.
 """
 
@@ -14,52 +14,9 @@ from qubolearn.data.contract import Problem
 from qubolearn.data.encodings import bits_per_entry
 from qubolearn.errors import QubolearnError
 
-__all__ = ["MLP", "MatchingBody", "PairwiseBody"]
+__all__ = ["MatchingBody", "PairwiseBody"]
 
 EDGE_FEATURES = 16
-
-
-class MLP(nn.Module):
-    """The paper's network: L layers of width H with ReLU; the input also enters the odd layers between first and last.
-
-    Args:
-        inputs: m, the length of p.
-        outputs: the number of entries of A, ``topology.size``.
-        layers: L, at least 2.
-        hidden: H, at least 1.
-        dropout: the share of hidden features that is dropped in training, and half that share of the inputs.
-
-    It returns outputs ``[batch, outputs]`` and the list of its hidden features.
-
-    >>> body = MLP(inputs=6, outputs=3, layers=5, hidden=4)
-    >>> outputs, features = body(torch.zeros(2, 6))
-    >>> list(outputs.shape), len(features)
-    ([2, 3], 4)
-    """
-
-    def __init__(self, inputs: int, outputs: int, layers: int = 5, hidden: int = 78, dropout: float = 0.0) -> None:
-        super().__init__()
-        if layers < 2 or hidden < 1:
-            raise QubolearnError(f"expected layers >= 2 and hidden >= 1, got layers={layers}, hidden={hidden}")
-        self.skips = [number % 2 == 1 and 1 < number < layers for number in range(1, layers + 1)]
-        self.dropout = nn.ModuleList([nn.Dropout(dropout / 2), nn.Dropout(dropout)] if dropout else [])
-        widths = [inputs] + [hidden] * (layers - 1)
-        self.linears = nn.ModuleList(
-            nn.Linear(width + inputs * skip, hidden if number < layers else outputs)
-            for number, (width, skip) in enumerate(zip(widths, self.skips, strict=True), 1)
-        )
-
-    def forward(self, p: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return outputs ``[batch, outputs]`` of p ``[batch, inputs]``, and the features of all but the last layer."""
-        features: list[Tensor] = []
-        p, drop = (self.dropout[0](p), self.dropout[1]) if len(self.dropout) else (p, None)
-        h = p
-        *hidden, last = self.linears
-        for linear, skip in zip(hidden, self.skips, strict=False):
-            h = torch.relu(linear(torch.cat([h, p], -1) if skip else h))
-            features.append(h)
-            h = h if drop is None else drop(h)
-        return last(h), features
 
 
 class PairwiseBody(nn.Module):

@@ -1,4 +1,4 @@
-"""p -> A: what turns the outputs of any body into the allowed entries of a QUBO."""
+"""p -> A: the MLP, and what turns the outputs of any body into the allowed entries of a QUBO."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qubolearn.networks import Method
 from qubolearn.notebook import MAX_CELLS, heat_map, table
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, reflected
 
-__all__ = ["HEADS", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwork", "Standardise"]
+__all__ = ["HEADS", "MLP", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwork", "Standardise"]
 
 
 class Standardise(nn.Module):
@@ -39,6 +39,49 @@ class Standardise(nn.Module):
 
     def forward(self, p: Tensor) -> Tensor:
         return (p - self.mean) * self.scale
+
+
+class MLP(nn.Module):
+    """The paper's network: L layers of width H with ReLU; the input also enters the odd layers between first and last.
+
+    Args:
+        inputs: m, the length of p.
+        outputs: the number of entries of A, ``topology.size``.
+        layers: L, at least 2.
+        hidden: H, at least 1.
+        dropout: the share of hidden features that is dropped in training, and half that share of the inputs.
+
+    It returns outputs ``[batch, outputs]`` and the list of its hidden features.
+
+    >>> body = MLP(inputs=6, outputs=3, layers=5, hidden=4)
+    >>> outputs, features = body(torch.zeros(2, 6))
+    >>> list(outputs.shape), len(features)
+    ([2, 3], 4)
+    """
+
+    def __init__(self, inputs: int, outputs: int, layers: int = 5, hidden: int = 78, dropout: float = 0.0) -> None:
+        super().__init__()
+        if layers < 2 or hidden < 1:
+            raise QubolearnError(f"expected layers >= 2 and hidden >= 1, got layers={layers}, hidden={hidden}")
+        self.skips = [number % 2 == 1 and 1 < number < layers for number in range(1, layers + 1)]
+        self.dropout = nn.ModuleList([nn.Dropout(dropout / 2), nn.Dropout(dropout)] if dropout else [])
+        widths = [inputs] + [hidden] * (layers - 1)
+        self.linears = nn.ModuleList(
+            nn.Linear(width + inputs * skip, hidden if number < layers else outputs)
+            for number, (width, skip) in enumerate(zip(widths, self.skips, strict=True), 1)
+        )
+
+    def forward(self, p: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Return outputs ``[batch, outputs]`` of p ``[batch, inputs]``, and the features of all but the last layer."""
+        features: list[Tensor] = []
+        p, drop = (self.dropout[0](p), self.dropout[1]) if len(self.dropout) else (p, None)
+        h = p
+        *hidden, last = self.linears
+        for linear, skip in zip(hidden, self.skips, strict=False):
+            h = torch.relu(linear(torch.cat([h, p], -1) if skip else h))
+            features.append(h)
+            h = h if drop is None else drop(h)
+        return last(h), features
 
 
 class Couplings(NamedTuple):

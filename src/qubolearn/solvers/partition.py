@@ -83,6 +83,7 @@ def pair_marginals(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gr
              [0.2500, 0.5000]]])
     """
     _check_size(A, clamp, groups)
+    check_qubo(A)
     return log_partition_and_marginals(as_dense(A).detach(), beta, clamp, groups)[1]
 
 
@@ -91,6 +92,7 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(A: Tensor, beta: float, clamp: Clamp | None, groups: Groups | None) -> tuple[Tensor, Tensor]:
+        check_qubo(A)
         return log_partition_and_marginals(A.detach(), beta, clamp, groups)
 
     @staticmethod
@@ -124,8 +126,7 @@ class _Marginals(torch.autograd.Function):
 def log_partition_and_marginals(
     A: Tensor, beta: float, clamp: Clamp | None = None, groups: Groups | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return log Z and pair marginals of one pass over all states, without a gradient."""
-    check_qubo(A)
+    """Return log Z and pair marginals of one pass over all states of a checked A, without a gradient."""
     _check_beta(beta)
     if A.shape[0] == 0:
         return A.new_zeros(0), torch.zeros_like(A)
@@ -134,7 +135,7 @@ def log_partition_and_marginals(
     else:
         value, marginals = _constrained_sums(A, beta, as_clamp(clamp, *A.shape[:2]), as_groups(groups))
     value = value.to(A.dtype)
-    if can_read_values(A) and not math.isfinite(value.sum().item()) and not bool(value.isfinite().all()):
+    if (A.is_cpu or can_read_values(A)) and not math.isfinite(value.sum().item()) and not bool(value.isfinite().all()):
         largest = float(A.abs().amax())
         raise NonFiniteError(f"log Z overflows {A.dtype} at beta={beta} and |A_ij| up to {largest:.1e}; divide A by it")
     return value, marginals.to(A.dtype).clamp_(0, 1)  # rounding leaves some above 1

@@ -72,16 +72,15 @@ class Drawn:
         return self._order[1]
 
     def batch(self, step: int) -> Instances:
-        return self.span(step, step + 1)
-
-    def span(self, first: int, end: int) -> Instances:
-        """Return the instances of the steps ``first`` to ``end - 1`` of one epoch."""
-        epoch, index = divmod(first, self.steps_per_epoch)
-        rows: Any = slice(index * self.batch_size, (index + end - first) * self.batch_size)
-        rows, found = rows if self.fresh else self.order(epoch)[rows], self.epoch(epoch)
-        if isinstance(found.p, Tensor) and found.right is None:  # the common case
-            return Instances(found.p[rows], found.x_true[rows], found.answer[rows])
-        return found.rows(rows)
+        epoch, index = divmod(step, self.steps_per_epoch)
+        rows = slice(index * self.batch_size, (index + 1) * self.batch_size)
+        found = self.epoch(epoch)
+        if self.fresh or not isinstance(found.p, Tensor) or found.right is not None:
+            return found.rows(rows if self.fresh else self.order(epoch)[rows])
+        order = self.order(epoch)[rows]
+        x = found.x_true.index_select(0, order)
+        answer = x if found.answer is found.x_true else found.answer.index_select(0, order)
+        return Instances(found.p.index_select(0, order), x, answer)
 
     def seed_of(self, step: int) -> int | None:
         return derive_seed(self.seed, "train", step // self.steps_per_epoch if self.fresh else 0)

@@ -127,14 +127,7 @@ class FlatAdam:
         self.gradient = flat_gradient(self._parameters)
         self.values = torch.cat([parameter.detach().flatten() for parameter in self._parameters])
         self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
-        self.rebind_storage(self.values, self.first, self.second)
-
-    def rebind_storage(self, values: Tensor, first: Tensor, second: Tensor) -> None:
-        """Move parameters and moments to other tensors ``[size]``."""
-        for place, tensor in zip((values, first, second), (self.values, self.first, self.second), strict=True):
-            place.copy_(tensor)
-        self.values, self.first, self.second = values, first, second
-        for parameter, piece in zip(self._parameters, _split(values, self._parameters), strict=True):
+        for parameter, piece in zip(self._parameters, _split(self.values, self._parameters), strict=True):
             parameter.data = piece.view_as(parameter)
 
     def rates(self, number: int) -> tuple[float, float]:
