@@ -1,8 +1,4 @@
-"""D-Wave's real client against a local server that misbehaves.
-
-For every fault: one line of our own error or the right answer, never two submissions of one problem, never a bill
-above what the solver's account holds, and the token nowhere.
-"""
+"""D-Wave's real client against a local server that misbehaves."""
 
 from __future__ import annotations
 
@@ -16,23 +12,13 @@ import pytest
 
 pytest.importorskip("dwave.system", reason="needs qubolearn[dwave]")
 
-sys.path.insert(0, str(Path(__file__).parent))  # account.py, qpu_http.py, qpu_server.py
+sys.path.insert(0, str(Path(__file__).parent))  # qpu_server.py
 
-from account import DEADLINE, TOKEN
+from chip_qubos import SECRET
 from qpu_server import QpuServer
 
-from qubolearn.errors import QubolearnError
 from qubolearn.solvers.dwave import access as qpu
 from qubolearn.solvers.dwave.solver import DWaveSolver
-
-
-@pytest.fixture(scope="session", autouse=True)
-def report(request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
-    plugins = request.config.pluginmanager
-    found = f"{QpuServer.injected} faults injected into D-Wave's service, {QpuServer.spoiled} requests spoiled"
-    with plugins.get_plugin("capturemanager").global_and_fixture_disabled():
-        plugins.get_plugin("terminalreporter").write_line(f"\n{found}")
 
 
 @pytest.fixture(autouse=True)
@@ -43,14 +29,14 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "dwave.conf").write_text("")
     monkeypatch.setenv("DWAVE_CONFIG_FILE", str(tmp_path / "dwave.conf"))
     monkeypatch.setenv("DWAVE_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("DWAVE_API_TOKEN", TOKEN)
+    monkeypatch.setenv("DWAVE_API_TOKEN", SECRET)
     monkeypatch.setattr(qpu, "GRACE", 0.15)
     monkeypatch.setattr(qpu, "POLL_PAUSE", 0.01)
 
 
 @pytest.fixture
 def server() -> Iterator[QpuServer]:
-    with QpuServer(TOKEN) as server:
+    with QpuServer(SECRET) as server:
         yield server
 
 
@@ -66,19 +52,6 @@ def connect(server: QpuServer) -> Iterator[Callable[..., DWaveSolver]]:
     yield make
     for solver in made:
         solver.close()
-
-
-@pytest.fixture
-def hasty(connect: Callable[..., DWaveSolver]) -> DWaveSolver:
-    """A solver with a short deadline, connected: that must not fail on a busy machine."""
-    solver = connect(deadline_seconds=DEADLINE)
-    for attempt in range(20):
-        try:
-            solver.access.open({"endpoint": solver.endpoint}, DEADLINE)
-            break
-        except QubolearnError:
-            assert attempt < 19
-    return solver
 
 
 @pytest.fixture

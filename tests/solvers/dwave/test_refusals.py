@@ -1,11 +1,10 @@
-"""D-Wave: no token, no network, impossible options and chips are said; the token is in no text."""
+"""D-Wave: a missing token or extra, impossible options and chips are named; the token is in no text."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import dimod
 import pytest
@@ -17,18 +16,9 @@ from qubolearn.solvers.dwave.access import QpuAccess
 from qubolearn.solvers.dwave.solver import DWaveSolver
 
 
-@pytest.fixture
-def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> pytest.MonkeyPatch:
-    for name in ("DWAVE_API_TOKEN", "DWAVE_API_ENDPOINT", "DWAVE_API_SOLVER", "DWAVE_PROFILE", "DWAVE_API_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    empty = tmp_path / "dwave.conf"
-    empty.write_text("")
-    monkeypatch.setenv("DWAVE_CONFIG_FILE", str(empty))
-    return monkeypatch
-
-
-def test_without_a_token_the_error_says_where_to_put_it(no_settings: pytest.MonkeyPatch) -> None:
-    with pytest.raises(QubolearnError, match=r"no D-Wave API token; set DWAVE_API_TOKEN .*mock"):
+def test_without_a_token_the_error_says_where_to_put_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DWAVE_API_TOKEN")
+    with pytest.raises(QubolearnError, match="DWAVE_API_TOKEN"):
         DWaveSolver(endpoint="http://127.0.0.1:9/")(qubos("chimera", 8, 1))
 
 
