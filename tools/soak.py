@@ -27,13 +27,9 @@ FILES = (
     "classic",
     "structured",
     "crashes",
-    "strangers",
+    "untrusted_files",
     "load",
     "commands",
-    "signals",
-    "resume",
-    "numbers",
-    "determinism",
 )
 
 

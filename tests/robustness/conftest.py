@@ -14,7 +14,7 @@ import pytest
 from qubolearn.files import write_json
 from qubolearn.provenance import provenance
 
-sys.path.insert(0, str(Path(__file__).parent))  # strangers.py, nursery.py
+sys.path.insert(0, str(Path(__file__).parent))  # helper modules
 
 
 @pytest.fixture(scope="session")

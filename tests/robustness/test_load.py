@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from nursery import CONFIG, PROBLEM
+from child_training import CONFIG, PROBLEM
 from quick_solvers import QUICK
 
 from qubolearn.errors import QubolearnError
@@ -94,7 +94,7 @@ def test_strided_and_tracked_tensors(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_tensors_without_numbers_are_refused(name: str) -> None:
+def test_tensors_without_numbers_are_rejected(name: str) -> None:
     for A in (torch.zeros(2, 3, 3, device="meta"), torch.zeros(2, 3, 3).to_sparse()):
         with pytest.raises(QubolearnError, match=r"meta|sparse"):
             solver_of(name)(A)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from nursery import CONFIG, PROBLEM
+from child_training import CONFIG, PROBLEM
 from safetensors.torch import load_file
 
 from qubolearn.recipes import Recipe, train

@@ -1,7 +1,7 @@
-"""Trainings that are made to be killed: real processes, forked from one that has imported everything already.
+"""Training runs to be killed: real processes, forked from one that has imported everything already.
 
-``python nursery.py`` reads a folder per line, forks a process that trains in it and saves after every step, and prints
-its process id, and when that process has ended, its status.
+``python child_training.py`` reads a folder per line, forks a process that trains in it and saves after every step, and
+prints its process id, and when that process has ended, its status.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ CONFIG = recipe_for(
 )
 
 
-class Nursery:
-    """The other side: starts trainings and waits for their ends."""
+class ChildTraining:
+    """Starts training runs and waits for their ends."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(

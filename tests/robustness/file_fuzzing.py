@@ -1,7 +1,7 @@
-"""Files as strangers may write them: good ones of every kind, mutated without end, given to our readers.
+"""Untrusted files: good ones of every kind, mutated and given to our readers.
 
 Each kind is a generator of inputs and a reader; the one thing a reader may do with a bad input is raise QubolearnError.
-``python strangers.py COUNTS.json SEED`` runs the long loop in a process of its own, with bounded memory, so that even
+``python file_fuzzing.py COUNTS.json SEED`` runs the long loop in its own process, with bounded memory, so that even
 a crash of a library in C is seen.
 """
 

@@ -1,6 +1,6 @@
 """Commands on damaged files: a run folder, one file of it mutated, given to a real command.
 
-``python commands.py COUNT SEED FOLDER`` runs the long loop in a process of its own, with bounded memory.
+``python command_fuzzing.py COUNT SEED FOLDER`` runs the long loop in a process of its own, with bounded memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from strangers import TOKENS, VALUES, mutated, mutated_json, without_checksum
+from file_fuzzing import TOKENS, VALUES, mutated, mutated_json, without_checksum
 
 from qubolearn.cli import main
 
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
 
 class Commands:
-    """Good files of every kind, damaged and handed to commands."""
+    """Good files of every kind, damaged and passed to commands."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class Commands:
         quietly(["instances", "randgraph", "--k", "2", "--count", "3", "--out", str(self.p)])
 
     def damaged(self, name: str, data: bytes, rng: random.Random) -> bytes:
-        """A file as it may be after an accident, or as a stranger made it."""
+        """Return a damaged or hostile version of a file."""
         if rng.random() < 0.1:
             return rng.choice((b"", b"\x00" * 50, b"\xff\xfe" * 9, b"[]", b"null", b"{}", data[: len(data) // 2]))
         if name.endswith(".jsonl"):
