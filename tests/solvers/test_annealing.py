@@ -42,7 +42,7 @@ def test_finds_the_lowest_states(n: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_all_states_can_be_asked_for(n: int) -> None:
+def test_all_states_can_be_requested(n: int) -> None:
     A = torch.cat([random_qubos(2, n), torch.zeros(1, n, n, dtype=torch.float64)])
     torch.testing.assert_close(SimulatedAnnealing(reads=3, sweeps=5, seed=0)(A, 2**n).energies, exact(A, 2**n))
 
@@ -130,6 +130,6 @@ def test_info_reports_the_share_of_reads_at_the_best_energy() -> None:
         ({"seed": -3}, "seed=-3"),
     ],
 )
-def test_bad_options_are_refused(options, message: str) -> None:
+def test_bad_options_are_rejected(options, message: str) -> None:
     with pytest.raises(QubolearnError, match=message):
         SimulatedAnnealing(**options)

@@ -49,7 +49,7 @@ def _sampled(**options: object) -> object:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_in_one_line(mistake: str) -> None:
+def test_a_mistake_is_named_in_one_line(mistake: str) -> None:
     make, said = MISTAKES[mistake]
     with pytest.raises(QubolearnError, match=said) as told:
         make()
@@ -62,7 +62,7 @@ def test_options_of_several_numbers_can_be_named() -> None:
     assert _sampled(beta_range=np.array([0.1, 3.0]))
 
 
-def test_where_nothing_is_left_to_search_the_answer_says_that_it_is_exact() -> None:
+def test_where_nothing_is_left_to_search_the_answer_is_marked_exact() -> None:
     found = solve(A, ParallelTempering(), 1, clamp=torch.tensor([1, 0, 0, 1]))
     assert found.info["source"] == "exhaustive"
     assert found.states[:, 0].tolist() == [[1, 0, 0, 1]] * 2

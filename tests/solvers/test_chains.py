@@ -32,7 +32,7 @@ def test_chains_follow_a_slowly_changing_qubo(constrained: bool, sparse: bool) -
     torch.testing.assert_close(moments(x), pair_marginals(changed, 0.8, **limits), rtol=0, atol=0.04)
 
 
-def test_a_checkpoint_goes_on_with_the_same_draws() -> None:
+def test_a_checkpoint_resumes_with_the_same_draws() -> None:
     A = qubos(3, 6)
     chains = PersistentChains(3, 6, chains=20, sweeps=1, seed=5)
     chains.sample(A, 1.0)
@@ -56,7 +56,7 @@ def test_only_the_named_rows_move_and_draw_as_in_the_whole() -> None:
     assert torch.equal(x, whole.sample(A, 1.0)[rows])
 
 
-def test_bad_input_is_refused() -> None:
+def test_bad_input_is_rejected() -> None:
     chains = PersistentChains(2, 3)
     for call, said in (
         (lambda: chains.sample(qubos(1, 3), 1.0), r"\[2, 3, 3\]"),

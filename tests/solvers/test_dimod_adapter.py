@@ -66,7 +66,7 @@ def test_samplers_without_a_seed_leave_the_global_generators_as_they_were() -> N
     assert (random.random(), np.random.random()) == expected  # noqa: NPY002
 
 
-def test_neighbours_complete_the_second_best_state() -> None:
+def test_neighbors_complete_the_second_best_state() -> None:
     A = torch.diag_embed(torch.tensor([[-5.0, -4.0, -3.0, 0.1]]))
     solution = neal(reads=1, sweeps=1000, seed=0)(A)
     assert solution.states.tolist() == [[[1, 1, 1, 0], [1, 1, 1, 1]]]
@@ -154,6 +154,6 @@ def test_sample_returns_every_read_as_often_as_it_was_read() -> None:
         (lambda: neal(seed=-1), "seed=-1"),
     ],
 )
-def test_bad_options_are_refused(build, message: str) -> None:
+def test_bad_options_are_rejected(build, message: str) -> None:
     with pytest.raises(QubolearnError, match=message):
         build()

@@ -174,7 +174,7 @@ def test_ferromagnets_of_thousands_of_bits() -> None:
 
 
 @pytest.mark.parametrize("degree", [4, 99])
-def test_reads_begin_where_they_are_told(degree: float) -> None:
+def test_reads_begin_at_the_initial_states(degree: float) -> None:
     A = random_sparse(2, 100, degree)
     best = SimulatedAnnealing(reads=20, sweeps=200, seed=0)(A, 1).states
     frozen = SimulatedAnnealing(reads=3, sweeps=10, beta_range=(1e6, 1e6), seed=0)

@@ -67,7 +67,7 @@ def test_independent_bits_in_closed_form() -> None:
 
 @pytest.mark.parametrize("scale", [10.0, 40.0, 300.0, 1e4, 1e8])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_steep_energies_beside_flat_ones(scale: float, dtype: torch.dtype) -> None:
+def test_steep_energies_next_to_flat_ones(scale: float, dtype: torch.dtype) -> None:
     A = random_qubos(6, 12, dtype)
     A[::2] *= scale
     value, marginals = _sums(A, 1.0)
@@ -141,7 +141,7 @@ def test_bad_input_is_named(value: str, error: type[Exception], A: Tensor, beta:
             pair_marginals(A, beta)
 
 
-def test_a_second_derivative_is_refused() -> None:
+def test_a_second_derivative_is_rejected() -> None:
     """They were silently zero once: a gradient penalty had no gradient."""
     A = torch.randn(1, 3, 3, dtype=torch.float64, requires_grad=True)
     first = torch.autograd.grad(log_partition(A).sum(), A, create_graph=True)[0]
@@ -149,7 +149,7 @@ def test_a_second_derivative_is_refused() -> None:
         first.square().sum().backward()
 
 
-def test_torch_func_differentiates_and_refuses_to_vectorise() -> None:
+def test_torch_func_differentiates_and_rejects_vmap() -> None:
     A = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     found = torch.func.grad(lambda B: log_partition(B).sum())(A)
     torch.testing.assert_close(found, -pair_marginals(A))

@@ -65,7 +65,7 @@ def test_couplings_beyond_float32_are_added_in_float64(solver: str, clamp: dict[
 @pytest.mark.parametrize("size", [1e3, 1e6, 1e20, 2e38])
 @pytest.mark.parametrize("solver", ["annealing:reads=400,sweeps=50,seed=0", "tempering:reads=400,sweeps=4000,seed=0"])
 @pytest.mark.parametrize("n", [20, 70])
-def test_samples_beside_a_large_penalty_have_their_temperature(solver: str, size: float, n: int) -> None:
+def test_samples_next_to_a_large_penalty_have_their_temperature(solver: str, size: float, n: int) -> None:
     """The annealer once drew coin flips if A_ij + A_ji overflows, tempering if the penalty exceeds 1e5."""
     A = overflowing(n).clamp(max=size)
     sampler: Any = make_solver(solver)
@@ -85,7 +85,7 @@ def test_sums_that_overflow_are_named() -> None:
 
 @pytest.mark.parametrize("solver", ["exhaustive", "annealing:seed=0", "tempering:sweeps=10,seed=0", "neal", "quantum"])
 @pytest.mark.parametrize("clamp", [None, {0: 1}])
-def test_energies_beyond_float64_are_refused_with_the_limit(solver: str, clamp: dict[int, int] | None) -> None:
+def test_energies_beyond_float64_are_rejected_with_the_limit(solver: str, clamp: dict[int, int] | None) -> None:
     A = torch.full((1, 6, 6), -1.5e308, dtype=torch.float64)
     for form in (A, SparseQubo.from_dense(A.triu())):
         with pytest.raises(NonFiniteError, match=r"1.5e\+308"):

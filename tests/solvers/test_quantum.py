@@ -124,7 +124,7 @@ def test_each_programming_has_errors_of_its_own():
 SQUARE = Embedding.of({0: [0], 1: [1], 2: [2, 3]}, [(0, 1), (1, 2), (2, 3), (3, 0)])
 
 
-def test_chains_of_one_qubit_are_no_chains():
+def test_chains_of_one_qubit_change_nothing():
     J = torch.tensor([[[0.0, 1.0, 0.3], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]])  # the largest |J| is positive, so both
     A, _ = from_ising(J, torch.tensor([[0.4, -0.2, 0.3]]))  # ranges of J scale alike
     alone = Embedding.of({0: [5], 1: [7], 2: [6]}, [(5, 7), (7, 6), (6, 5)])

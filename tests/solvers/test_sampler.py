@@ -115,7 +115,7 @@ def test_other_solvers_return_their_lowest_states() -> None:
         QubolearnSampler(ExhaustiveSearch()).sample(model, seed=3)
 
 
-def test_bad_arguments_are_refused() -> None:
+def test_bad_arguments_are_rejected() -> None:
     model, sampler = labelled(6, "SPIN"), QubolearnSampler(SimulatedAnnealing(reads=7, sweeps=3))
     assert len(sampler.sample(model)) == 1
     for options in (

@@ -32,13 +32,13 @@ def test_draws_at_beta_have_the_exact_marginals(kind: str, n: int, beta: float) 
 
 
 @pytest.mark.parametrize("beta", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_beta_that_is_none_is_refused(beta: float) -> None:
+def test_a_bad_beta_is_rejected(beta: float) -> None:
     with pytest.raises(QubolearnError, match="beta="):
         SimulatedAnnealing(reads=1, sweeps=1).sample(qubos("dense", 2), beta)
 
 
 @pytest.mark.parametrize("solver", [neal(reads=2, sweeps=2), QuantumAnnealing(reads=2)])
-def test_solvers_without_a_temperature_refuse_beta(solver: SamplingSolver) -> None:
+def test_solvers_without_a_temperature_reject_beta(solver: SamplingSolver) -> None:
     with pytest.raises(QubolearnError, match="beta"):
         solver.sample(qubos("dense", 2), 1.0)
 

@@ -40,7 +40,7 @@ def test_sums_over_all_states_are_differentiable_in_the_sparse_numbers() -> None
 
 
 @pytest.mark.parametrize("spec", ["exhaustive", "quantum", "neal"])
-def test_too_large_ones_are_refused_with_the_limit(spec: str) -> None:
+def test_too_large_ones_are_rejected_with_the_limit(spec: str) -> None:
     none = torch.zeros(2, 0, dtype=torch.int64)
     with pytest.raises(QubolearnError, match="limit"):
         make_solver(spec)(SparseQubo(torch.ones(1000, 5640), none, torch.zeros(1000, 0)))

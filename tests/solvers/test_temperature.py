@@ -60,7 +60,7 @@ def test_degenerate_reads() -> None:
     assert math.isnan(found[2])
 
 
-def test_clamped_bits_say_nothing() -> None:
+def test_clamped_bits_do_not_count() -> None:
     A = qubos(4, 8, 3)
     reads = exact_samples(A, 0.7, 3000)
     reads[:, :, 2] = 1  # held by force: no sample of anything
@@ -91,7 +91,7 @@ def test_groups_move_as_wholes(sparse: bool) -> None:
         effective_beta(A, torch.zeros(4, 1, 10), groups=groups)
 
 
-def test_bad_reads_are_refused() -> None:
+def test_bad_reads_are_rejected() -> None:
     A = qubos(2, 3)
     for reads, said in (
         (torch.zeros(2, 3), "shape"),

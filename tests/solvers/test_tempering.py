@@ -148,12 +148,12 @@ def test_given_temperatures_are_taken() -> None:
         ({"seed": -1}, "seed=-1"),
     ],
 )
-def test_bad_options_are_refused(options: dict[str, object], said: str) -> None:
+def test_bad_options_are_rejected(options: dict[str, object], said: str) -> None:
     with pytest.raises(QubolearnError, match=said):
         ParallelTempering(**options)  # type: ignore[arg-type]
 
 
-def test_bad_temperatures_are_refused() -> None:
+def test_bad_temperatures_are_rejected() -> None:
     for beta in (0.0, -1.0, float("nan"), float("inf"), None):
         with pytest.raises(QubolearnError, match="beta="):
             SOLVER.sample(qubos("normal", 1, 3), beta)

@@ -16,7 +16,7 @@ from qubolearn.solvers.dwave.access import QpuAccess
 from qubolearn.solvers.dwave.solver import DWaveSolver
 
 
-def test_without_a_token_the_error_says_where_to_put_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_token_the_error_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DWAVE_API_TOKEN")
     with pytest.raises(QubolearnError, match="DWAVE_API_TOKEN"):
         DWaveSolver(endpoint="http://127.0.0.1:9/")(qubos("chimera", 8, 1))
@@ -61,7 +61,7 @@ def test_impossible_options_and_chips_are_named(value: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1e-310, 1e-200])
-def test_entries_that_vanish_are_refused_before_anything_is_sent(size: float) -> None:
+def test_entries_that_vanish_are_rejected_before_anything_is_sent(size: float) -> None:
     """Their reciprocals are infinite: chips were once told NaN, or chains without strength."""
     A = qubos("chimera", 8, 2).double()
     A[1] *= size
