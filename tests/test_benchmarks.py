@@ -1,19 +1,10 @@
 """Benchmarks measure what they claim: their QUBOs, planted solutions and targets are right."""
 
-from importlib import import_module
-
 import pytest
 import torch
 from benchmarks import annealing, curves, losses, models
-from benchmarks.__main__ import BENCHMARKS
 
-from qubolearn import Adam, ExhaustiveSearch, Hinge, SimulatedAnnealing, SparseQubo, energies, fit, solve
-
-
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_every_benchmark_is_a_function(name: str) -> None:
-    module, function = BENCHMARKS[name][0].split(".")
-    assert callable(getattr(import_module(f"benchmarks.{module}"), function))
+from qubolearn import ExhaustiveSearch, SparseQubo, energies, solve
 
 
 def test_large_annealing_draws_from_the_distribution_of_neal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,20 +36,6 @@ def test_every_loss_for_many_bits_trains(kind: losses.Kind) -> None:
         assert found["bits_right"] > 60
 
 
-def test_hinge_through_annealing_learns_64_bits() -> None:
-    problem, found = losses.Planted(64), []
-    test = problem.sample(200, torch.Generator().manual_seed(0), "test")
-    how = {"epochs": 8, "instances": 200, "batch_size": 25, "optimizer": Adam(0.5), "validation": None}
-    for _ in range(2):
-        network = losses.SharedCouplings(problem)
-        fit(network, problem, Hinge(), solver=SimulatedAnnealing(reads=5, sweeps=50, seed=0), **how)
-        found.append(network.quadratic.detach())
-    with torch.no_grad():
-        A = network(test.p)
-    assert (problem.lowest(A.linear, A.quadratic[0]) == test.x_true).float().mean() > 0.85  # 0.63 before training
-    assert torch.equal(*found)  # (seed, step) fixes what the annealer draws
-
-
 @pytest.mark.parametrize("family", models.FAMILIES)
 def test_energies_agree_in_every_form(family: str) -> None:
     make, sizes = models.FAMILIES[family]
@@ -70,18 +47,6 @@ def test_energies_agree_in_every_form(family: str) -> None:
     ours = energies(case.A.to(torch.float64), bits[None, None].double()).item() + case.offset
     values = bits.tolist() if case.bqm.vartype.name == "BINARY" else (2 * bits - 1).tolist()
     assert case.bqm.energy(dict(enumerate(values))) == pytest.approx(ours, abs=1e-4)
-
-
-def test_curves_have_a_record_for_each_size_and_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("exhaustive", "annealing", "neal")
-    monkeypatch.setattr(curves, "ENTRANTS", {name: curves.ENTRANTS[name] for name in names})
-    found = list(curves.curves(quick=True))
-    assert [record["solver"] for record in found] == [*names] * len(models.FAMILIES)
-    for record in found:
-        if record["solver"] == "exhaustive" and record["n"] == 40:
-            assert record["best"] is None  # too many states
-        else:
-            assert 0 < record["near"] <= record["best"] < 60
 
 
 @pytest.mark.parametrize(("p", "seconds"), [(0.9, 2.0), (1.0, 1.0), (0.0, float("inf"))])

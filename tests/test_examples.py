@@ -36,8 +36,3 @@ def test_rules_correct_a_reader(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_problem_of_the_example_keeps_the_contract() -> None:
     check_problem(runpy.run_path(str(ROOT / "examples/sorting.py"))["Sorting"]())
-
-
-def test_the_page_shows_the_example_unchanged() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/train.md").read_text(), re.DOTALL)
-    assert (ROOT / "examples/own_parts.py").read_text() in blocks

@@ -4,14 +4,12 @@
 """
 
 import argparse
-import inspect
 import json
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -46,22 +44,13 @@ from qubolearn import (
     solve,
     topology,
 )
+from qubolearn.data import SoftTargets
 from qubolearn.losses import L1, BlockLikelihood, Contrastive, GroupPseudoLikelihood, SoftLikelihood, SparseFeatures
 from qubolearn.losses import HammingHinge as Hamming
 from qubolearn.solvers import pair_marginals
 
 PATH = Path(__file__).with_name("goldens.json")
 GROUPS = Groups([[0, 1, 2], [3, 4, 5]])
-
-
-def named(name: str, *modules: str) -> Any:
-    """Return an attribute of the first of these modules that has it; names move during the split."""
-    for module in modules:
-        try:
-            return getattr(import_module(f"qubolearn.{module}"), name)
-        except (ImportError, AttributeError):
-            continue
-    raise ImportError(name)
 
 
 # --- losses of fit ----------------------------------------------------------------------------------------------------
@@ -144,7 +133,7 @@ class Signs(Problem):
         x = instances.x_true
         flipped = torch.cat([1 - x[:, :1], x[:, 1:]], 1)
         weights = torch.tensor([0.8, 0.2]).expand(len(x), -1)
-        return named("SoftTargets", "data", "problems")(torch.stack([x, flipped], 1), weights)
+        return SoftTargets(torch.stack([x, flipped], 1), weights)
 
 
 def both_ways(seed: int) -> Arrays:
@@ -196,7 +185,6 @@ def fit_losses(name: str) -> list[float]:
     network = make()
     optimizer = changes.get("optimizer")
     falling = (lambda step, steps: 1 - step / steps) if changes.get("schedule") else None
-    standard = "standardize" if "standardize" in inspect.signature(fit).parameters else "standardise"
     training = fit(
         network,
         data,
@@ -215,7 +203,7 @@ def fit_losses(name: str) -> list[float]:
         seed=3,
         device="cpu",
         folder=None,
-        **{standard: True},
+        standardize=True,
     )
     return [record["loss"] for record in training.history]
 

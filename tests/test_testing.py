@@ -29,13 +29,9 @@ class AllStates(QuboSolver):
 good = AllStates()
 
 
-@pytest.mark.parametrize("solver", [SimulatedAnnealing(reads=20, sweeps=50), neal(reads=5, sweeps=50)])
-def test_our_solvers_pass(solver) -> None:
-    check_solver(solver)
-
-
-def test_exact_solvers_pass() -> None:
+def test_good_solvers_pass() -> None:
     check_solver(good, exact=True)
+    check_solver(neal(reads=5, sweeps=50))
     check_solver(SimulatedAnnealing(), exact=True)
 
 
@@ -47,10 +43,6 @@ def changed(**changes):
         return replace(solution, **{name: change(A, solution) for name, change in changes.items()})
 
     return solver
-
-
-def double_energy(A, solution):
-    return solution.energies * 2
 
 
 def one_count(A, count=2):
@@ -72,83 +64,25 @@ def global_random(A, count=2):
     return good(A, count)
 
 
-def unrepeatable():
-    calls = []
-
-    def solver(A, count=2):
-        calls.append(A)
-        n = A.shape[2]
-        solution = good(A, 2**n)
-        first = len(calls) % 2 if n == 8 and count == 2 else 0
-        kept = slice(first, first + count)
-        return Solution(solution.states[:, kept], solution.energies[:, kept])
-
-    return solver
-
-
-def unchecked(refuses=lambda A, count: False, error=QubolearnError):
-    """Clears what is not finite, square, batched or a float instead of refusing it, except where told to."""
-
-    def solver(A, count=2):
-        if refuses(A, count):
-            raise error("no")
-        A = torch.nan_to_num(A.float() if not A.is_floating_point() else A, posinf=0.0, neginf=0.0)
-        A = A[None] if A.ndim == 2 else A
-        A = A[:, :, : A.shape[1]]
-        return good(A, max(1, min(count, 2 ** A.shape[2])))
-
-    return solver
-
-
-def not_finite(A, count):
-    return not bool(torch.isfinite(A).all())
-
-
-def not_batched(A, count):
-    return not_finite(A, count) or A.ndim != 3
-
-
-def not_square(A, count):
-    return not_batched(A, count) or A.shape[1] != A.shape[2]
-
-
-def not_float(A, count):
-    return not_square(A, count) or not A.is_floating_point()
-
-
-def no_states(A, count):
-    return not_float(A, count) or count == 0
+def repeated(A, s):
+    return s.states[:, :1].expand_as(s.states)
 
 
 @pytest.mark.parametrize(
     ("solver", "message"),
     [
-        (one_count, r"states are \[3, 1, 1\]"),
-        (changed(energies=lambda A, s: s.energies[:, :1]), r"energies are \[3, 1\]"),
-        (changed(states=lambda A, s: s.states.float()), "states are torch.float32.*float16.*A's dtype"),
-        (changed(energies=lambda A, s: s.energies.float()), "energies are torch.float32"),
-        (changed(energies=lambda A, s: s.energies + 0 * A.sum()), "carries a gradient"),
-        (changed(states=lambda A, s: s.states * 2), "other than 0 and 1"),
-        (changed(energies=double_energy), "not xᵀAx"),
-        (changed(states=lambda A, s: s.states.flip(1), energies=lambda A, s: s.energies.flip(1)), "do not ascend"),
-        (
-            changed(
-                states=lambda A, s: s.states[:, :1].expand_as(s.states),
-                energies=lambda A, s: s.energies[:, :1].expand_as(s.energies),
-            ),
-            "not distinct",
-        ),
-        (default_of_one, "returns 1 states"),
-        (in_place, "changed A in place"),
+        (one_count, r"\[3, 1, 1\]"),
+        (changed(energies=lambda A, s: s.energies[:, :1]), r"\[3, 1\]"),
+        (changed(states=lambda A, s: s.states.float()), "float32.*float16"),
+        (changed(energies=lambda A, s: s.energies.float()), "float32"),
+        (changed(energies=lambda A, s: s.energies + 0 * A.sum()), "gradient"),
+        (changed(states=lambda A, s: s.states * 2), "0 and 1"),
+        (changed(energies=lambda A, s: s.energies * 2), "xᵀAx"),
+        (changed(states=lambda A, s: s.states.flip(1), energies=lambda A, s: s.energies.flip(1)), "ascend"),
+        (changed(states=repeated, energies=lambda A, s: s.energies[:, :1].expand_as(s.energies)), "distinct"),
+        (default_of_one, "returns 1"),
+        (in_place, "in place"),
         (global_random, "global generator"),
-        (unrepeatable(), "two solvers with the same seed differ"),
-        (unchecked(), "A with nan was accepted"),
-        (unchecked(not_finite, ZeroDivisionError), "A with nan raised ZeroDivisionError"),
-        (unchecked(not_finite), "without a batch was accepted"),
-        (unchecked(not_batched), "not square was accepted"),
-        (unchecked(not_square), "integers was accepted"),
-        (unchecked(not_float), "count=0 was accepted"),
-        (unchecked(no_states), "count=5 .* was accepted"),
     ],
 )
 def test_each_breach_of_a_solver_is_found(solver, message: str) -> None:
@@ -156,36 +90,42 @@ def test_each_breach_of_a_solver_is_found(solver, message: str) -> None:
         check_solver(solver)
 
 
+#: Bad input in the order in which it is tried.
+BAD_INPUT = {
+    "nan": lambda A, count: not bool(torch.isfinite(A).all()),
+    "batch": lambda A, count: A.ndim != 3,
+    "square": lambda A, count: A.shape[1] != A.shape[2],
+    "integers": lambda A, count: not A.is_floating_point(),
+    "count=0": lambda A, count: count == 0,
+    "count=5": lambda A, count: False,
+}
+
+
+@pytest.mark.parametrize("accepted", BAD_INPUT)
+def test_bad_input_that_a_solver_accepts_is_found(accepted: str) -> None:
+    rejected = list(BAD_INPUT.values())[: list(BAD_INPUT).index(accepted)]
+
+    def solver(A, count=2):
+        if any(check(A, count) for check in rejected):
+            raise QubolearnError("no")
+        A = torch.nan_to_num(A.float() if not A.is_floating_point() else A, posinf=0.0, neginf=0.0)
+        A = A[None] if A.ndim == 2 else A
+        A = A[:, :, : A.shape[1]]
+        return good(A, max(1, min(count, 2 ** A.shape[2])))
+
+    with pytest.raises(AssertionError, match=accepted):
+        check_solver(solver)
+
+
 def second_and_third(A, count=2):
+    good(A, count)  # rejects bad input
     solution = good(A, min(count + 1, 2 ** A.shape[2]))
     return Solution(solution.states[:, -count:], solution.energies[:, -count:])
 
 
 def test_a_solver_that_misses_the_best_state_is_not_exact() -> None:
-    with pytest.raises(AssertionError, match="energies of random QUBOs of 2 bits"):
-        check_solver(checked(second_and_third), exact=True)
-
-
-def checked(solver):
-    """Adds the refusals of the contract."""
-
-    def checked_solver(A, count=2):
-        good(A, count)
-        return solver(A, count)
-
-    return checked_solver
-
-
-def test_solvers_with_a_seed_are_tried_with_a_fixed_one() -> None:
-    @dataclass(frozen=True)
-    class Seeded(QuboSolver):
-        seed: int | None = None
-
-        def search(self, A, count):
-            assert self.seed is not None
-            return good.search(A, count)
-
-    check_solver(Seeded())
+    with pytest.raises(AssertionError, match="2 bits"):
+        check_solver(second_and_third, exact=True)
 
 
 @dataclass(frozen=True)
@@ -249,10 +189,6 @@ def seeded_forgetting_the_device(self, count, generator, split="train"):
     return Parity.sample(self, count, torch.Generator().manual_seed(seed), split)
 
 
-def drop_one(instances, generator, split):
-    return instances.rows(slice(1, None))
-
-
 def draw_globally(instances, generator, split):
     torch.rand(1)
     return instances
@@ -282,14 +218,6 @@ class WithList(Parity):
     values: list = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Rounded(Parity):
-    scale: float = 1.0
-
-    def __post_init__(self):
-        object.__setattr__(self, "scale", self.scale + 1)
-
-
 @dataclass
 class Mutable(Parity.__base__):  # type: ignore[misc]
     name = "mutable"
@@ -300,16 +228,11 @@ class Mutable(Parity.__base__):  # type: ignore[misc]
 @pytest.mark.parametrize(
     ("problem", "message"),
     [
-        (breach(name=3), "name is not a string"),
         (WithList(), "must be numbers, strings and booleans"),
-        (Rounded(), "changes on the way through JSON"),
         (Mutable(), "not frozen"),
         (breach(bits=0), "bits is 0"),
         (breach(input_size=3), r"p is \[16, 2\]"),
-        (breach(bits=4), r"x_true is \[16, 3\]"),
-        (breach(sample=sampled(drop_one)), r"p is \[15, 2\]"),
         (breach(sample=sampled(lambda i, g, s: i._replace(answer=i.answer[1:]))), "answer holds 15"),
-        (breach(sample=sampled(lambda i, g, s: i._replace(p=i.p.double()))), "p is torch.float64"),
         (breach(sample=sampled(lambda i, g, s: i._replace(x_true=i.x_true.long()))), "x_true is torch.int64"),
         (breach(sample=sampled(lambda i, g, s: i._replace(p=i.p / 0))), "p holds values that are not finite"),
         (breach(sample=sampled(lambda i, g, s: i._replace(x_true=i.x_true * 2))), "x_true holds values other"),
@@ -322,17 +245,10 @@ class Mutable(Parity.__base__):  # type: ignore[misc]
         (breach(score=lambda self, a, i: {"error": (a - i.answer).abs().mean()}), "one per instance"),
         (breach(higher_is_better=True), "the right answer itself is not the best"),
         (breach(decode=lambda self, x: Parity.decode(self, x) + 1), "misses perfection"),
-        (breach(decode=lambda self, x: Parity.decode(self, 0 * x + 1)), "misses perfection"),
         (breach(project=lambda self, x, p: x[:, 1:]), "project returns"),
-        (breach(project=lambda self, x, p: x * 0.5), r"project\(x\) holds"),
         (breach(project=lambda self, x, p: x.roll(1, 1)), "not idempotent"),
         (breach(project=lambda self, x, p: torch.zeros_like(x)), "changes x_true"),
         (breach(soft_targets=lambda self, i: (i.x_true, torch.ones(len(i.x_true), 3))), r"\[batch, t, n\]"),
-        (breach(soft_targets=lambda self, i: (i.x_true[:, None], torch.ones(len(i.x_true)))), "weights are"),
-        (
-            breach(soft_targets=lambda self, i: (i.x_true[:, None] / 2, torch.ones(len(i.x_true), 1))),
-            "soft targets holds",
-        ),
         (
             breach(soft_targets=lambda self, i: (i.x_true[:, None], torch.full((len(i.x_true), 1), 0.5))),
             "do not sum to 1",
@@ -348,11 +264,6 @@ def test_bits_with_the_opposite_meaning_are_found_even_under_a_coarse_grid() -> 
     backwards = breach(decode=lambda self, x: Parity.decode(self, 1 - x))
     with pytest.raises(AssertionError, match="better for the opposite of x_true"):
         check_problem(backwards, grid_error=10.0)
-
-
-def test_the_grid_error_is_no_excuse_for_more() -> None:
-    with pytest.raises(AssertionError, match=r"misses perfection by 0.4\d+ > 0.1"):
-        check_problem(Parity(), grid_error=0.1)
 
 
 FRESH = counted()

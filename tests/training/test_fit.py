@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
-from user_parts import COUNT, DATA, Items, M, N, P, StopAt, X, adamw, loader, own_loss, own_network, three_bits, weights
+from user_parts import COUNT, DATA, Items, P, StopAt, X, adamw, loader, own_loss, own_network, three_bits, weights
 
 from qubolearn import (
     Adam,
@@ -81,20 +81,6 @@ def test_p_may_be_a_structure_that_the_network_takes() -> None:
     assert evaluate(network, Arrays(p, x)).metrics["accuracy"] > 0.5  # by chance 1/32
 
 
-def test_a_network_need_not_be_ours() -> None:
-    class Whole(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(M, N)
-
-        def forward(self, p: Tensor) -> Tensor:
-            return torch.diag_embed(self.layer(p))
-
-    network = Whole()
-    fit(network, (P, X), Likelihood(), optimizer=Adam(1e-2), epochs=10)
-    assert evaluate(network, (P, X)).metrics["accuracy"] > 0.4  # by chance 1/16
-
-
 def test_several_right_answers_are_learned_and_counted() -> None:
     """x and its complement are both right, and the label is one of them at random: bits alone cannot say which."""
     flip = np.random.default_rng(1).random(COUNT) < 0.5
@@ -142,7 +128,7 @@ def test_a_stopped_training_of_own_parts_resumes_to_the_same_bits(data: str, kin
     assert (tmp_path / "stopped" / "model.safetensors").is_file()
 
 
-def test_stochastic_solvers_draw_anew_in_every_step() -> None:
+def test_stochastic_solvers_draw_again_in_every_step() -> None:
     seeds = []
 
     class Seeded:
@@ -168,19 +154,6 @@ def test_a_stream_that_can_be_read_once_is_read_once() -> None:
     assert fit(own_network(), DataLoader(Stream(), batch_size=20), epochs=1, steps_per_epoch=5).step == 5
 
 
-def test_a_large_dataset_is_not_loaded_to_look_at_its_shape() -> None:
-    class Counted(Items):
-        asked = 0
-
-        def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-            self.asked += 1
-            return super().__getitem__(index)
-
-    data = Counted()
-    fit(own_network(), data, epochs=1, batch_size=20, callbacks=[StopAt(1)])
-    assert data.asked == 2 * 20  # a batch to try the network on, and the first step
-
-
 def test_evaluate_scores_exactly_what_it_is_given() -> None:
     network = own_network()
     assert evaluate(network, (P[:7], X[:7])).instances == 7
@@ -197,13 +170,6 @@ def test_evaluate_scores_exactly_what_it_is_given() -> None:
             evaluate(network, (P, X), solver)  # type: ignore[arg-type]
     with pytest.raises(QubolearnError, match="instances=0"):
         evaluate(three_bits(), RandGraph(k=3), instances=0)
-
-
-def test_what_has_no_label_is_not_called_exact() -> None:
-    def plain(A: Tensor, count: int = 2) -> Solution:
-        return Solution(*ExhaustiveSearch()(A, count))
-
-    assert evaluate(own_network(), (P, X), plain).info["source"] == "unknown"
 
 
 def test_splits_of_arrays_share_nothing_and_cover_all() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,7 @@ def test_the_likelihood_of_the_first_format_meant_soft_targets_where_there_were_
     assert Run.open(FORMATS / "1-randgraph").recipe.loss == "nll"
 
 
-def test_an_old_run_can_be_gone_on_with(tmp_path: Path) -> None:
+def test_an_old_run_can_be_resumed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(FORMATS / "1-randgraph", folder)
     (folder / "model.safetensors").unlink()
@@ -77,19 +77,3 @@ def test_a_field_of_a_newer_version_is_passed_over(tmp_path: Path) -> None:
     config["training"]["momentum"] = 0.5
     (folder / "config.json").write_text(json.dumps(config))
     assert Run.open(folder).problem == RandGraph(k=2)
-
-
-def test_a_run_of_an_own_class_is_opened_with_it(tmp_path: Path) -> None:
-    @dataclass(frozen=True)
-    class Mine(RandGraph):
-        name = "mine"
-
-    problem = Mine(k=3)
-    recipe = recipe_for("best", problem, **TINY)
-    train(problem, recipe, Run.create(tmp_path, problem, recipe))
-    with pytest.raises(QubolearnError, match="unknown problem 'mine'"):
-        Run.open(tmp_path)
-    assert Run.open(tmp_path, problem=Mine).problem == problem
-    assert Run.open(tmp_path, problem=problem).network().n == 6
-    with pytest.raises(QubolearnError, match="another configuration"):
-        Run.create(tmp_path, problem, replace(recipe, seed=1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -175,19 +174,20 @@ class Items(Dataset[Any]):
         return torch.zeros(M), torch.ones(4)
 
 
+#: Part -> the call that fails, and what the note names.
 FAILING = {
-    "loss": (3, r"raised in the loss .*, given A \[20, 4, 4\], x_true \[20, 4\]; in step 3"),
-    "network": (3, r"raised in the network QuboNetwork, given p \[20, 6\]; in step 1"),  # it was called for shapes, too
-    "sample": (2, r"raised in sample of OwnParts; in step 2"),
-    "score": (1, r"raised in decode and score of OwnParts, given x \[10, 4\]; in the scoring after step 4"),
-    "item": (100, r"raised in the Dataset OwnParts; in step 4"),
-    "solver": (2, r"raised in the solver .*, given A \[20, 4, 4\]; in the loss .*Gap.*; in step 2"),
+    "loss": (3, "loss", "[20, 4, 4]", "step 3"),
+    "network": (3, "QuboNetwork", "[20, 6]", "step 1"),  # it was called for shapes, too
+    "sample": (2, "OwnParts", "step 2"),
+    "score": (1, "OwnParts", "[10, 4]", "step 4"),
+    "item": (100, "OwnParts", "step 4"),
+    "solver": (2, "solver", "Gap", "[20, 4, 4]", "step 2"),
 }
 
 
 @pytest.mark.parametrize("part", FAILING)
 def test_an_error_of_a_user_defined_part_is_itself_with_a_note(part: str) -> None:
-    call, says = FAILING[part]
+    call, *named = FAILING[part]
     own = OwnParts(**{part: fails_at(call)})
     network = own.network()
     data = Items(own) if part == "item" else own
@@ -196,18 +196,18 @@ def test_an_error_of_a_user_defined_part_is_itself_with_a_note(part: str) -> Non
     with pytest.raises(LookupError) as caught:
         fit(network, data, loss, solver=own.solver, **options)  # type: ignore[arg-type]
     (note,) = caught.value.__notes__
-    assert re.fullmatch(says, note), note
+    assert all(text in note for text in named), note
     assert str(caught.value) == "of my own"
     assert caught.traceback[-1].name == "count"  # the traceback ends where it was raised
 
 
-def test_a_loader_that_ends_early_says_so() -> None:
+def test_a_loader_that_ends_early_is_named() -> None:
     with pytest.raises(QubolearnError, match="steps_per_epoch=12"):
         fit(own_network(), loader(), epochs=1, steps_per_epoch=20)
     fit(own_network(), DataLoader(Endless(), batch_size=10), epochs=2, steps_per_epoch=5)
 
 
-def test_an_optimizer_over_other_parameters_is_refused() -> None:
+def test_an_optimizer_over_other_parameters_is_rejected() -> None:
     with pytest.raises(QubolearnError, match="AdamW"):
         fit(own_network(), (P, X), optimizer=adamw(own_network()))
     network = own_network()
@@ -216,7 +216,7 @@ def test_an_optimizer_over_other_parameters_is_refused() -> None:
         fit(network, (P, X), optimizer=adamw(network), schedule=other)
 
 
-def test_parameters_of_several_dtypes_are_refused() -> None:
+def test_parameters_of_several_dtypes_are_rejected() -> None:
     network = own_network()
     network.body.last.double()  # type: ignore[union-attr]
     with pytest.raises(QubolearnError, match="float64"):

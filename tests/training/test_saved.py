@@ -1,4 +1,4 @@
-"""A run as one file: the same network elsewhere, and a stranger's file can neither run code nor take memory."""
+"""A run as one file: the same network elsewhere, and an untrusted file can neither run code nor take memory."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def says(name: str, text: str | None) -> Callable[[dict[str, Any]], None]:
         (says("score", '{"accuracy": 1.0}'), "checksum"),
     ],
 )
-def test_a_strangers_file_is_one_line(
+def test_an_untrusted_file_is_rejected_in_one_line(
     saved: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None], wanted: str | None
 ) -> None:
     path = changed(saved, tmp_path / "m.safetensors", change)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,11 +13,9 @@ from qubolearn.evaluation import evaluate
 from qubolearn.problems import Instances
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.recipes import Recipe, evaluation_steps, make_loss, preset, recipe_for, train
-from qubolearn.runs import Run
-from qubolearn.solvers import ExhaustiveSearch, log_partition
+from qubolearn.solvers import ExhaustiveSearch
 from qubolearn.training.callbacks import Callback
 from qubolearn.training.fit import Training
-from qubolearn.training.optimizers import Cosine
 
 PROBLEM = RandGraph(k=3)
 SIZES = {"hidden": 32, "epochs": 10, "instances": 1000, "batch_size": 100, "validation": 100}
@@ -67,27 +64,7 @@ def test_training_leaves_the_global_generator_alone() -> None:
     assert torch.equal(torch.rand(3), want)
 
 
-@pytest.mark.parametrize("fresh", [True, False])
-@pytest.mark.parametrize("stop_at", [1, 37])
-def test_a_stopped_run_resumes_to_the_same_bits(tmp_path: Path, fresh: bool, stop_at: int) -> None:
-    config = replace(QUICK, fresh=fresh)
-    whole = train(PROBLEM, config)
-    steps = 0
-
-    def stop() -> bool:
-        nonlocal steps
-        steps += 1
-        return steps == stop_at
-
-    train(PROBLEM, config, Run.create(tmp_path, PROBLEM, config), stop=stop)
-    run = Run.create(tmp_path, PROBLEM, config)
-    assert not run.finished
-    resumed = train(PROBLEM, config, run)
-    assert torch.equal(weights(whole), weights(resumed))
-    assert torch.equal(weights(run.network()), weights(whole))
-
-
-@pytest.mark.parametrize("loss", ["gap", "hinge", "hamming", "nll"])
+@pytest.mark.parametrize("loss", ["gap", "hamming"])
 def test_every_loss_learns(loss: str) -> None:
     config = replace(QUICK, loss=loss, epochs=40, instances=400)
     network = train(PROBLEM, config)
@@ -103,28 +80,6 @@ def test_baselines_are_trained_as_the_paper_defines_them(method: str) -> None:
     assert evaluate(network, PROBLEM, ExhaustiveSearch(), 500, seed=9).metrics["accuracy"] > 0.6
 
 
-def test_paper_preset_is_the_paper() -> None:
-    four, five = recipe_for("paper", RandGraph(k=4)), recipe_for("paper", RandGraph(k=5))
-    assert (four.loss, four.epochs, four.batch_size, four.instances, four.learning_rate) == (
-        "gap",
-        150,
-        141,
-        5640,
-        1e-3,
-    )
-    assert (four.weight_unique, four.weight_mlp, four.fresh, four.standardize) == (1e-3, 1e-4, False, False)
-    assert (five.epochs, five.learning_rate, five.topology) == (450, 1e-5, "pegasus")
-    assert four.solver.startswith("annealing:reads=100")
-
-
-def test_cosine_rate_warms_up_and_ends_at_zero() -> None:
-    rates = [Cosine()(step, 1000) for step in range(1000)]
-    assert max(rates) == pytest.approx(1)
-    assert rates[0] == pytest.approx(1 / 20)
-    assert 0 < rates[-1] < 1e-4
-    assert rates[19:] == sorted(rates[19:], reverse=True)
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -138,7 +93,7 @@ def test_cosine_rate_warms_up_and_ends_at_zero() -> None:
         ({"loss": "l1"}, "only pure does"),
     ],
 )
-def test_bad_choices_are_refused(wrong: dict[str, object], says: str) -> None:
+def test_bad_choices_are_rejected(wrong: dict[str, object], says: str) -> None:
     with pytest.raises(QubolearnError, match=says):
         replace(Recipe(), **wrong)
 
@@ -157,7 +112,7 @@ class Short(RandGraph):
         return super().sample(count - (split == "train"), generator, split)
 
 
-def test_a_problem_that_gives_too_few_instances_is_told_so() -> None:
+def test_a_problem_that_gives_too_few_instances_is_named() -> None:
     with pytest.raises(QubolearnError, match=r"999 .*1000"):
         train(Short(k=3), QUICK)
 
@@ -174,13 +129,3 @@ def test_presets_are_whole() -> None:
         preset("best", "randgraph", epoch=3)
     with pytest.raises(QubolearnError, match="did you mean best"):
         preset("bets", "randgraph")
-
-
-def test_many_bits_take_a_loss_without_sums() -> None:
-    class Wide(RandGraph):
-        bits = 64
-
-    assert preset("best", Wide).recipe.loss == "pseudo"
-    assert preset("best", Wide, loss="nll").recipe.loss == "nll"
-    with pytest.raises(QubolearnError, match="n=64"):
-        log_partition(torch.zeros(1, 64, 64))
