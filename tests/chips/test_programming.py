@@ -40,7 +40,7 @@ def test_without_auto_scale_values_must_be_in_range():
     assert scaled(*one(-1.5, [0.0, 0.0]), EXTENDED_J_RANGE, auto_scale=False)[0][0, 0, 1] == -1.5
 
 
-def test_errors_have_the_size_asked_for_and_spare_what_is_not_programmed():
+def test_errors_have_the_size_requested_and_spare_what_is_not_programmed():
     J = torch.zeros(300, 4, 4, dtype=torch.float64)
     J[:, 0, 1] = J[:, 2, 3] = 0.5
     h = torch.zeros(300, 4, dtype=torch.float64)

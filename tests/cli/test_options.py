@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,30 +22,6 @@ def test_a_folder_may_be_called_as_a_problem(tmp_path: Path) -> None:
     assert main([*words, "--out", str(tmp_path / "maxcut")]) == 0
     run = Run.open(tmp_path / "maxcut")
     assert (run.problem.name, run.recipe.epochs, run.problem.bits) == ("randgraph", 1, 2)
-
-
-PRESS = """
-eval "$1"
-COMP_WORDS=($2 "$3") COMP_CWORD=$(($(wc -w <<< "$2"))) COMPREPLY=()
-$(complete -p qubolearn | sed 's/.*-F \\([^ ]*\\) .*/\\1/') qubolearn
-printf '%s\\n' "${COMPREPLY[@]}"
-"""
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-def test_bash_completes() -> None:
-    words = [sys.executable, "-m", "qubolearn", "completion", "bash"]
-    script = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    for before, current, found in [
-        ("qubolearn", "comp", {"compare", "completion"}),
-        ("qubolearn train", "rand", {"randgraph"}),
-        ("qubolearn train randgraph", "--metho", {"--method"}),
-        ("qubolearn train randgraph --method", "", {"quant", "diag", "pure"}),
-        ("qubolearn evaluate --solver", "annea", {"annealing"}),
-    ]:
-        press = ["bash", "-c", PRESS, "bash", script, before, current]
-        done = subprocess.run(press, capture_output=True, text=True, check=False)
-        assert set(done.stdout.split()) == found, done.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -50,7 +50,7 @@ def test_runs_lists_what_there_is(folder: Path, capsys: pytest.CaptureFixture[st
     assert "lacks" in found["broken"]["error"]
 
 
-def test_a_strangers_numbers_and_names_do_no_harm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_untrusted_numbers_and_names_do_no_harm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = folder / "deep" / "bad"
     bad.mkdir()
     config = {"problem": {"name": "\x1b[2Jx" * 50}, "training": {"method": ["\x1b"], "epochs": 10**400}}

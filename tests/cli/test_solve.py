@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import dimod
 import numpy as np
 import pytest
 import torch
 
 from qubolearn.cli import main
 from qubolearn.qubo import SparseQubo, energies, to_bqm, to_coo
-from qubolearn.qubo.files import read_qubo
 
 
 def ring(n: int, field: float = 0.0) -> SparseQubo:
@@ -95,14 +93,3 @@ def test_bad_clamps_and_groups_are_one_line(tmp_path: Path, capsys: pytest.Captu
     bad.write_text("0 1 nan")
     assert "bad.txt: COO line 1: value nan is not finite" in fails(capsys, str(bad))
     assert "is a folder" in fails(capsys, str(tmp_path))
-
-
-def test_a_coupler_that_stands_twice_in_a_bqm_file_is_refused(tmp_path: Path) -> None:
-    with dimod.BinaryQuadraticModel({}, {(0, 1): 1.0, (0, 2): 1.0}, 0.0, "BINARY").to_file() as file:
-        data = bytearray(file.read())
-    column = (2).to_bytes(4, "little")
-    place = data.index(np.float64(1.0).tobytes() + column)  # the second coupler of row 0
-    data[place + 8 : place + 12] = (1).to_bytes(4, "little")
-    (tmp_path / "a.bqm").write_bytes(data)
-    with pytest.raises(ValueError, match=r"a\.bqm"):
-        read_qubo(tmp_path / "a.bqm")

@@ -63,11 +63,3 @@ def test_bad_puzzles_are_answered_in_words(tmp_path: Path, capsys: pytest.Captur
     np.savez(tmp_path / "puzzles.npz", p=p)
     assert main(["solve", run, str(tmp_path / "puzzles.npz"), "--out", str(out)]) == 2
     assert "digits from 0 to 5" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("method", ["diag", "pure"])
-def test_without_couplings_puzzles_stay_unsolved(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
-) -> None:
-    words = ("--size", "4", "--method", method, "--epochs", "1", "--instances", "200", "--test", "20")
-    assert call(capsys, "train", "sudoku", *words, "--out", str(tmp_path / "run"))["accuracy"] < 0.5

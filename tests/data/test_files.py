@@ -23,7 +23,7 @@ def write_good(path: Path) -> None:
     np.savez_compressed(path, points=np.ones((3, 2), np.float32), names=np.array(["a", "b"]), other=np.zeros(5))
 
 
-def test_data_folder_follows_the_variable_and_says_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_folder_follows_the_variable_and_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
     with pytest.raises(QubolearnError, match=r"set QUBOLEARN_DATA .* holds shapes/, or run X"):
         data_folder("shapes", "run X")
@@ -55,7 +55,7 @@ def test_what_is_cached_belongs_to_its_folder_and_can_be_forgotten(
     assert made == ["old", "new", "old"]
 
 
-def test_load_npz_reads_what_is_asked_for(tmp_path: Path) -> None:
+def test_load_npz_reads_what_is_requested(tmp_path: Path) -> None:
     write_good(tmp_path / "good.npz")
     arrays = load_npz(tmp_path / "good.npz", WANTED)
     assert set(arrays) == {"points", "names"}
@@ -76,26 +76,19 @@ def test_load_npz_reads_what_is_asked_for(tmp_path: Path) -> None:
         ({"points": np.ones((3, 2)), "names": np.array([{"a": 1}], dtype=object)}, "pickled objects"),
     ],
 )
-def test_load_npz_refuses(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
+def test_load_npz_rejects(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
     np.savez(tmp_path / "bad.npz", **arrays)
     with pytest.raises(QubolearnError, match=message):
         load_npz(tmp_path / "bad.npz", WANTED)
 
 
-def test_load_npz_refuses_a_header_that_claims_more_than_there_is(tmp_path: Path) -> None:
+def test_load_npz_rejects_a_header_that_claims_more_than_there_is(tmp_path: Path) -> None:
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2)})
     with zipfile.ZipFile(tmp_path / "claim.npz", "w") as archive:
         archive.writestr("points.npy", header.getvalue())
     with pytest.raises(QubolearnError, match="does not fit"):
         load_npz(tmp_path / "claim.npz", {"points": ("f", 2)})
-
-
-def test_load_npz_refuses_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_UNPACKED", 1000)
-    np.savez_compressed(tmp_path / "bomb.npz", points=np.zeros((1000, 2)))
-    with pytest.raises(QubolearnError, match="unpacks to 16128 bytes"):
-        load_npz(tmp_path / "bomb.npz", {"points": ("f", 2)})
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

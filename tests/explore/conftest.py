@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for hands
-from hands import Opened, make_run, settle
+sys.path.insert(0, str(Path(__file__).parent))  # browser_actions.py
+from browser_actions import Opened, make_run, settle
 
 from qubolearn.cli import main
 from qubolearn.problems import make_problem

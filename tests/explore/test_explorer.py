@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from hands import Opened, check_against_library, click, grid, make_run, press, reads, settle, slide, table, text
+from browser_actions import (
+    Opened,
+    check_against_library,
+    click,
+    grid,
+    press,
+    reads,
+    slide,
+    table,
+    text,
+)
 
-from qubolearn.explore import page, rendered
-from qubolearn.problems.sudoku import Sudoku
 from qubolearn.problems.sudoku_grids import keeps_rules
 from qubolearn.runs import Run
 
@@ -32,26 +38,6 @@ def test_leafs_by_buttons_arrow_keys_and_marks(opened: Opened, runs: dict[str, R
     assert text(browser, "#place") == "instance 12 of 12"
     click(browser, "#strip button:nth-child(5)")
     check_against_library(browser, runs["chip"], 4, [-1] * 8)
-
-
-def test_says_which_instances_are_right_and_what_the_bits_mean(
-    browser: Any, runs: dict[str, Run], tmp_path: Path
-) -> None:
-    data = page(runs["chip"], 4)[1]
-    data["instances"][2]["right"].append(data["instances"][2]["found"])  # an untrained network is hardly ever right
-    (tmp_path / "page.html").write_text(rendered(data), encoding="utf-8")
-    browser.open(tmp_path / "page.html")
-    for index, one in enumerate(data["instances"]):
-        settle(browser)
-        bits, _ = table(browser)[0]
-        assert bits == one["found"]
-        wrong = min(sum(a != b for a, b in zip(bits, right, strict=True)) for right in one["right"])
-        said = text(browser, "#verdict")
-        assert said == ("✓ right" if wrong == 0 else f"wrong in {wrong} bit{'s' * (wrong > 1)}")
-        assert (wrong == 0) == (index == 2 or one["hit"])
-        answer = runs["chip"].problem.decode(torch.tensor([[float(bit) for bit in bits]]))[0].tolist()
-        assert text(browser, "#spectrum td.answer").split()[:4] == [str(value) for value in answer]
-        press(browser, "ArrowRight")
 
 
 # --- bits and couplers
@@ -137,21 +123,6 @@ def test_reads_at_one_temperature_have_boltzmanns_mean_energy(opened: Opened) ->
     assert abs(sum(found) / 1000 - mean) < 5 * spread / 1000**0.5
 
 
-def test_cold_reads_find_the_lowest_energy_and_sliders_answer_keys(opened: Opened) -> None:
-    browser = opened("chip")
-    slide(browser, "temperature", 10)
-    slide(browser, "sweeps", 75)
-    assert f"{len(reads(browser))} of {len(reads(browser))} reads" in text(browser, "#anneal-note")
-    before = text(browser, "#sweeps-out")
-    browser.evaluate("document.getElementById('sweeps').focus()")
-    press(browser, "ArrowLeft")
-    assert text(browser, "#sweeps-out") != before
-    assert text(browser, "#place") == "instance 1 of 12"
-    click(browser, "#anneal")
-    assert len(reads(browser)) == 200
-    assert browser.evaluate("document.querySelectorAll('#histogram rect').length") >= 1
-
-
 def test_large_qubos_are_annealed_and_keep_the_runs_own_answer(opened: Opened) -> None:
     browser = opened("large")
     found = browser.evaluate("energyOf(state.Q, Uint8Array.from(instance().found, Number))")
@@ -182,38 +153,6 @@ def test_a_typed_sudoku_is_solved(opened: Opened) -> None:
     press(browser, "7")  # no digit of this size
     assert browser.evaluate("document.activeElement.value") == ""
     assert keeps_rules(torch.tensor([grid(browser)])).item()
-
-
-def test_a_puzzle_without_a_solution_is_said_so(opened: Opened) -> None:
-    browser = opened("sudoku4")
-    click(browser, "#clear")
-    click(browser, '[data-cell="0"]')
-    press(browser, "1", "ArrowRight", "2", "ArrowRight", "3", "ArrowDown", "ArrowRight", "4")
-    assert text(browser, "#board-note").startswith("No grid keeps the learned rules")
-    assert text(browser, "#verdict") == "no grid"
-
-
-def test_without_its_couplers_a_rule_is_not_kept(opened: Opened) -> None:
-    """The page knows the rules from the couplings alone: without any, a free cell may hold anything."""
-    browser = opened("sudoku4")
-    browser.evaluate("state.off = new Set(data.rows.keys()), state.clamp.fill(-1), update()")
-    settle(browser)
-    assert float(text(browser, "#spectrum td.number").replace("−", "-")) == 0
-    assert not browser.evaluate("state.states.every(s => keepsRules(digitsOf(s.x, 4), 4))")
-
-
-def test_of_pictures_only_the_grid_they_show_is_right(browser: Any, tmp_path: Path) -> None:
-    """Biases that speak for one grid, as a reader of pictures gives: others keep the rules, too, and are not right."""
-    run = make_run(tmp_path / "run", Sudoku(size=4, hints=0), network="shared", topology="dense")
-    data = page(run, 1)[1]
-    one = data["instances"][0]
-    one["linear"] = [0.5 - int(bit) for bit in one["right"][0]]
-    out = tmp_path / "page.html"
-    out.write_text(rendered(data), encoding="utf-8")
-    browser.open(out)
-    settle(browser)
-    assert text(browser, "#verdict") == "✓ right"
-    assert browser.evaluate("document.querySelectorAll('#spectrum .tick').length") == 1
 
 
 def test_a_large_sudoku_is_solved(opened: Opened) -> None:

@@ -14,7 +14,6 @@ from qubolearn.data.contract import RightAnswers
 from qubolearn.errors import QubolearnError
 from qubolearn.losses import Batch, BlockLikelihood
 from qubolearn.qubo import Groups, energies
-from qubolearn.recipes import preset, train
 
 N, COUNT = 6, 5
 
@@ -143,15 +142,9 @@ def test_groups_of_several_sizes_and_single_bits_share_a_block() -> None:
             assert 8 not in row
 
 
-def test_mistakes_are_refused() -> None:
+def test_mistakes_are_rejected() -> None:
     for wrong, said in (({"bits": 25}, "bits=25"), ({"bits": 0}, "bits=0"), ({"beta": 0.0}, r"beta=0\.0")):
         with pytest.raises(QubolearnError, match=said):
             BlockLikelihood(**wrong)  # type: ignore[arg-type]
     with pytest.raises(QubolearnError, match="instance 0"):
         BlockLikelihood(groups=Groups([[0, 1]]))(qubos(), batch_of(torch.ones(COUNT, N)))
-
-
-def test_a_recipe_trains_with_blocks() -> None:
-    problem, recipe = preset("best", "maxcut", loss="block", block=5, epochs=1, instances=300, validation=10, nodes=6)
-    first, again = (train(problem, recipe) for _ in range(2))
-    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))

@@ -62,15 +62,6 @@ def test_it_equals_naive_loops(masking: float) -> None:
     assert loss(sparse, batch).tolist() == pytest.approx(want)
 
 
-def test_one_shared_a_has_the_gradient_of_its_copies() -> None:
-    A, x = drawn()
-    loss = GroupPseudoLikelihood(GROUPS)
-    one, other = A[0].clone().requires_grad_(), A[0].clone().requires_grad_()
-    loss((2 * one).expand(COUNT, N, N), batch_of(x)).sum().backward()
-    loss(torch.stack(COUNT * [2 * other]), batch_of(x)).sum().backward()
-    torch.testing.assert_close(one.grad, other.grad)
-
-
 def test_masks_come_from_the_seed_of_the_step() -> None:
     _, x = drawn()
     loss, many = GroupPseudoLikelihood(GROUPS), x.repeat(20, 1)
@@ -81,7 +72,7 @@ def test_masks_come_from_the_seed_of_the_step() -> None:
     assert (2 * loss).draws
 
 
-def test_mistakes_are_refused() -> None:
+def test_mistakes_are_rejected() -> None:
     A, x = drawn()
     with pytest.raises(QubolearnError, match="masking=2"):
         replace(GroupPseudoLikelihood(GROUPS), masking=2.0)

@@ -96,7 +96,7 @@ def test_trainings_begin_with_new_chains_and_learn() -> None:
     assert coupling[[0, 1], 2].abs().max() < 1
 
 
-def test_mistakes_are_refused() -> None:
+def test_mistakes_are_rejected() -> None:
     for wrong in ({"chains": 0}, {"sweeps": 0}, {"rungs": 0}, {"beta": 0.0}, {"beta": float("inf")}):
         with pytest.raises(QubolearnError, match=next(iter(wrong))):
             PersistentContrastive(**wrong)  # type: ignore[arg-type]

@@ -17,14 +17,9 @@ def random_A(batch: int = 6, n: int = 4) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("rule", ["none", "blackbox"])
-def test_forward_is_the_minimiser(rule: str) -> None:
+def test_forward_is_the_minimizer(rule: str) -> None:
     A = random_A()
     assert torch.equal(QuboLayer(ExhaustiveSearch(), rule)(A), ExhaustiveSearch()(A, 1).states[:, 0])
-
-
-def test_none_stops_the_gradient() -> None:
-    A = random_A().requires_grad_()
-    assert not QuboLayer(ExhaustiveSearch(), "none")(A).requires_grad
 
 
 def test_blackbox_gradient_is_the_difference_of_two_solutions() -> None:
@@ -96,7 +91,7 @@ def test_sparse_qubos_get_the_gradient_of_their_dense_form(rule: str) -> None:
 
 
 @pytest.mark.parametrize("rule", ["none", "blackbox", "perturbed"])
-def test_dtypes_and_arguments_that_are_no_solver_or_count(rule: str) -> None:
+def test_dtypes_and_arguments_that_are_not_a_solver_or_count(rule: str) -> None:
     x = QuboLayer(ExhaustiveSearch(), rule)(random_A().double())
     assert x.dtype == torch.float64
     for solver, options, value in [
@@ -111,7 +106,7 @@ def test_dtypes_and_arguments_that_are_no_solver_or_count(rule: str) -> None:
         QuboLayer(ExhaustiveSearch(), rule)(random_A().numpy())
 
 
-def test_bad_choices_are_refused() -> None:
+def test_bad_choices_are_rejected() -> None:
     with pytest.raises(QubolearnError, match="did you mean blackbox"):
         QuboLayer(ExhaustiveSearch(), "blackbx")
     with pytest.raises(QubolearnError, match="strength=0"):

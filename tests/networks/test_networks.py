@@ -60,7 +60,7 @@ def test_only_allowed_entries_exist(name: str) -> None:
     assert made.body.linears[-1].out_features == int(mask.triu().sum())
 
 
-def test_pure_is_a_diagonal_qubo_whose_minimiser_cuts_the_scores_at_zero() -> None:
+def test_pure_is_a_diagonal_qubo_whose_minimizer_cuts_the_scores_at_zero() -> None:
     made = network("pure", "diagonal")
     p = torch.rand(50, PROBLEM.input_size)
     scores = made.body(made.standardise(p))[0]
@@ -81,12 +81,12 @@ def test_standardise_fits_mean_and_deviation_and_survives_constants() -> None:
     assert {"mean", "scale"} <= set(layer.state_dict())
 
 
-def test_senseless_sizes_are_refused() -> None:
+def test_senseless_sizes_are_rejected() -> None:
     with pytest.raises(QubolearnError, match="layers=1"):
         MLP(4, 4, 1, 8)
 
 
-def test_bodies_of_the_user_say_one_number_per_entry() -> None:
+def test_bodies_of_the_user_return_one_number_per_entry() -> None:
     pattern = topology("chimera", 8)
     p = torch.rand(3, 5)
     A = QuboNetwork(torch.nn.Linear(5, pattern.size), pattern)(p)
@@ -111,7 +111,7 @@ def test_a_method_warns_and_becomes_its_head(method: Method) -> None:
     assert torch.equal(old(p), HEADS[method](body, pattern)(p))
 
 
-def test_a_sparse_head_says_the_same_qubo() -> None:
+def test_a_sparse_head_returns_the_same_qubo() -> None:
     pattern = topology("pegasus", 24)
     body, p = torch.nn.Linear(5, pattern.size), torch.rand(3, 5)
     sparse = QuboNetwork(body, pattern, sparse=True)(p)

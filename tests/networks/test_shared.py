@@ -45,7 +45,7 @@ def test_hardening_finds_planted_levels_under_noise() -> None:
     assert all(low < high for low, high in found.gaps)
 
 
-def test_too_many_levels_are_refused() -> None:
+def test_too_many_levels_are_rejected() -> None:
     with pytest.raises(QubolearnError, match="levels=2, but A has 1 different"):
         harden(torch.zeros(3, 3))
     with pytest.raises(QubolearnError, match="levels=1"):

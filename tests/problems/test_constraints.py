@@ -12,8 +12,6 @@ from torch import Generator, Tensor
 from qubolearn import ExhaustiveSearch, Gap, Groups, Instances, Problem, SharedQubo, evaluate, fit
 from qubolearn.losses import Contrastive
 from qubolearn.problems import Split
-from qubolearn.solvers import Solution
-from qubolearn.solvers.constrained import Constrained
 from qubolearn.solvers.tempering import ParallelTempering
 
 PAIRS = Groups.consecutive(3, 3)
@@ -40,18 +38,6 @@ class Follow(Problem):
         return torch.where((p > 0)[:, :, None], bits.long(), -1).flatten(1)
 
 
-class Watching:
-    """An exhaustive solver that keeps what it returned."""
-
-    def __init__(self) -> None:
-        self.states: list[Tensor] = []
-
-    def __call__(self, A: Any, count: int = 2) -> Solution:
-        found = ExhaustiveSearch()(A, count)
-        self.states.append(found.states)
-        return found
-
-
 @pytest.mark.parametrize(
     ("loss", "solver"),
     [(Gap(), ExhaustiveSearch()), (Contrastive(beta=1.0), ParallelTempering(sweeps=200, reads=50, seed=0))],
@@ -75,14 +61,3 @@ def test_losses_see_allowed_states_only() -> None:
         assert PAIRS.allowed(states).all()
         held = (clamp >= 0)[:, None].expand_as(states)
         assert torch.equal(states[held], clamp[:, None].expand_as(states)[held].float())
-
-
-def test_any_solver_is_held_and_one_without_samples_says_so() -> None:
-    problem = Follow()
-    test = problem.sample(10, Generator().manual_seed(0))
-    watching = Watching()
-    answers = Constrained(watching, problem.clamp(test.p), PAIRS)(torch.zeros(10, 9, 9), 1).states[:, 0]
-    assert watching.states  # a solver that knows no groups was asked with penalties
-    assert torch.equal(answers[problem.clamp(test.p) == 1], torch.ones(10))
-    with pytest.raises(Exception, match="ParallelTempering"):
-        Constrained(watching, None, PAIRS).sample(torch.zeros(1, 9, 9))

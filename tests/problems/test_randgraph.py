@@ -49,7 +49,7 @@ def test_sizes_and_scores() -> None:
     assert problem.score(answer, Instances(None, answer, answer[:1].expand(2, 5)))["accuracy"].tolist() == [1.0, 0.0]
 
 
-def test_bad_k_is_refused() -> None:
+def test_bad_k_is_rejected() -> None:
     for k in (1, 17):
         with pytest.raises(QubolearnError, match=f"k={k}"):
             RandGraph(k=k)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import dimod
 import pytest
 import torch
@@ -195,24 +192,3 @@ def test_what_would_not_fit_is_refused() -> None:
         to_bqm(A)
     with pytest.raises(QubolearnError, match="is not in 0"):
         sparse_from_coo("0 5000 1", 4096)
-
-
-MEMORY = """
-import resource, torch
-from qubolearn.qubo import SparseQubo, energies, flip_costs
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-n, m, batch = 5640, 40484, {batch}
-i = torch.arange(m) % n
-j = (i + 1 + torch.arange(m) // n) % n
-A = SparseQubo(torch.randn(batch, n), torch.stack([torch.minimum(i, j), torch.maximum(i, j)]), torch.randn(batch, m))
-x = torch.randint(0, 2, (batch, n))
-energies(A, x), flip_costs(A, x)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
-"""
-
-
-def test_a_batch_of_whole_pegasus_chips_takes_memory_by_its_edges() -> None:
-    """100 QUBOs of 5,640 bits and 40,484 couplers: dense they would take 12,724 MB."""
-    script = [sys.executable, "-c", MEMORY.format(batch=100)]
-    megabytes = float(subprocess.run(script, capture_output=True, text=True, check=True, timeout=120).stdout)
-    assert megabytes < 200  # ten times that, for 1,000, is 2 GB
