@@ -53,7 +53,7 @@ def test_ten_by_ten_without_couplings_is_the_hungarian_algorithm() -> None:
     assert found.energies[:, 0].tolist() == pytest.approx(wanted, abs=1e-4)
 
 
-def test_a_seed_reaches_the_solver_and_wrong_sizes_are_refused() -> None:
+def test_a_seed_reaches_the_solver_and_wrong_sizes_are_rejected() -> None:
     assert Assignment(ParallelTempering()).with_seed(7).solver == ParallelTempering(seed=7)
     with pytest.raises(QubolearnError, match="n=8"):
         Assignment(ExhaustiveSearch())(torch.zeros(1, 8, 8))

@@ -35,7 +35,7 @@ def test_exchanging_the_images_transposes_the_matching(network: PairMatching, p:
     torch.testing.assert_close(network(exchanged), network(p)[:, bits][:, :, bits])
 
 
-def test_each_coupling_is_said_by_its_two_edges(network: PairMatching, p: KeypointPair) -> None:
+def test_each_coupling_comes_from_its_two_edges(network: PairMatching, p: KeypointPair) -> None:
     A, g = network(p).reshape(3, 5, 5, 5, 5), network.edges(p)
     for i, a, j, b in ((0, 1, 2, 3), (4, 0, 1, 2), (3, 3, 0, 0)):
         said = (g[:, 0, i, j] * g[:, 1, a, b] + g[:, 0, j, i] * g[:, 1, b, a]).sum(1)

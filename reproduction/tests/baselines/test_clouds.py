@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation as ScipyRotation
 
-from quant_reproduction.baselines.clouds import aqm, aqm_angle, aqm_qubo, icp, procrustes, solve_exactly
+from quant_reproduction.baselines.clouds import aqm_angle, aqm_qubo, icp, procrustes, solve_exactly
 from quant_reproduction.problems.angles import geodesic_so2, rotation_2d
 from quant_reproduction.problems.moments import pair_moments
 from qubolearn.qubo import energies
@@ -51,30 +51,6 @@ def test_the_structure_gives_what_exhaustive_search_gives() -> None:
     A = aqm_qubo(numbers)
     best = ExhaustiveSearch()(A, 1)
     torch.testing.assert_close(energies(A, solve_exactly(numbers)), best.energies[:, 0])
-
-
-def test_any_solver_can_be_used() -> None:
-    template, reference = clouds(2, 0.1)
-    exact = aqm(template, reference, neighbors=1)
-    torch.testing.assert_close(aqm(template, reference, neighbors=1, solver=ExhaustiveSearch()), exact)
-
-
-def test_right_neighbors_give_the_angle_up_to_the_basis() -> None:
-    template, reference = clouds(20, 0.05)
-    error = geodesic_so2(aqm(template, reference, neighbors=1), torch.tensor(0.05))
-    assert error.median() < math.degrees(0.05)  # sines come in steps of 0.05
-
-
-def test_iterations_help() -> None:
-    around = torch.arange(60) * (2 * math.pi / 60)
-    template = (
-        (1 + 0.5 * torch.cos(2 * around) + 0.3 * torch.cos(3 * around))[:, None]
-        * torch.stack([around.cos(), around.sin()], 1)
-    )[None]
-    template = template - template.mean(1, keepdim=True)
-    reference = template @ rotation_2d(torch.tensor(0.5)).mT
-    once, often = (geodesic_so2(aqm(template, reference, iterations=i), torch.tensor(0.5)) for i in (1, 20))
-    assert often < 0.5 * once
 
 
 def wobbly_circles(count: int, points: int, seed: int = 0) -> torch.Tensor:
@@ -139,12 +115,6 @@ def test_padding_does_not_matter() -> None:
     counts = torch.full((4,), 30)
     torch.testing.assert_close(icp(*padded, counts, counts), icp(template, reference))
     assert icp(template[:0], reference[:0]).shape == (0,)
-
-
-def test_angles_are_wrapped() -> None:
-    template = wobbly_circles(3, 50)
-    found = icp(template, template, starts=[2 * math.pi])
-    torch.testing.assert_close(found, torch.zeros_like(found), rtol=0, atol=1e-5)
 
 
 @settings(max_examples=30, deadline=None)

@@ -31,7 +31,7 @@ def test_guessing_is_right_as_often_as_chance_is() -> None:
     assert abs(found - 1 / 6) < 0.03
 
 
-def test_rivals_of_max_cut_and_knapsack_count_any_best_answer_as_right() -> None:
+def test_baselines_of_max_cut_and_knapsack_count_any_best_answer_as_right() -> None:
     cuts, packings = MaxCut(nodes=6), Knapsack(items=5)
     test = cuts.sample(200, stream(3, "test"), "test")
     found = evaluate_baseline("local-search", cuts, ExhaustiveSearch(), 200, 3).metrics["accuracy"]
@@ -56,7 +56,7 @@ def test_procrustes_is_exact_without_noise_and_icp_beats_one_shot_aqm(capsys: py
     assert main(["baseline", "direct", "willow", "--instances", "200", "--json"]) == 0
 
 
-def test_a_baseline_of_another_problem_is_refused() -> None:
+def test_a_baseline_of_another_problem_is_rejected() -> None:
     with pytest.raises(QubolearnError, match="got randgraph"):
         evaluate_baseline("icp", RandGraph(k=3), ExhaustiveSearch())
     with pytest.raises(QubolearnError, match="did you mean icp"):

@@ -79,16 +79,6 @@ def test_compact_form_round_trip(archive: Path, tmp_path: Path) -> None:
     assert float(features.abs().max()) > 0
 
 
-def test_truncated_images_are_rejected_and_files_of_macos_ignored(archive: Path, tmp_path: Path) -> None:
-    images = read_archive(archive)
-    (images.files[0].parent / f"._{images.names[0]}.mat").write_bytes(b"what macOS adds")
-    assert read_archive(archive).names == images.names
-    whole = images.files[0].read_bytes()
-    images.files[0].write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(QubolearnError, match="cannot read the image"):
-        write_compact(images, AlexNetConvolutions(), tmp_path / "compact")
-
-
 def test_download(archive: Path, monkeypatch: pytest.MonkeyPatch, served: Callable[[Path], str]) -> None:
     monkeypatch.setenv("QUBOLEARN_DATA", str(archive / "data"))
     with zipfile.ZipFile(archive / "willow.zip", "w") as target:

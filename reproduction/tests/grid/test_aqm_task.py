@@ -27,7 +27,7 @@ def test_with_the_right_matches_one_round_finds_the_turn() -> None:
     assert float(geodesic_so2(found, angle).max()) < 3  # what its basis can say
 
 
-def test_neighbours_find_less_and_rounds_and_starts_more_of_it() -> None:
+def test_neighbors_find_less_and_rounds_and_starts_more_of_it() -> None:
     known = pairs()
     error = {label: float(geodesic_so2(angle, known.angle).mean()) for label, angle in _answers(known, [3], [1, 10])}
     assert error.keys() == {"3, 1", "3, 10", "starts, 1", "starts, 10", "own, 1"}

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from quant_reproduction.grid.entries import ENTRIES, couplings
-from quant_reproduction.grid.entries.clouds import OUR_POINTSET, OUR_ROTATION, POINTSET, ROTATION
-from quant_reproduction.grid.entries.graphs import OUR_WILLOW, PAPER_WILLOW
-from quant_reproduction.grid.entries.search import SEARCHED
-from quant_reproduction.grid.jobs import Job, Outcome, Store, run_job
+from quant_reproduction.grid.entries import ENTRIES
+from quant_reproduction.grid.jobs import Job, Store, run_job
 from quant_reproduction.grid.tasks import TASKS
 from qubolearn.data.files import data_folder
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import make_problem
-from qubolearn.recipes import Recipe, preset, recipe_for
+from qubolearn.recipes import Recipe, recipe_for
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -56,33 +52,6 @@ def test_every_stored_record_belongs_to_a_job() -> None:
     store = Store(RESULTS)
     claimed = sum(store.get(job) is not None for job in jobs(False))
     assert claimed == sum(len(path.read_text().splitlines()) for path in RESULTS.glob("*.jsonl")) > 1000
-
-
-@pytest.mark.parametrize("item", [name for name in ENTRIES if not ENTRIES[name].data and ENTRIES[name].views])
-def test_every_table_has_a_place_for_quick_jobs(item: str) -> None:
-    """Records that hold what the options ask for fill each table of the entry."""
-    outcomes = [Outcome(job, {"metrics": _imagined(job)}) for job in ENTRIES[item].jobs(1, True)]
-    for view in ENTRIES[item].views:
-        assert view.cells(outcomes), view.name
-
-
-def _imagined(job: Job) -> dict[str, Any]:
-    """Metrics under every label that a job of these options will have."""
-    metrics = dict.fromkeys(
-        ("accuracy", "accuracy_projected", "success_probability", "relative", "deviation", "solve_seconds"), 0.5
-    )
-    metrics |= dict.fromkeys(("value_projected", "feasible"), 0.5)
-    counts = dict.fromkeys(("logical", "physical", "chain", "physical_mean", "physical_deviation", "chain_mean"), 1)
-    labels = (
-        ["own", "training"]
-        if job.task == "train-raw"
-        else [test["label"] for test in job.options.get("tests", [{"label": "exhaustive"}])]
-    )
-    if job.task in ("second-best", "qubits", "qgm"):
-        labels = [*job.options.get("solvers", ()), "embedding", "quantum"]
-    if job.task == "thermal":
-        labels = ["closed", "open", "frozen", "end"]
-    return {label: {**metrics, **counts} for label in (*labels, *job.options.get("candidates", ()))}
 
 
 def test_quick_jobs_run_for_real_and_fill_their_tables() -> None:
@@ -143,21 +112,3 @@ def test_the_papers_protocol_is_the_papers() -> None:
             assert (recipe.instances, recipe.weight_mlp, recipe.weight_unique) == (instances, 1e-4, 1e-3)
             assert recipe.loss == ("l1" if recipe.method == "pure" else "gap")
             assert job.options["problem"].keys() == {"name", "split_seed"}  # no input or noise of ours
-
-
-@pytest.mark.parametrize("searched", SEARCHED.values(), ids=list(SEARCHED))
-def test_searches_change_the_recipe_that_is_used(searched: tuple[Any, ...]) -> None:
-    _, problem, epochs, rate, beta = searched
-    recipe = recipe_for("best", make_problem(**problem))
-    assert (recipe.learning_rate, recipe.beta, recipe.schedule, recipe.standardize) == (rate, beta, "cosine", True)
-    assert epochs < recipe.epochs
-
-
-OURS = [OUR_POINTSET, OUR_ROTATION, OUR_WILLOW, *couplings.MAXCUT.values(), couplings.KNAPSACK]
-PRESETS = [("best", each) for each in OURS] + [("paper", each) for each in (POINTSET, ROTATION, PAPER_WILLOW)]
-
-
-@pytest.mark.parametrize(("name", "given"), PRESETS, ids=str)
-def test_inputs_are_those_of_the_preset(name: str, given: dict[str, Any]) -> None:
-    options = {key: value for key, value in given.items() if key in ("k", "nodes", "items")}
-    assert make_problem(**given) == preset(name, given["name"], **options).problem

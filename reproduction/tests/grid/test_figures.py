@@ -92,16 +92,6 @@ def test_errors_count_the_same_instances_for_each_solver(graphs: str, capsys: py
     assert all(sum(each["shares"]) == pytest.approx(1) for each in result["solvers"].values())
 
 
-def test_failures_of_graphs_are_wrong_and_sorted(graphs: str, capsys: pytest.CaptureFixture[str]) -> None:
-    result = draw(capsys, "failures", graphs, "--instances", "60", "--format", "svg")
-    wrong = [sum(a != b for a, b in zip(c["found"], c["true"], strict=True)) for c in result["drawn"]]
-    assert wrong == sorted(wrong, reverse=True)
-    assert min(wrong) > 0
-    counts = result["instances_by_wrong_nodes"]
-    assert sum(counts) == 60
-    assert result["accuracy"] == pytest.approx(counts[0] / 60)
-
-
 def test_energies_are_those_of_all_reads(graphs: str, capsys: pytest.CaptureFixture[str]) -> None:
     result = draw(capsys, "energies", graphs, "--instances", "2", *SAMPLERS)
     run = Run.open(graphs)

@@ -51,12 +51,6 @@ def test_a_failed_job_is_reported_and_does_not_stop_the_others(tmp_path: Path, c
     assert "unlucky" in Store(tmp_path).log(job(13)).read_text()
 
 
-def test_records_carry_their_job_versions_and_machine(tmp_path: Path, calls: list[int]) -> None:
-    (outcome,) = run_jobs([job(3)], Store(tmp_path))
-    assert outcome.record is not None
-    assert {"job", "key", "metrics", "seconds", "versions", "machine"} <= outcome.record.keys()
-
-
 def test_a_torn_last_line_is_skipped_and_the_next_record_replaces_it(tmp_path: Path, calls: list[int]) -> None:
     store = Store(tmp_path)
     run_jobs([job(0), job(1)], store)

@@ -33,7 +33,7 @@ def test_only_reads_are_answers() -> None:
     torch.testing.assert_close(found.energies, ranked[:, :2])
 
 
-def test_a_lone_state_has_a_neighbour_that_the_seed_chooses() -> None:
+def test_a_lone_state_has_a_neighbor_that_the_seed_chooses() -> None:
     A = torch.diag_embed(torch.full((200, 5), -1.0))
     lone = ((1.0,) * 5,) * 3
     states = [RawReads(Fixed(lone)).with_seed(seed)(A, 2).states for seed in (1, 1, 2)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,10 @@ from grids import processes, wait_until
 from quant_reproduction.cli import main, reproduce
 from quant_reproduction.grid import tasks as tasks_module
 from quant_reproduction.grid.entries import Entry
-from quant_reproduction.grid.jobs import Job, Outcome, Store, all_pieces
+from quant_reproduction.grid.jobs import Job, Outcome, Store
 from quant_reproduction.grid.runner import run_jobs
 from quant_reproduction.grid.views import View
 from qubolearn.errors import QubolearnError
-from qubolearn.provenance import code
 
 SEEDS, WORKERS = 8, 2
 OPTIONS = ["reproduce", "tiny", "--seeds", str(SEEDS), "--processes", str(WORKERS), "--out"]
@@ -70,7 +68,7 @@ def test_killed_twice_the_same_command_finishes(tmp_path: Path, uninterrupted: M
     assert Path(result["report"]).is_file()
 
 
-def test_sigterm_ends_the_jobs_and_says_how_to_go_on(tmp_path: Path) -> None:
+def test_sigterm_ends_the_jobs_and_says_how_to_resume(tmp_path: Path) -> None:
     command, pipe = [*COMMAND, str(tmp_path)], subprocess.PIPE
     with subprocess.Popen(command, env=holding(1), start_new_session=True, stderr=pipe) as process:
         wait_until(lambda: len(records(tmp_path)) == 1)
@@ -80,27 +78,6 @@ def test_sigterm_ends_the_jobs_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert f"stopped; 1 of {SEEDS} jobs are done" in said
     assert "Traceback" not in said
     wait_until(lambda: not processes(process.pid), seconds=10.0)
-
-
-def test_control_c_in_a_terminal_shows_progress_before_and_the_cursor_after(tmp_path: Path) -> None:
-    child, terminal = pty.fork()
-    if child == 0:
-        terms = {"TERM": "xterm", "COLUMNS": "120"}
-        os.execve(sys.executable, [*COMMAND, str(tmp_path)], holding(1) | terms)
-    shown = bytearray()
-    while b"1/8" not in shown:
-        shown += os.read(terminal, 65536)
-    os.write(terminal, b"\x03")  # what the key sends
-    with suppress(OSError):  # when the other side has closed
-        while got := os.read(terminal, 65536):
-            shown += got
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    os.close(terminal)
-    assert code == 130
-    text = shown.decode()
-    assert "run the same command again" in text
-    assert "Traceback" not in text
-    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
 
 
 @pytest.fixture
@@ -132,7 +109,9 @@ def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str
 
 
 @pytest.mark.usefixtures("items")
-def test_a_failed_job_is_said_once_and_the_others_are_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_job_is_reported_once_and_the_others_are_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, result, said = call(capsys, "unlucky", "well", "--out", str(tmp_path))
     assert code == 1
     assert (result["jobs"], result["done"]) == (6, 4)
@@ -162,56 +141,6 @@ def test_all_leaves_out_what_lacks_its_data_and_a_named_item_must_have_it(
     Store(tmp_path).put(Outcome(done, {"key": done.key, "job": asdict(done), "metrics": {}, "seconds": 1.0}))
     code, result, _ = call(capsys, "far", "--seeds", "1", "--out", str(tmp_path))
     assert (code, result["done"]) == (0, 1)  # what is done already needs no data
-
-
-@pytest.mark.usefixtures("items")
-def test_the_time_of_the_whole_is_kept_where_one_command_did_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = tmp_path / "grid.json"
-    for name in ("far", "unlucky"):
-        monkeypatch.delitem(reproduce.ENTRIES, name)
-    call(capsys, "well", "--out", str(tmp_path / "named"))
-    assert not (tmp_path / "named" / "grid.json").exists()
-    _, result, _ = call(capsys, "all", "--seeds", "2", "--out", str(tmp_path))
-    made = json.loads(kept.read_text())
-    (piece,) = made["pieces"]
-    assert (made["jobs"], made["seconds"]) == (2, piece["seconds"])
-    assert result["whole"] == {"seconds": made["seconds"], "pieces": 1}
-    assert (piece["jobs"], piece["commit"]) == (2, code()["commit"])
-    before = kept.read_bytes()
-    call(capsys, "all", "--seeds", "2", "--out", str(tmp_path))  # which had nothing to do
-    _, result, _ = call(capsys, "all", "--seeds", "3", "--out", str(tmp_path))  # and little
-    assert kept.read_bytes() == before
-    assert "whole" not in result
-
-
-@pytest.mark.usefixtures("items")
-def test_pieces_of_a_run_add_up_and_what_others_made_is_not_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("far", "unlucky"):
-        monkeypatch.delitem(reproduce.ENTRIES, name)
-    out = tmp_path / "new"
-    first = call(capsys, "all", "--seeds", "3", "--out", str(out))[1]["whole"]
-    store, jobs = Store(out), reproduce.ENTRIES["well"].jobs(3, False)
-    assert all_pieces(store, jobs) is not None
-    kept = json.loads((out / "grid.json").read_text())
-    lines = store.path(jobs[0]).read_text().splitlines(keepends=True)
-    store.path(jobs[0]).write_text(next(line for line in lines if '"seed":0' in line))
-    # as if it had been killed after one job
-    kept["pieces"][0]["jobs"] = 1
-    (out / "grid.json").write_text(json.dumps(kept))
-    assert all_pieces(store, jobs) is None
-    _, result, _ = call(capsys, "all", "--seeds", "3", "--out", str(out))
-    made = json.loads((out / "grid.json").read_text())
-    assert [piece["jobs"] for piece in made["pieces"]] == [1, 2]
-    assert result["whole"] == {"seconds": pytest.approx(first["seconds"] + made["pieces"][1]["seconds"]), "pieces": 2}
-    store.path(jobs[0]).write_text("".join(lines[1:]))
-    made["pieces"].pop()
-    (out / "grid.json").write_text(json.dumps(made))  # which made one of the two that are there
-    assert "whole" not in call(capsys, "all", "--seeds", "3", "--out", str(out))[1]
-    assert json.loads((out / "grid.json").read_text()) == made
 
 
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import grids
 import pytest
-from grids import processes, wait_until
 
 from quant_reproduction.cli import main, reproduce
 from quant_reproduction.cli.verify import choose, difference, judge
@@ -54,11 +48,6 @@ def test_the_largest_difference_is_found_whatever_holds_it(changed: dict[str, An
     found = difference({"test": TEST, "training_seconds": 1.0}, json.loads(json.dumps(new)))
     assert found[0] == pytest.approx(far)
     assert found[1] == (f"test {where}" if where else found[1])
-
-
-def test_a_metric_that_is_gone_is_a_difference_and_tiny_numbers_are_none() -> None:
-    assert difference({"test": TEST}, {}) == (math.inf, "test")
-    assert difference({"degrees": 1e-7}, {"degrees": 2e-7})[0] < 1e-3
 
 
 def test_long_jobs_are_left_out_and_counted_as_they_would_be_here() -> None:
@@ -132,7 +121,7 @@ def drift(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
 @pytest.mark.parametrize(
     ("by", "again", "code"), [(0.0, "equal", 0), (0.001, "close", 0), (0.1, "beyond", 1), (math.nan, "failed", 1)]
 )
-def test_the_exit_code_says_whether_all_came_out_again(
+def test_the_exit_code_shows_whether_all_were_reproduced(
     drift: dict[str, float], by: float, again: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stored = {path: path.read_bytes() for path in Path("results").glob("*.json*")}
@@ -153,19 +142,3 @@ def test_what_cannot_be_verified_is_one_line(capsys: pytest.CaptureFixture[str])
     }.items():
         assert main(["reproduce", *words.split()]) == 2
         assert wrong in capsys.readouterr().err
-
-
-def test_a_quick_grid_is_verified_by_real_workers_and_ends_on_a_signal(tmp_path: Path) -> None:
-    command = [sys.executable, grids.__file__, "reproduce", "tiny", "--quick", "--out", str(tmp_path), "--seeds", "2"]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    again = [*command, "--verify", "1", "--json"]
-    done = subprocess.run(again, check=True, capture_output=True, timeout=120)
-    assert json.loads(done.stdout)["equal"] == 1
-    environment, pipe = {**os.environ, "HOLD": "0"}, subprocess.PIPE
-    with subprocess.Popen(again, env=environment, start_new_session=True, stdout=pipe, stderr=pipe) as process:
-        wait_until(lambda: len(processes(process.pid)) > 1)
-        process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=20)[1].decode()
-    assert process.returncode == 130
-    assert "0 of 1 records" in said
-    wait_until(lambda: not processes(process.pid), seconds=10.0)

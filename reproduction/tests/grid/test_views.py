@@ -10,7 +10,7 @@ import pytest
 
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.jobs import Job, Outcome
-from quant_reproduction.grid.views import Cell, Place, View, by_job, chosen_columns, conditions
+from quant_reproduction.grid.views import Place, View, conditions
 from qubolearn.errors import QubolearnError
 
 
@@ -29,7 +29,7 @@ def test_cells_hold_values_over_seeds_their_records_and_seconds() -> None:
     assert cell.text() == f"37.50 ± {statistics.stdev([25, 50]):.2f}"
 
 
-def test_a_cell_knows_its_instances_by_the_deviation_or_the_scores_of_the_metric_that_it_shows() -> None:
+def test_a_cell_has_its_instances_by_the_deviation_or_the_scores_of_the_metric_that_it_shows() -> None:
     test = {"accuracy": 0.5, "success": 0.2, "success_deviation": 0.1, "instances": 9, "scores": "packed accuracies"}
     made = [outcome("a", "b", seed, exhaustive=test) for seed in (0, 1)]
     places = lambda job: [Place("a", "mean", "exhaustive"), Place("a", "deviation", "exhaustive", "_deviation")]  # noqa: E731
@@ -52,11 +52,6 @@ def test_a_damaged_record_is_named(wrong: dict[str, Any]) -> None:
     view = View("v", "", ("accuracy",), deviation="sd")
     with pytest.raises(QubolearnError, match=r"item\.jsonl"):
         view.cells([outcome("a", "b", 0, exhaustive=wrong)])
-
-
-def test_degrees_are_shown_as_they_are_with_both_spreads() -> None:
-    assert Cell(((1.0, 2.0), (0.5, 0.5)), "degrees").text() == "1.50 ± 0.71 / 0.50 ± 0.00"
-    assert Cell(((0.5,),), "degrees").text() == "0.50"
 
 
 def test_a_row_per_row_and_a_dash_where_nothing_is() -> None:
@@ -83,22 +78,3 @@ def test_conditions_are_rows_of_one_row_of_jobs_and_of_methods_without_a_network
     ]
     found = {place: cell.values[0][0] for place, cell in view.cells(made).items()}
     assert found == {("no noise", "quant"): 1.0, ("noise", "quant"): 2.0, ("no noise", "icp"): 4.0}
-
-
-def test_columns_can_be_chosen_under_other_names() -> None:
-    view = View("v", "", ("accuracy",), places=chosen_columns({"quant, paper": ("full", "exhaustive")}))
-    made = [outcome("r", column, 0, exhaustive={"accuracy": 0.5}) for column in ("quant, paper", "pure, paper")]
-    assert set(view.cells(made)) == {("r", "full")}
-
-
-def test_of_several_tests_a_job_shows_the_one_it_has() -> None:
-    view = View("v", "", ("accuracy",), places=by_job("exhaustive", "annealing"))
-    made = [outcome("k=8", "c", 0, exhaustive={"accuracy": 0.5}), outcome("k=10", "c", 0, annealing={"accuracy": 0.25})]
-    assert [cell.values for cell in view.cells(made).values()] == [((0.5,),), ((0.25,),)]
-
-
-def test_a_suffix_names_another_form_of_the_same_metric() -> None:
-    places = [Place("before", "x", "t"), Place("after", "x", "t", "_projected")]
-    view = View("v", "", ("accuracy",), places=lambda job: places)
-    found = view.cells([outcome("r", "c", 0, t={"accuracy": 0.1, "accuracy_projected": 0.2})])
-    assert [found[place, "x"].values for place in ("before", "after")] == [((0.1,),), ((0.2,),)]

@@ -11,11 +11,9 @@ from scipy.spatial import cKDTree
 
 from quant_reproduction.problems import moments
 from quant_reproduction.problems.moments import (
-    CHUNK,
     PairMoments,
     aqm_matrix,
     check_clouds,
-    pair_features,
     pair_moments,
 )
 from qubolearn.errors import QubolearnError
@@ -76,14 +74,6 @@ def test_padding_does_not_matter() -> None:
     assert torch.equal(stacked(pair_moments(template, reference, 2, *counts)), stacked(cut))
 
 
-def test_chunks_change_nothing() -> None:
-    clouds = torch.randn(CHUNK + 7, 2, 6, 2, generator=torch.Generator().manual_seed(0))
-    whole = stacked(pair_moments(clouds[:, 0], clouds[:, 1], 2))
-    tail = stacked(pair_moments(clouds[-9:, 0], clouds[-9:, 1], 2))
-    assert torch.equal(whole[-9:], tail)
-    assert stacked(pair_moments(clouds[:0, 0], clouds[:0, 1], 2)).shape == (0, 8)
-
-
 def test_the_gpu_implementation_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moments, "MAX_DISTANCES", 20 * 9 * 8)
     generator = torch.Generator().manual_seed(0)
@@ -105,18 +95,6 @@ def test_aqm_matrix_is_phi_phi_transposed() -> None:
     numbers = torch.stack(pair_moments(torch.tensor(template)[None], torch.tensor(reference)[None], 3)[:4], 1)
     P = aqm_matrix(numbers)[0]
     np.testing.assert_allclose(P.numpy(), Phi @ Phi.T / len(x), atol=1e-5)
-
-
-def test_features_are_invertible() -> None:
-    generator = torch.Generator().manual_seed(0)
-    clouds = torch.randn(5, 2, 9, 2, generator=generator)
-    numbers = torch.stack(pair_moments(clouds[:, 0], clouds[:, 1], 3)[:4], 1).double()
-    angle, distance, ratio, size = pair_features(numbers).unbind(1)
-    yy = size.exp()
-    xx = ratio.exp() * yy
-    dot = (xx + yy - (distance.exp() - 1e-4) * yy) / 2
-    again = torch.stack([xx, yy, dot, dot * torch.tan(angle)], 1)
-    torch.testing.assert_close(again, numbers)
 
 
 @pytest.mark.parametrize(

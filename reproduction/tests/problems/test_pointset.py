@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,14 +14,14 @@ from hypothesis import strategies as st
 
 from quant_reproduction.baselines import evaluate_baseline
 from quant_reproduction.baselines.clouds import icp
-from quant_reproduction.datasets.alike import outlines_alike, turned_misfit
+from quant_reproduction.datasets.alike import outlines_alike
 from quant_reproduction.datasets.shapes2d import load_outlines
 from quant_reproduction.problems import pointset, split_by_class
 from quant_reproduction.problems.angles import rotation_2d
-from quant_reproduction.problems.pointset import CloudPairs, PointSet, _shapes
+from quant_reproduction.problems.pointset import CloudPairs, PointSet
 from qubolearn.data.files import clear_data_cache, data_root
 from qubolearn.errors import QubolearnError
-from qubolearn.problems import Instances, Split
+from qubolearn.problems import Split
 from qubolearn.random import stream
 from qubolearn.solvers import ExhaustiveSearch
 
@@ -107,15 +106,6 @@ def test_baselines_see_the_instances_that_evaluate_draws(
     assert (found.instances, found.metrics["degrees"]) == (count, pytest.approx(guess.mean().item()))
 
 
-def test_held_out_instances_come_at_most_once() -> None:
-    problem = PointSet(**SMALL)
-    clouds = problem.pairs("test")
-    assert len(clouds.angle) == 5 * 100
-    drawn = problem.sample(500, stream(0, "a"), "test").answer
-    assert torch.equal(drawn.sort().values, clouds.angle.sort().values)
-    assert problem.sample(700, stream(0, "a"), "test").p.shape[0] == 700
-
-
 def test_reference_is_the_template_turned() -> None:
     clouds = PointSet(**SMALL).pairs("test", 20)
     assert len(clouds.angle) == 20
@@ -137,16 +127,6 @@ def test_noise_stays_within_its_range_and_fills_it() -> None:
         shares.append(spread.max() / extent)
     assert min(shares) > 0.15
     assert max(shares) <= 0.2 + 1e-5
-
-
-def test_training_noise_has_all_levels_and_test_noise_leaves_training_alone() -> None:
-    clean, noisy = PointSet(**SMALL, noise=0.2), PointSet(**SMALL, train_noise=0.2)
-    assert torch.equal(clean.pairs("train").reference, PointSet(**SMALL).pairs("train").reference)
-    assert torch.equal(noisy.pairs("test").reference, PointSet(**SMALL).pairs("test").reference)
-    clouds = noisy.pairs("train")
-    turned = clouds.template @ rotation_2d(clouds.angle).mT
-    spread = (clouds.reference - turned).abs().amax((1, 2))
-    assert spread.min() < 0.05 * spread.max()
 
 
 def test_splits_share_no_shape_and_no_square() -> None:
@@ -202,18 +182,6 @@ def test_intervals_are_for_held_out_shapes() -> None:
     assert torch.rad2deg(problem.pairs("train").angle).max() > 40
 
 
-def test_sizes_may_differ() -> None:
-    problem = PointSet(**SMALL, template_points=15, reference_points=11)
-    clouds = problem.pairs("test", 10)
-    assert clouds.template.shape == (10, 15, 2)
-    assert clouds.reference.shape == (10, 11, 2)
-    full = PointSet(**SMALL).pairs("test", 10).template
-    for few, outline in zip(clouds.template, full, strict=True):  # each kept point is one of the outline, less a shift
-        steps = few.diff(dim=0)[:, None] - (outline[:, None] - outline[None]).flatten(0, 1)
-        assert (steps.abs().amax(2).amin(1) < 1e-5).all()
-    assert torch.isfinite(problem.sample(20, stream(0, "a"), "test").p).all()
-
-
 def test_starts_turn_the_template_first() -> None:
     problem = PointSet(starts=3, form="features")
     generator = torch.Generator().manual_seed(0)
@@ -233,13 +201,6 @@ def test_descriptions_ignore_place_size_and_common_turns() -> None:
     turn = rotation_2d(torch.tensor(2.0)).mT
     other = problem.describe(3 * template @ turn + 5, 3 * reference @ turn - 7)
     torch.testing.assert_close(other, problem.describe(template, reference), rtol=1e-3, atol=1e-4)
-
-
-def test_soft_targets() -> None:
-    x = PointSet(**SMALL).sample(3, stream(0, "a")).x_true
-    states, weights = PointSet(soft_width=1.0).soft_targets(Instances(None, x, x))
-    assert torch.equal(states[torch.arange(3), weights.argmax(1)], x)
-    assert PointSet(soft_width=0.0).soft_targets(Instances(None, x, x)) is None
 
 
 @pytest.mark.parametrize(
@@ -285,26 +246,6 @@ def test_real_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.isfinite(data.p).all()
 
 
-def test_shapes_by_symmetry_share_the_test_shapes_and_leave_training_as_it_is() -> None:
-    small = {**SMALL, "test_shapes": 8}
-
-    def templates(problem: PointSet, split: Split) -> set[bytes]:
-        clouds = problem.pairs(split)
-        return {real_points(clouds, row)[0].numpy().tobytes() for row in range(len(clouds.angle))}
-
-    whole, near, others = (PointSet(**small, shapes=which) for which in ("all", "near-symmetric", "others"))
-    assert templates(near, "test") | templates(others, "test") == templates(whole, "test")
-    assert (len(templates(near, "test")), len(templates(others, "test"))) == (2, 6)
-    assert templates(near, "train") == templates(whole, "train")
-    shapes = {
-        which.shapes: [turned_misfit(s[:n].numpy()) for s, n in zip(*_shapes(which, "test"), strict=True)]
-        for which in (near, others)
-    }
-    assert max(shapes["near-symmetric"]) <= min(shapes["others"])
-    with pytest.raises(QubolearnError, match="at least 4"):
-        PointSet(test_shapes=3, shapes="others")
-
-
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from("abcd"), min_size=12, max_size=60), st.integers(1, 4), st.integers(1, 8))
 def test_splits_are_disjoint_and_of_the_right_size(classes: list[str], test: int, train: int) -> None:
@@ -312,22 +253,6 @@ def test_splits_are_disjoint_and_of_the_right_size(classes: list[str], test: int
     assert {name: len(set(chosen)) for name, chosen in splits.items()} == {"test": test, "train": train}
     assert not set(splits["test"]) & set(splits["train"])
     assert set(splits["test"] + splits["train"]) <= set(range(len(classes)))
-
-
-def test_every_class_has_its_share() -> None:
-    classes = ["a"] * 60 + ["b"] * 30 + ["c"] * 10
-    splits = split_by_class(classes, {"test": 10, "train": 45}, "x")
-    assert Counter(classes[i] for i in splits["test"]) == {"a": 6, "b": 3, "c": 1}
-    shares = Counter(classes[i] for i in splits["train"])
-    assert abs(shares["a"] - 27) <= 1
-    assert abs(shares["b"] - 13.5) <= 1.5
-
-
-def test_a_larger_training_set_leaves_the_test_set_alone() -> None:
-    classes = [str(i % 7) for i in range(100)]
-    small, large = (split_by_class(classes, {"test": 10, "train": size}, "x") for size in (20, 60))
-    assert small["test"] == large["test"]
-    assert small["test"] != split_by_class(classes, {"test": 10, "train": 20}, "y")["test"]
 
 
 @settings(max_examples=50, deadline=None)
@@ -342,14 +267,6 @@ def test_no_copy_is_on_two_sides(seed: int, copies: int) -> None:
     assert [len(chosen) for chosen in splits.values()] == [5, 4, 10]
     for one, other in (("test", "validation"), ("test", "train"), ("validation", "train")):
         assert not alike[np.ix_(splits[one], splits[other])].any()
-
-
-def test_numbers_are_different_splits_and_pools_are_kept_to() -> None:
-    drawn = [split_by_class("ab" * 30, {"test": 6}, "x", number)["test"] for number in range(5)]
-    assert len({tuple(chosen) for chosen in drawn}) == 5
-    pools = {"test": range(10), "train": range(10, 60)}
-    splits = split_by_class("ab" * 30, {"test": 4, "train": 20}, "x", 1, np.eye(60, dtype=bool), pools)
-    assert max(splits["test"]) < 10 <= min(splits["train"])
 
 
 def test_too_many_copies_are_rejected() -> None:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation as ScipyRotation
-from torch import nn
 
-from quant_reproduction.baselines import evaluate_baseline
 from quant_reproduction.baselines.clouds import procrustes
 from quant_reproduction.datasets.alike import clouds_alike
-from quant_reproduction.grid.answers import evaluate_stages
 from quant_reproduction.problems import rotation
 from quant_reproduction.problems.angles import (
     STAGES,
@@ -30,9 +24,7 @@ from quant_reproduction.problems.angles import (
 from quant_reproduction.problems.rotation import Rotation
 from qubolearn.data.files import clear_data_cache, data_root
 from qubolearn.errors import QubolearnError
-from qubolearn.problems import Instances
 from qubolearn.random import stream
-from qubolearn.solvers import ExhaustiveSearch, make_solver
 
 SMALL = {"train_shapes": 12, "test_shapes": 5, "draws": 8}
 FORMS = ["cross", "joint"]
@@ -154,47 +146,6 @@ def test_a_share_of_the_points_trade_matches() -> None:
     assert len({tuple(row.tolist()) for row in moved}) > 20
 
 
-def test_wrong_matches_leave_the_clouds_own_covariances() -> None:
-    noisy, clean = (Rotation(covariance="joint", noise=noise, **SMALL) for noise in (0.4, 0.0))
-    found = noisy.clouds(10, stream(0, "a"))
-    right = found.template @ euler_matrix(found.angles).mT
-    with_noise = noisy.describe(found.template, found.reference).reshape(-1, 6, 6)
-    without = clean.describe(found.template, right).reshape(-1, 6, 6)
-    for block in (slice(0, 3), slice(3, 6)):
-        ratio = with_noise[:, block, block] / without[:, block, block]
-        torch.testing.assert_close(ratio, ratio[:, :1, :1].expand_as(ratio), rtol=1e-2, atol=1e-3)  # up to the norm
-    assert not torch.allclose(with_noise[:, :3, 3:], without[:, :3, 3:], atol=1e-2)
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"stage": "beta", "leftover": True, "turned": True, "covariance": "joint", "encoding": "gray", "angle_bits": 3},
-        {"noise": 0.2, "train_noise": 0.1, "same_noise": True},
-        {"train_noise": 0.3, "draws": 3, "split_seed": 2, "train_shapes": 11, "test_shapes": 10},
-    ],
-)
-def test_wrong_matches_are_shared_by_problems_that_draw_the_same(split: Any, changed: dict[str, Any]) -> None:
-    problem = Rotation(**{**SMALL, "noise": 0.4, "train_noise": 0.4, **changed})
-    wanted = rotation._covariances(problem, split, torch.device("cpu"))
-    found = rotation._covariances(problem._drawn(split), split, torch.device("cpu"))
-    assert all(torch.equal(*both) for both in zip(found, wanted, strict=True))
-
-
-def test_noise_blurs_samples_as_it_blurs_clouds() -> None:
-    """The error of Procrustes on sample() and on clouds() is the same in the mean: two ways to the same instances."""
-    problem = Rotation(noise=0.4, **{**SMALL, "draws": 200})
-    data = problem.sample(1000, stream(0, "a"), "test")
-    found = problem.clouds(1000, stream(0, "b"), "test")
-    errors = [
-        geodesic_so3(procrustes(cross_covariance(p)), euler_matrix(angles)).mean().item()
-        for p, angles in ((data.p, data.answer), (problem.describe(found.template, found.reference), found.angles))
-    ]
-    assert errors[0] > 1
-    assert errors[0] == pytest.approx(errors[1], rel=0.15)
-
-
 def test_splits_share_no_shape() -> None:
     problem = Rotation(**SMALL)
     shapes = [rotation._shapes(problem, split) for split in ("train", "validation", "test")]
@@ -223,35 +174,6 @@ def test_a_planted_copy_is_on_one_side(split: int) -> None:
     np.savez(path, **arrays)
     clear_data_cache()
     assert not copies_across(Rotation(train_shapes=20, test_shapes=5, split_seed=split))
-
-
-def test_templates_are_turned_where_pairs_are_random() -> None:
-    """Procrustes finds the turn from one cloud to the other, whatever the pose of the first one."""
-    upright, turned = (Rotation(**SMALL, turned=pose) for pose in (False, True))
-    poses = [problem.clouds(50, stream(0, "x")).template for problem in (upright, turned)]
-    assert not torch.allclose(*poses)
-    data = turned.sample(200, stream(0, "x"), "test")
-    found = evaluate_baseline("procrustes", turned, ExhaustiveSearch(), 200)
-    assert found.metrics["degrees"] < 0.01
-    assert not torch.allclose(data.p, upright.sample(200, stream(0, "x"), "test").p)
-
-
-def test_soft_targets_of_all_angles_are_products() -> None:
-    problem = Rotation(angle_bits=2, soft_width=0.7, **SMALL)
-    x = problem.sample(4, stream(0, "a")).x_true
-    states, weights = problem.soft_targets(Instances(None, x, x))
-    torch.testing.assert_close(weights.sum(1), torch.ones(4))
-    parts = [problem.bins(s).soft_targets(part, 0.7) for s, part in zip(STAGES, torch.split(x, 2, 1), strict=True)]
-    sizes = [range(part[1].shape[1]) for part in parts]
-    wanted = {}
-    for i, j, k in product(*sizes):
-        key = tuple(torch.cat([parts[0][0][0, i], parts[1][0][0, j], parts[2][0][0, k]]).tolist())
-        wanted[key] = wanted.get(key, 0) + float(parts[0][1][0, i] * parts[1][1][0, j] * parts[2][1][0, k])
-    found: dict[tuple, float] = {}
-    for state, weight in zip(states[0].tolist(), weights[0].tolist(), strict=True):
-        found[tuple(state)] = found.get(tuple(state), 0) + weight
-    assert found == pytest.approx(wanted, abs=1e-6)
-    assert replace(problem, soft_width=0.0).soft_targets(Instances(None, x, x)) is None
 
 
 @pytest.mark.parametrize(
@@ -289,14 +211,3 @@ def test_procrustes_on_real_shapes_is_what_the_notes_say(monkeypatch: pytest.Mon
     data = Rotation(noise=0.2, draws=10).sample(300, stream(0, "a"), "test")
     error = geodesic_so3(procrustes(cross_covariance(data.p)), euler_matrix(data.answer))
     assert error.mean() == pytest.approx(0.92, abs=0.15)  # not the 75 degrees that the paper prints
-
-
-@pytest.mark.parametrize("solver", ["exhaustive", "annealing:reads=2,sweeps=5,seed=0"])
-def test_three_stages_say_what_solved_them(solver: str) -> None:
-    class Bias(nn.Module):
-        def forward(self, p: torch.Tensor) -> torch.Tensor:
-            return torch.diag(torch.linspace(-1, 1, 5)).expand(len(p), 5, 5)
-
-    stages = [Rotation(**SMALL, stage=stage) for stage in STAGES]
-    found = evaluate_stages([Bias()] * 3, stages, make_solver(solver), 20)
-    assert found.info["source"] == make_solver(solver)(Bias()(torch.zeros(1, 9)), 1).info["source"] != "exact"

@@ -45,16 +45,7 @@ def test_rows_come_equally_often_and_no_more_are_scored_than_there_are() -> None
         Scene(split_seed=-1)
 
 
-def test_dropout_is_drawn_in_training_alone_and_is_not_compiled_away() -> None:
-    recipe = preset("best", "scene", source="generated").recipe
-    network = new_network(GENERATED, recipe)
-    p = GENERATED.whole("test").p[:3]
-    assert recipe.dropout > 0
-    assert not torch.equal(network(p), network(p))
-    assert torch.equal(network.eval()(p), network(p))
-
-
-def test_an_ensemble_says_the_mean_of_dense_and_of_sparse_qubos() -> None:
+def test_an_ensemble_returns_the_mean_of_dense_and_of_sparse_qubos() -> None:
     torch.manual_seed(0)
     edges = torch.tensor([[0, 1], [1, 2]])
     for networks in ([SharedQubo(3), SharedQubo(3)], [SharedQubo(3, edges), SharedQubo(3, edges)]):

@@ -79,7 +79,7 @@ def test_pictures_of_splits_differ_and_show_the_hints(blurred: VisualSudoku) -> 
     assert reader_costs(true[None, :16], torch.ones(1, 16, dtype=torch.bool), 4).max() == pytest.approx(27.63, abs=0.01)
 
 
-def test_damaged_scores_are_refused(blurred: VisualSudoku, tmp_path: Path) -> None:
+def test_damaged_scores_are_rejected(blurred: VisualSudoku, tmp_path: Path) -> None:
     np.savez(tmp_path / "sudoku" / "mnist_test_scores.npz", scores=np.ones((3, 9), np.float32), label=np.arange(3))
     with pytest.raises(QubolearnError, match=r"\[3, 9\]"):
         blurred.sample(1, stream(0, "test"))

@@ -21,7 +21,7 @@ from qubolearn import ExhaustiveSearch, Groups, solve
 from qubolearn.cli.runs import draw
 from qubolearn.data.files import data_root
 from qubolearn.errors import QubolearnError
-from qubolearn.evaluation import evaluate, evaluate_bits, solve_instances
+from qubolearn.evaluation import evaluate, evaluate_bits
 from qubolearn.random import stream
 from qubolearn.recipes import preset, train
 from qubolearn.runs import Run
@@ -82,15 +82,6 @@ def test_validation_needs_images_of_its_own() -> None:
         WillowMatching().sample(5, stream(0, "validation"), "validation")
     with pytest.raises(QubolearnError, match="got 19"):
         WillowMatching(images=20, validation_images=19)
-
-
-@needs_willow
-def test_training_images_can_be_learned_by_heart() -> None:
-    problem = WillowMatching(rotate=0, stretch=0, jitter=0)
-    network = willow.train_matching(problem, "quant", epochs=4)
-    known = problem.sample(10, stream(1, "train"))
-    x, _ = solve_instances(network.eval(), known.p, problem=problem)
-    assert evaluate_bits(problem, x, known).metrics["accuracy"] > 0.8
 
 
 @needs_willow

@@ -7,12 +7,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from quant_reproduction.grid.jobs import Job
 from quant_reproduction.report import _draw
-from quant_reproduction.report.drawings import BLUE, ORANGE, colors_of, draw_figure, inline_svg
+from quant_reproduction.report.drawings import draw_figure, inline_svg
 
 JOB = Job("item", "row", "column", 0, "task", {})
 PANELS: dict[str, dict[str, Any]] = {
@@ -44,32 +43,10 @@ def test_a_figure_has_all_panels_titles_and_the_legend() -> None:
     assert not first & second  # two figures in one page share no id
 
 
-def test_bars_have_the_heights_of_their_counts() -> None:
-    (axis,) = drawn(panel("bars")).axes
-    assert [bar.get_height() for bar in axis.patches] == [4, 2]  # type: ignore[attr-defined]
-
-
-def test_empty_and_constant_panels_can_be_drawn() -> None:
-    drawn(panel("bars", series=[{"name": "none", "counts": [0, 0]}]))
-    drawn(panel("lines", series=[{"name": "one point", "points": [[1, 1]]}]))
-    drawn(panel("matrix", values=[[0.0]]))
-    drawn(panel("clouds", series=[{"name": "one point", "points": [[1, 1]]}], lines=[]))
-
-
 def matches(*names: str) -> dict[str, Any]:
     """Return a panel of matches of these kinds, each a point and its line."""
     series = [{"name": name, "points": [[i, 0], [i, 1]]} for i, name in enumerate(names)]
     return panel("clouds", series=series, lines=[each["points"] for each in series])
-
-
-def test_wrong_matches_never_have_the_color_of_right_ones() -> None:
-    panels = [matches("right"), matches("right", "wrong"), matches("wrong")]
-    for figure in [drawn(*panels), *map(drawn, panels)]:
-        for axis in figure.axes:
-            dots = [to_hex(each.get_facecolor()[0]) for each in axis.collections]
-            assert [to_hex(line.get_color()) for line in axis.lines] == dots
-    assert colors_of(panels) == {"right": BLUE, "wrong": ORANGE}
-    assert [colors_of([each]) for each in panels[::2]] == [{"right": BLUE}, {"wrong": ORANGE}]
 
 
 @pytest.mark.parametrize(

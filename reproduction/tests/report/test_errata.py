@@ -9,7 +9,6 @@ import pytest
 from quant_reproduction.cli import main
 from quant_reproduction.report.errata import findings, gradient_of_gap, ising_as_printed, series, unique_as_printed
 from quant_reproduction.report.summary import gather
-from quant_reproduction.report.tables import bars_table
 
 TEX = Path(os.environ.get("QUBOLEARN_PAPER") or Path(__file__).parents[4] / "shared/paper/quant-paper.tex")
 
@@ -19,13 +18,6 @@ def test_the_bars_of_figure_4b_are_the_training_set() -> None:
     assert sum(last["unprojected"]) == 5640
     assert round(100 * last["unprojected"][0] / 5640, 1) == 18.7  # Table 5 prints 18
     assert round(100 * last["projected"][0] / 5640, 1) == 36.6  # and 36
-
-
-def test_the_table_of_bars_shows_the_numbers_of_the_latex(tmp_path: Path) -> None:
-    shown = {row[0]: row[2] for row in bars_table(gather(tmp_path, False, 3)).rows if "wrong bits" not in row[1]}
-    assert shown["Figure 4b, epoch 450, unprojected"] == "18.7"
-    assert shown["Figure 8, SA, 1000 sweeps"] == "99.9"
-    assert shown["Figure 4a, QA"] == shown["Figure 4a, SA"]
 
 
 def test_findings_without_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,9 @@
 """The summary against the result files, counted here from the raw JSON and the paper's data file alone."""
 
 import json
-import re
 import statistics
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,11 +12,10 @@ import pytest
 from scipy import stats
 
 from quant_reproduction.grid.entries import ENTRIES
-from quant_reproduction.grid.jobs import Job, Outcome, Store, digest
+from quant_reproduction.grid.jobs import Outcome, Store
 from quant_reproduction.grid.paper import paper
 from quant_reproduction.report import gather, page, write_report
 from quant_reproduction.report.compare import find_view
-from qubolearn.provenance import provenance
 
 SEEDS = 3
 Where = Callable[[str, str], tuple[str, str, str, str]]
@@ -144,40 +141,6 @@ def test_a_better_result_changes_the_summary(results: Path, tmp_path: Path) -> N
         assert summary.cells[protocol]["worse"] == 0
         assert summary.cells[protocol]["better"] > least
         assert summary.control[protocol]["Diag"][0] > 40
-
-
-def test_the_time_of_one_command_counts_only_if_it_ran_all_jobs(tmp_path: Path) -> None:
-    jobs = [job for entry in ENTRIES.values() for job in entry.jobs(1, False)]
-    pieces = [{"jobs": len(jobs) - 2}, {"jobs": 2}]
-    made = {"keys": digest(jobs), "seconds": 790.0, "machine": "a fast one", "pieces": pieces}
-    (tmp_path / "grid.json").write_text(json.dumps(made))
-
-    code = provenance()
-
-    def done(job: Job) -> None:
-        with open(tmp_path / job.file, "a") as file:
-            file.write(json.dumps({"key": job.key, "job": asdict(job), "metrics": {}, "seconds": 1.0, **code}) + "\n")
-
-    for job in jobs[:-1]:
-        done(job)
-    assert gather(tmp_path, False, 1).summary.grid is None
-    done(jobs[-1])
-    assert gather(tmp_path, False, 1).summary.grid == {"seconds": 790.0, "machine": "a fast one", "pieces": 2}
-    for other in ({"keys": digest(jobs[1:])}, {"pieces": pieces[:1]}):
-        (tmp_path / "grid.json").write_text(json.dumps({**made, **other}))
-        assert gather(tmp_path, False, 1).summary.grid is None
-
-
-def test_page_contains_the_summary_and_names_missing_data(results: Path, page: Path) -> None:
-    text = page.read_text()
-    start = text.index('id="summary">') + len('id="summary">')
-    summary = json.loads(text[start : text.index("</script>", start)])
-    assert {name: count for name, count in summary["cells"]["a"].items() if count} == recount(results, "a")
-    assert "the dataset willow" in text
-    assert set(re.findall(r'"https?://[^"]*"', text)) <= {
-        '"http://www.w3.org/2000/svg"',
-        '"http://www.w3.org/1999/xlink"',
-    }
 
 
 def test_page_of_an_empty_folder(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from quant_reproduction.cli import main
-from quant_reproduction.report import _inline, tables
+from quant_reproduction.report import tables
 from quant_reproduction.report.tables import fill
 from qubolearn.errors import QubolearnError
 
@@ -36,8 +36,3 @@ def test_a_stale_table_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "| 2 |" in page.read_text()
     assert main(["tables", str(page)]) == 0
     assert page.read_text() == "before\n<!-- table: x -->\n| 1 |\n<!-- end -->\nafter\n"
-
-
-def test_inline_markdown_is_escaped_html() -> None:
-    assert _inline("[a](records.md#b) `<c>` *d*") == '<a href="#item-b">a</a> <code>&lt;c&gt;</code> <em>d</em>'
-    assert "<b>" not in _inline("[<b>](javascript:alert(1))")
