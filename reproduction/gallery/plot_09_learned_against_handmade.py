@@ -16,8 +16,8 @@ import torch
 
 from quant_reproduction.baselines.graphs import qgm
 from qubolearn import QuantumAnnealing, pretrained, topology
-from qubolearn.chips.chains import Embedding
 from qubolearn.chips.embedding import Chip, find_tiles
+from qubolearn.chips.programming import Embedding
 
 run = pretrained("matching")
 problem, network = run.problem, run.network()

@@ -21,7 +21,7 @@ from quant_reproduction.open_system import (
     final_states,
     levels,
 )
-from qubolearn.chips.chains import Embedding
+from qubolearn.chips.programming import Embedding
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies
 from qubolearn.solvers.quantum import QuantumAnnealing

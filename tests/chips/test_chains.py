@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qubolearn.chips.chains import Embedding
+from qubolearn.chips.programming import Embedding
 from qubolearn.errors import QubolearnError
 
 SQUARE = [(0, 1), (1, 2), (2, 3), (3, 0)]

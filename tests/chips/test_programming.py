@@ -3,7 +3,6 @@ import pytest
 import torch
 
 from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, scaled, with_control_errors
-from qubolearn.errors import QubolearnError
 from qubolearn.solvers.contract import instance_seeds
 
 
@@ -30,14 +29,6 @@ def test_the_ranges_are_filled(J, h, J_range, scale):
 def test_each_instance_has_its_own_scale():
     J, h = (torch.cat(x) for x in zip(one(2.0, [0, 0]), one(0.5, [0, 0]), strict=True))
     assert scaled(J, h, J_RANGE)[0][:, 0, 1].tolist() == [1.0, 1.0]
-
-
-def test_without_auto_scale_values_must_be_in_range():
-    J, h = one(0.5, [3.0, -4.0])
-    assert torch.equal(scaled(J, h, J_RANGE, auto_scale=False)[1], h)
-    with pytest.raises(QubolearnError, match=r"\|J\| 1.5, but the ranges.*auto_scale=True"):
-        scaled(*one(-1.5, [0.0, 0.0]), J_RANGE, auto_scale=False)
-    assert scaled(*one(-1.5, [0.0, 0.0]), EXTENDED_J_RANGE, auto_scale=False)[0][0, 0, 1] == -1.5
 
 
 def test_errors_have_the_size_requested_and_spare_what_is_not_programmed():

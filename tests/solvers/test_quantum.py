@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from qubolearn.chips.chains import Embedding
+from qubolearn.chips.programming import Embedding
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies, from_ising
 from qubolearn.solvers import quantum
@@ -178,8 +178,6 @@ def test_bad_problems():
     for call in (solver, solver.sample, solver.probabilities):
         with pytest.raises(QubolearnError, match="must be finite"):
             call(torch.full((1, 2, 2), float("nan")))
-    with pytest.raises(QubolearnError, match="scale A down"):
-        QuantumAnnealing(auto_scale=False)(torch.full((1, 2, 2), 50.0))
     with pytest.raises(QubolearnError, match=r"anneal_time=1e\+09"):
         QuantumAnnealing(anneal_time=1e9)(torch.ones(1, 2, 2))
     with pytest.raises(QubolearnError, match="seed=-1"):

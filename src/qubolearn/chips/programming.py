@@ -1,7 +1,9 @@
-"""Programming an annealer: h and J scaled to its ranges, with control errors."""
+"""Programming a simulated annealer: chains of qubits, h and J scaled to their ranges, and control errors."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +13,98 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 
-__all__ = ["EXTENDED_J_RANGE", "H_RANGE", "J_RANGE", "Programmed", "scaled", "with_control_errors"]
+__all__ = ["EXTENDED_J_RANGE", "H_RANGE", "J_RANGE", "Embedding", "Programmed", "scaled", "with_control_errors"]
 
 Range = tuple[float, float]
 
-#: What D-Wave's Advantage lets one program; the extended range of J is meant for chains.
+#: The ranges of D-Wave's Advantage; the extended range of J is meant for chains.
 H_RANGE = (-4.0, 4.0)
 J_RANGE = (-1.0, 1.0)
 EXTENDED_J_RANGE = (-2.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Chains of physical qubits, one per logical qubit, on a physical graph.
+
+    >>> triangle_on_square = Embedding.of({0: [0], 1: [1], 2: [2, 3]}, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    >>> triangle_on_square.qubits
+    4
+    """
+
+    chains: tuple[tuple[int, ...], ...]  # physical qubits 0 ... qubits-1 of each logical qubit
+    edges: tuple[tuple[int, int], ...]  # couplers between these qubits
+
+    @classmethod
+    def of(cls, chains: Mapping[int, Sequence[int]], edges: Iterable[tuple[int, int]]) -> Embedding:
+        """Return an embedding from minorminer's chains, bit 0 ... n-1 -> its qubits, and the edges of the chip."""
+        import networkx
+
+        if sorted(chains) != list(range(len(chains))) or not chains:
+            raise QubolearnError(f"chains are keyed {sorted(chains)}; expected the logical qubits 0 ... n-1")
+        ordered = [chains[bit] for bit in range(len(chains))]
+        index: dict[int, int] = {}
+        for qubit in (qubit for chain in ordered for qubit in chain):
+            if qubit in index:
+                raise QubolearnError(f"physical qubit {qubit} is in two chains; chains must be disjoint")
+            index[qubit] = len(index)
+        kept = {(min(index[u], index[v]), max(index[u], index[v])) for u, v in edges if u in index and v in index}
+        graph = networkx.Graph(sorted(kept))
+        graph.add_nodes_from(index.values())
+        numbered = tuple(tuple(index[qubit] for qubit in chain) for chain in ordered)
+        for bit, chain in enumerate(numbered):
+            if not chain or not networkx.is_connected(graph.subgraph(chain)):
+                raise QubolearnError(f"the chain of logical qubit {bit}, {chains[bit]}, is empty or not connected")
+        return cls(numbered, tuple(sorted(kept)))
+
+    @property
+    def qubits(self) -> int:
+        """The number of physical qubits in all chains."""
+        return sum(map(len, self.chains))
+
+    def embed(self, J: Tensor, h: Tensor, chain_strength: float) -> tuple[Tensor, Tensor]:
+        """Return the physical (J, h) of logical J ``[batch, n, n]``, h ``[batch, n]``; J upper triangular.
+
+        h_i is shared by the chain's qubits and J_ij by all couplers between the two chains. Couplers within a
+        chain are -strength, strength = chain_strength · √(mean degree) · rms(J): D-Wave's "uniform torque
+        compensation", per instance.
+        """
+        if len(self.chains) != h.shape[1]:
+            raise QubolearnError(f"the embedding has {len(self.chains)} chains, but the QUBO has n={h.shape[1]} bits")
+        owner = torch.tensor([bit for bit, chain in enumerate(self.chains) for _ in chain])
+        membership = torch.nn.functional.one_hot(owner, len(self.chains)).to(h)  # [qubits, n]
+        couplers = torch.zeros(self.qubits, self.qubits, dtype=h.dtype, device=h.device)
+        for u, v in self.edges:
+            couplers[u, v] = 1
+        within = couplers * (membership @ membership.T)
+        links, S = couplers - within, J + J.mT
+        joining = membership.T @ (links + links.T) @ membership  # [n, n] how many couplers join two chains
+        if len(missing := ((S != 0) & (joining == 0)).nonzero()):
+            _, i, j = missing[0].tolist()
+            raise QubolearnError(
+                f"logical qubits {i} and {j} are coupled, but no physical coupler joins their chains; embed again"
+            )
+        shared = S / joining.clamp(min=1)
+        strength = _chain_strength(S, h, chain_strength)
+        physical_J = links * (membership @ shared @ membership.T) - within * strength[:, None, None]
+        return physical_J, (h / membership.sum(0)) @ membership.T
+
+    def majority(self, bits: Tensor) -> Tensor:
+        """Return logical bits ``[..., n]`` of physical ones ``[..., qubits]``; ties go to the chain's first qubit."""
+        votes = [2 * bits[..., list(chain)].sum(-1) > len(chain) - bits[..., chain[0]] for chain in self.chains]
+        return torch.stack(votes, -1).to(bits.dtype)
+
+    def broken(self, bits: Tensor) -> Tensor:
+        """Return the share of chains whose qubits disagree: physical bits ``[..., qubits]`` -> ``[...]``."""
+        parts = [bits[..., list(chain)] for chain in self.chains]
+        return torch.stack([part.amin(-1) != part.amax(-1) for part in parts], -1).double().mean(-1)
+
+
+def _chain_strength(S: Tensor, h: Tensor, chain_strength: float) -> Tensor:
+    degree = (S != 0).sum((-1, -2)).clamp(min=1)  # twice the number of couplings
+    strength = chain_strength * (S.square().sum((-1, -2)) / degree).sqrt() * (degree / S.shape[-1]).sqrt()
+    # Without any coupling there is no torque; the largest bias then sets the scale.
+    return torch.where(strength > 0, strength, h.abs().amax(-1))
 
 
 class Programmed(NamedTuple):
@@ -29,25 +115,18 @@ class Programmed(NamedTuple):
     uniforms: Tensor  # [rows, reads], the randomness of the measurements
 
 
-def scaled(J: Tensor, h: Tensor, J_range: Range, auto_scale: bool = True) -> tuple[Tensor, Tensor]:
-    """J ``[batch, n, n]``, h ``[batch, n]``, each instance scaled to fill the ranges; else they must lie within."""
+def scaled(J: Tensor, h: Tensor, J_range: Range) -> tuple[Tensor, Tensor]:
+    """Return J ``[batch, n, n]`` and h ``[batch, n]``, each instance scaled to fill the ranges."""
     shares = [(h / limit).amax(1) for limit in H_RANGE] + [(J / limit).amax((1, 2)) for limit in J_range]
     share = torch.stack(shares).amax(0)
-    if auto_scale:
-        share = torch.where(share > 0, share, 1.0)
-        return J / share[:, None, None], h / share[:, None]
-    if (share > 1).any():
-        raise QubolearnError(
-            f"|h| reaches {float(h.abs().max()):.3g} and |J| {float(J.abs().max()):.3g}, but the ranges are "
-            f"{list(H_RANGE)} and {list(J_range)}; scale A down or set auto_scale=True"
-        )
-    return J, h
+    share = torch.where(share > 0, share, 1.0)
+    return J / share[:, None, None], h / share[:, None]
 
 
 def with_control_errors(
     J: Tensor, h: Tensor, J_error: float, h_error: float, programmings: int, reads: int, seeds: npt.NDArray[np.uint32]
 ) -> Programmed:
-    """Gaussian errors on every h and every J that is not 0, drawn for each programming; instance i from seeds[i]."""
+    """Add Gaussian errors to every h and every J that is not 0, for each programming; instance i from seeds[i]."""
     batch, n = h.shape
     dJ = np.empty((batch, programmings, n, n))
     dh = np.empty((batch, programmings, n))

@@ -9,8 +9,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from qubolearn.chips.chains import Embedding
-from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Programmed, scaled, with_control_errors
+from qubolearn.chips.programming import (
+    EXTENDED_J_RANGE,
+    J_RANGE,
+    Embedding,
+    Programmed,
+    scaled,
+    with_control_errors,
+)
 from qubolearn.errors import QubolearnError, check_counts, check_numbers, unknown_name
 from qubolearn.kernels import Bar, thread_count
 from qubolearn.qubo import Qubo, as_dense, check_qubo, energies, from_ising, to_ising
@@ -53,7 +59,6 @@ class QuantumAnnealing(QuboSolver):
         reads: how often the final state is measured.
         h_error, J_error: standard deviations of the control errors, in units of the programmed h and J.
         programmings: how often the errors are drawn per call; the reads are divided evenly.
-        auto_scale: fill the ranges of h and J; otherwise A is programmed as it is.
         complete: also take the neighbors of x* and descents from them as candidates: reads alone rarely contain x⁺.
         seed: the seed of errors and reads.
         tolerance: the largest error of probabilities because time steps are finite.
@@ -72,7 +77,6 @@ class QuantumAnnealing(QuboSolver):
     h_error: float = 0.02
     J_error: float = 0.015
     programmings: int = 1
-    auto_scale: bool = True
     complete: bool = True
     seed: int | None = None
     tolerance: float = 0.01
@@ -137,7 +141,7 @@ class QuantumAnnealing(QuboSolver):
         if self.embedding is not None:
             J, h = self.embedding.embed(J, h, self.chain_strength)
         _check_size(h.shape[1])
-        J, h = scaled(J, h, J_RANGE if self.embedding is None else EXTENDED_J_RANGE, self.auto_scale)
+        J, h = scaled(J, h, J_RANGE if self.embedding is None else EXTENDED_J_RANGE)
         seeds = instance_seeds(self.seed, len(A))
         problem = with_control_errors(J, h, self.J_error, self.h_error, self.programmings, self.reads, seeds)
         if not bool(_squared_fields(problem).isfinite().all()):
@@ -151,7 +155,7 @@ class QuantumAnnealing(QuboSolver):
     def _anneal(self, problem: Programmed) -> Iterator[_Final]:
         """Anneal all rows in chunks of equal time steps, so that no result depends on the rest of the batch."""
         chunks = self._chunks(problem)
-        with Bar("quantum annealing", sum(len(chunk.rows) * (chunk.steps + 1) for chunk in chunks)) as bar:
+        with Bar("quantum annealing", sum(len(rows) * (steps + 1) for rows, _, steps in chunks)) as bar:
             for rows, field, steps in chunks:
                 A, offset = from_ising(problem.J[rows], problem.h[rows])
                 ising = all_energies(A).add_(offset[:, None])
@@ -159,8 +163,8 @@ class QuantumAnnealing(QuboSolver):
                 p = final_probabilities(ising, sequence, bar.advance).to(torch.float64)
                 yield _Final(rows, steps, p.div_(p.sum(1, keepdim=True)))
 
-    def _chunks(self, problem: Programmed) -> list[_Chunk]:
-        """Group rows whose rms local fields round up to the same 2**(level/4)."""
+    def _chunks(self, problem: Programmed) -> list[tuple[Tensor, float, int]]:
+        """Return rows whose rms local fields round up to the same 2**(level/4), that field, and the time steps."""
         levels = (4 * _squared_fields(problem).mean(-1).sqrt().clamp(min=1 / 16).log2()).ceil()
         size = _rows_at_once(problem.h)
         chunks = []
@@ -173,7 +177,7 @@ class QuantumAnnealing(QuboSolver):
                     f"(limit {MAX_STEPS:.0e}); shorten the anneal, or raise the tolerance"
                 )
             rows = (levels == level).nonzero()[:, 0]
-            chunks += [_Chunk(rows[i : i + size], field, steps) for i in range(0, len(rows), size)]
+            chunks += [(some, field, steps) for some in rows.split(size)]
         return chunks
 
     def _measure(self, A: Tensor, scored: bool = True) -> _Measured:
@@ -209,12 +213,6 @@ class QuantumAnnealing(QuboSolver):
             codes = torch.arange(first, first + some.shape[1], device=out.device)
             out.index_add_(1, _codes(self.embedding.majority(_bits(codes, self.embedding.qubits))), some)
         return out
-
-
-class _Chunk(NamedTuple):
-    rows: Tensor  # of the programmed problems
-    field: float
-    steps: int
 
 
 class _Final(NamedTuple):

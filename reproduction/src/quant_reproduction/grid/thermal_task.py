@@ -23,9 +23,8 @@ from quant_reproduction.open_system import (
     final_states,
     levels,
 )
-from qubolearn.chips.chains import Embedding
 from qubolearn.chips.embedding import Chip, find_tiles
-from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, scaled, with_control_errors
+from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Embedding, scaled, with_control_errors
 from qubolearn.chips.topologies import topology
 from qubolearn.problems import make_problem
 from qubolearn.qubo import from_ising, to_ising
