@@ -150,19 +150,6 @@ hot = annealing.SimulatedAnnealing(reads=100, sweeps=2, seed=0).sample(small, 1e
 assert hot.dtype == torch.float64 and abs(hot.mean() - 0.5) < 0.1
 """
 
-# Reads of a replica that is so cold that it is in the lowest state.
-SAMPLING = """
-import qubolearn.solvers.tempering as tempering
-
-tempering.on_gpu = lambda *given: True
-A = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(1))
-reads = tempering.ParallelTempering(sweeps=8, reads=2, seed=0).sample(A, 60.0, clamp=torch.tensor([-1, -1, -1, 1]))
-x = all_states(4)
-x = x[x[:, 3] == 1]
-lowest = x[torch.einsum("si,bij,sj->bs", x, A, x).argmin(1)]
-assert reads.dtype == A.dtype and torch.equal(reads, lowest[:, None].expand(2, 2, 4))
-"""
-
 SUDOKU = """
 import qubolearn.solvers.tempering as tempering
 from qubolearn.problems.sudoku import grids_of, hint_clamp, rule_groups, rule_qubo
@@ -185,7 +172,7 @@ for ladders in (1, 2):
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize(
     "kernel",
-    [DENSE, SHARED, SPARSE, TEMPERING, SUDOKU, GIVEN, SAMPLING, SOLVER],
+    [DENSE, SHARED, SPARSE, TEMPERING, SUDOKU, GIVEN, SOLVER],
     ids=["dense", "shared", "sparse", "tempering", "sudoku", "given", "sampling", "solver"],
 )
 def test_kernels_follow_the_boltzmann_distribution(kernel: str) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo import Groups, SparseQubo, all_states, energies
+from qubolearn.qubo import SparseQubo, all_states, energies
 from qubolearn.solvers.temperature import effective_beta
 
 
@@ -58,37 +58,6 @@ def test_degenerate_reads() -> None:
     found = effective_beta(A, reads).tolist()
     assert found[:2] == [math.inf, -math.inf]
     assert math.isnan(found[2])
-
-
-def test_clamped_bits_do_not_count() -> None:
-    A = qubos(4, 8, 3)
-    reads = exact_samples(A, 0.7, 3000)
-    reads[:, :, 2] = 1  # held by force: no sample of anything
-    free = effective_beta(A, reads, clamp={2: 1})
-    assert ((free - 0.7).abs() < 0.3).all()
-    assert not torch.allclose(free, effective_beta(A, reads))
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_groups_move_as_wholes(sparse: bool) -> None:
-    """Exact samples among allowed states, other bits clamped in other instances; without groups it is wrong."""
-    A, groups, beta = qubos(4, 10, 5), Groups([[0, 1, 2], [4, 7], [5], [3, 6, 8]]), 0.9
-    clamp = torch.full((4, 10), -1)
-    clamp[0, 0], clamp[1, 1], clamp[2, 9], clamp[3, 3] = 0, 1, 1, 0
-    x = all_states(10, dtype=torch.float64)
-    reads = []
-    for row in range(4):
-        allowed = x[groups.allowed(x) & ((clamp[row] < 0) | (x == clamp[row])).all(1)]
-        p = (-beta * energies(A[row : row + 1], allowed[None])[0]).softmax(0)
-        drawn = torch.multinomial(p, 4000, replacement=True, generator=torch.Generator().manual_seed(row))
-        reads.append(allowed[drawn])
-    drawn = torch.stack(reads)
-    given = SparseQubo.from_dense(A) if sparse else A
-    assert ((effective_beta(given, drawn, clamp, groups) - beta).abs() < 0.08).all()
-    assert ((effective_beta(given, drawn, clamp) - beta).abs() > 0.1).any()
-    assert effective_beta(A[:1, :3, :3], drawn[:1, :1, :3], groups=Groups([[0, 1, 2]])).isinf().all()
-    with pytest.raises(QubolearnError, match="break a group"):
-        effective_beta(A, torch.zeros(4, 1, 10), groups=groups)
 
 
 def test_bad_reads_are_rejected() -> None:

@@ -14,13 +14,10 @@ import numpy.typing as npt
 from qubolearn.chips.embedding import Chip, Coupler, find_tiles
 from qubolearn.errors import QubolearnError
 
-__all__ = ["SCALINGS", "Packing", "Programmed", "Ranges", "pack", "program", "stated_range", "unpack"]
+__all__ = ["Packing", "Programmed", "Ranges", "pack", "program", "stated_range", "unpack"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-#: How h and J are brought into the chip's ranges; :class:`qubolearn.solvers.DWaveSolver` says which to take.
-SCALINGS = ("tile", "call", "none")
 
 
 class Ranges(NamedTuple):
@@ -127,11 +124,12 @@ class Programmed(NamedTuple):
     scale: Floats  # [tiles] what each QUBO's h and J were multiplied with
 
 
-def program(packing: Packing, J: Floats, h: Floats, ranges: Ranges, chain_strength: float, scaling: str) -> Programmed:
-    """Physical h and J of the Ising models J ``[tiles, n, n]`` (upper triangular), h ``[tiles, n]``, one per tile.
+def program(packing: Packing, J: Floats, h: Floats, ranges: Ranges, chain_strength: float) -> Programmed:
+    """Return physical h and J of Ising models J ``[tiles, n, n]`` (upper triangular), h ``[tiles, n]``, one per tile.
 
     h_i is shared evenly by the qubits of a chain and J_ij by the couplers between two chains. Couplers within a
-    chain are -chain_strength · rms(J) · √(mean degree), D-Wave's "uniform torque compensation", for each tile.
+    chain are -chain_strength · rms(J) · √(mean degree), D-Wave's "uniform torque compensation", for each tile. Each
+    tile is then scaled to fill the ranges.
     """
     length = np.bincount(packing.node, minlength=h.size)
     physical_h = (h.reshape(-1) / length)[packing.node]
@@ -140,13 +138,6 @@ def program(packing: Packing, J: Floats, h: Floats, ranges: Ranges, chain_streng
     strength = _chain_strength(J, h, chain_strength)
     physical_J = np.where(within, -strength[packing.coupler_tile], logical_J * packing.share)
     used = _used_range(packing, physical_h, physical_J, within, ranges)
-    if scaling == "none" and (used > 1).any():
-        worst = int(used.argmax())
-        raise QubolearnError(
-            f"QUBO {worst} of the call needs {used[worst]:.3g} times the chip's range of h {list(ranges.h)} and "
-            f"J {list(ranges.J)}; scale A down or take scaling='tile'"
-        )
-    used = {"tile": used, "call": np.full_like(used, used.max()), "none": np.ones_like(used)}[scaling]
     scale = 1 / np.where(used > 0, used, 1.0)
     scaled_h = physical_h * scale[packing.node // packing.n]
     scaled_J = physical_J * scale[packing.coupler_tile]

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from qubolearn.gpu.sparse_annealing_triton import _mixed, colours
 
-__all__ = ["Tempered", "sample", "temper"]
+__all__ = ["Tempered", "temper"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -65,32 +65,6 @@ def temper(
     exchanges = np.minimum(1.0, replicas.swaps[:, :-1].double().cpu().numpy() / tried)
     best = replicas.best_X.transpose(1, 2).contiguous().cpu().numpy()
     return Tempered(best, exchanges, swept, replicas.states())
-
-
-def sample(
-    form: Any,
-    clamps: npt.NDArray[np.int8],
-    seeds: npt.NDArray[np.uint32],
-    ladders: npt.NDArray[np.float64],
-    burn: int,
-    thin: int,
-    reads: int,
-    device: torch.device,
-) -> Tensor:
-    """States at the coldest β, ``thin`` sweeps apart after ``burn`` ones: int8 ``[batch, reads, n]`` on the GPU."""
-    replicas = _Replicas(form, clamps, seeds, ladders, device)
-    found = torch.empty(len(clamps), reads, clamps.shape[1], dtype=torch.int8, device=device)
-    most = replicas.most_sweeps(len(clamps))
-    for read in range(-1, reads):
-        left = burn if read < 0 else thin
-        while left:
-            count = min(left, most)
-            replicas.sweep(count)
-            replicas.wait()  # so that Ctrl-C ends it here
-            left -= count
-        if read >= 0:
-            found[:, read] = replicas.states()[:, -1]
-    return found
 
 
 class _Replicas:
@@ -149,11 +123,6 @@ class _Replicas:
         """All replicas' states ``[batch, replicas, n]``, from hot to cold."""
         places = self.ranks.argsort(1)[:, None].expand(-1, self.n, -1)
         return self.X[:, : self.n].gather(2, places).transpose(1, 2)
-
-    def wait(self) -> None:
-        """Until all launches are done."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
 
 
 class _Tables(NamedTuple):

@@ -18,7 +18,6 @@ from .clamps import propagate_clamps as propagate_clamps
 from .clamps import reduced as reduced
 from .groups import Groups as Groups
 from .groups import as_groups as as_groups
-from .groups import drop_intragroup_couplings as drop_intragroup_couplings
 from .groups import penalty_weights as penalty_weights
 from .groups import to_cqm as to_cqm
 from .groups import with_penalties as with_penalties

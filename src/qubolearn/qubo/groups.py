@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Groups",
     "as_groups",
-    "drop_intragroup_couplings",
     "penalty_weights",
     "to_cqm",
     "with_penalties",
@@ -130,16 +129,6 @@ def with_penalties(A: Qubo, groups: Groups) -> tuple[Qubo, Tensor]:
         penalized = A - torch.diag_embed(linear)
         penalized[:, edges[0], edges[1]] = penalized[:, edges[1], edges[0]] = weights[:, group]
     return penalized, weights.sum(1)
-
-
-def drop_intragroup_couplings(A: Qubo, groups: Groups) -> Qubo:
-    """Return A, dense or sparse, without couplings within a group, which no allowed state contains."""
-    if isinstance(A, SparseQubo):
-        between = _between(A, groups.of_bits(A.n).to(A.device))
-        return A.with_values(A.linear, A.quadratic * between)
-    (i, j), A = groups.pairs()[0].to(A.device), A.clone()
-    A[:, i, j] = A[:, j, i] = 0
-    return A
 
 
 def penalty_weights(A: Qubo, groups: Groups) -> Tensor:

@@ -198,17 +198,9 @@ class ParallelTempering(QuboSolver):
         check_exponents(self.betas[-1] if beta is None else beta, form.scale)  # type: ignore[index]
         colds = betas[:, -1].copy() if beta is None else beta * form.scale
         burn, thin = self.sweeps // 2, max(1, self.sweeps // 2 // self.reads)
-        there = on_gpu(A, groups, self.replicas)
-        # For a GPU the CPU chooses the temperatures alone.
-        reads = np.zeros((batch, 0 if there else self.reads, n), np.int8)
-        with self._kernel_call(form, LADDER_SWEEPS if there else burn + thin * self.reads) as options:
-            goal = (betas, colds, 0 if there else burn, thin, reads)
-            native().temper_sample(self._problem(form, held), *goal, **options)
-        if there:
-            from qubolearn.gpu.tempering_triton import sample
-
-            seeds = instance_seeds(self.seed, batch)
-            return sample(form, held, seeds, betas, burn, thin, self.reads, A.device).to(A.dtype)
+        reads = np.zeros((batch, self.reads, n), np.int8)
+        with self._kernel_call(form, burn + thin * self.reads) as options:
+            native().temper_sample(self._problem(form, held), betas, colds, burn, thin, reads, **options)
         return torch.from_numpy(reads).to(A.device, A.dtype)
 
     def _check_memory(self, A: Qubo, reads: int) -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from qubolearn.chips.embedding import Chip
 from qubolearn.chips.packing import Packing, Ranges, pack, program, unpack
 from qubolearn.chips.topologies import topology
-from qubolearn.errors import QubolearnError
 from qubolearn.qubo import to_ising
 from qubolearn.solvers.dwave.solver import DWaveSolver
 from qubolearn.testing import check_solver
@@ -56,17 +55,14 @@ def test_both_best_states_are_those_of_brute_force(name: str, n: int, chip: str,
 @settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from([("dense", 6), ("chimera", 8), ("pegasus", 10), ("diagonal", 3)]),
-    st.sampled_from(["tile", "call"]),
     st.integers(0, 2**20),
 )
-def test_the_programmed_energy_is_the_sum_of_the_scaled_energies(
-    kind: tuple[str, int], scaling: str, seed: int
-) -> None:
+def test_the_programmed_energy_is_the_sum_of_the_scaled_energies(kind: tuple[str, int], seed: int) -> None:
     """For any spins that agree within chains: physical energy = Σ scale · logical energy - chain couplings."""
     name, n = kind
     packing = pack(n, frozenset(topology(name, n).couplers), Chip.ideal("pegasus", 3))
     J, h, _ = to_ising(qubos(name, n, packing.tiles, seed).double())
-    told = program(packing, J.numpy(), h.numpy(), RANGES, 1.4, scaling)
+    told = program(packing, J.numpy(), h.numpy(), RANGES, 1.4)
     s = torch.from_numpy(np.random.default_rng(seed).choice([-1.0, 1.0], (packing.tiles, n)))
     logical = torch.einsum("bi,bij,bj->b", s, J, s) + (h * s).sum(1)
 
@@ -81,21 +77,17 @@ def test_the_programmed_energy_is_the_sum_of_the_scaled_energies(
     assert told.J.max(initial=0) <= 1
 
 
-def test_scaling_by_tile_fills_the_range_of_each_and_by_call_that_of_the_largest() -> None:
+def test_each_qubo_fills_the_ranges() -> None:
     packing = pack(8, frozenset(topology("chimera", 8).couplers), Chip.ideal("chimera", 2))
     A = qubos("chimera", 8, 4).double() * torch.tensor([1.0, 10.0, 0.1, 0.0])[:, None, None]
     J, h, _ = (part.numpy() for part in to_ising(A))
-    told = program(packing, J, h, RANGES, 1.0, "tile")
+    told = program(packing, J, h, RANGES, 1.0)
     for tile in range(3):
         fills = max(
             np.abs(told.h[packing.node // 8 == tile]).max() / 4, np.abs(told.J[packing.coupler_tile == tile]).max()
         )
         assert fills == pytest.approx(1)
-    assert told.scale[0] == pytest.approx(10 * program(packing, J * 10, h * 10, RANGES, 1.0, "tile").scale[0])
-    assert np.ptp(program(packing, J, h, RANGES, 1.0, "call").scale) == 0
-    with pytest.raises(QubolearnError, match=r"QUBO 1 .* times the chip's range of h \[-4.0, 4.0\].*scaling='tile'"):
-        program(packing, J, h, RANGES, 1.0, "none")
-    assert (program(packing, J / 100, h / 100, RANGES, 1.0, "none").scale == 1).all()
+    assert told.scale[0] == pytest.approx(10 * program(packing, J * 10, h * 10, RANGES, 1.0).scale[0])
 
 
 def test_the_sum_of_a_qubits_couplings_stays_in_its_range() -> None:
@@ -103,7 +95,7 @@ def test_the_sum_of_a_qubits_couplings_stays_in_its_range() -> None:
     J = np.zeros((4, 8, 8))
     J[:, :4, 4:] = 1.0
     tight = RANGES._replace(qubit=(-3.0, 2.0))
-    told = program(packing, J, np.zeros((4, 8)), tight, 1.0, "tile")
+    told = program(packing, J, np.zeros((4, 8)), tight, 1.0)
     totals = sum(np.bincount(end, told.J, minlength=len(packing.qubits)) for end in packing.ends)
     assert totals.max() == pytest.approx(2.0)
 

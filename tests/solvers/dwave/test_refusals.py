@@ -38,7 +38,6 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 IMPOSSIBLE: dict[str, Callable[[], object]] = {
     "reads=0": lambda: DWaveSolver(reads=0),
-    "tyle": lambda: DWaveSolver(scaling="tyle"),
     "chain_strength=0.0": lambda: DWaveSolver(chain_strength=0.0),
     "deadline_seconds=inf": lambda: DWaveSolver(deadline_seconds=float("inf")),
     "budget_seconds=nan": lambda: DWaveSolver(budget_seconds=float("nan")),

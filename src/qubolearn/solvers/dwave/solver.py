@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from qubolearn.chips.embedding import Chip, Coupler
-from qubolearn.chips.packing import SCALINGS, Packing, Ranges, pack, program, stated_range, unpack
-from qubolearn.errors import QubolearnError, check_counts, check_numbers, missing_extra, unknown_name
+from qubolearn.chips.packing import Packing, Ranges, pack, program, stated_range, unpack
+from qubolearn.errors import QubolearnError, check_counts, check_numbers, missing_extra
 from qubolearn.qubo import energies, to_ising, upper_triangular
 from qubolearn.solvers.contract import QuboSolver, SearchResult, best_distinct, instance_seeds
 from qubolearn.solvers.dwave.access import MARGIN, Opened, QpuAccess, estimated_seconds, reported_seconds, run
@@ -39,11 +39,8 @@ class DWaveSolver(QuboSolver):
     QUBOs on a pattern of :func:`qubolearn.topology` use one qubit per bit, all others are minor-embedded. One call
     anneals as many QUBOs as there are disjoint tiles. Tiles are found once per chip and graph of the batch.
 
-    ``scaling`` brings h and J into the chip's ranges, usually h in [-4, 4] and J in [-1, 1] (chains: [-2, 1]):
-
-    * ``"tile"``: each QUBO fills the ranges alone. Its answer does not depend on its neighbors in the call.
-    * ``"call"``: one factor for all QUBOs of a call, so that they are annealed at one temperature.
-    * ``"none"``: as given; raises if h or J do not fit.
+    Each QUBO is scaled to fill the chip's ranges, usually h in [-4, 4] and J in [-1, 1] (chains: [-2, 1]), so that its
+    answer does not depend on its neighbors in the call.
 
     Every call is estimated first, and raises if it would exceed ``budget_seconds`` of QPU access time, which the solver
     shares with its copies. No call is repeated, and one that fails counts as paid; its answer is requested again,
@@ -56,7 +53,6 @@ class DWaveSolver(QuboSolver):
     Args:
         reads: anneals per call.
         anneal_time: in µs; None for the chip's default, mostly 20.
-        scaling: one of the three above.
         chain_strength: multiple of rms(J) √(mean degree), as D-Wave's default.
         budget_seconds: the most QPU access time.
         deadline_seconds: how long to wait for each call.
@@ -72,7 +68,6 @@ class DWaveSolver(QuboSolver):
 
     reads: int = 100
     anneal_time: float | None = None
-    scaling: str = "tile"
     chain_strength: float = 1.414
     budget_seconds: float = 10.0
     deadline_seconds: float = 300.0
@@ -83,8 +78,6 @@ class DWaveSolver(QuboSolver):
     access: QpuAccess = field(default_factory=QpuAccess)
 
     def __post_init__(self) -> None:
-        if self.scaling not in SCALINGS:
-            raise unknown_name("scaling", self.scaling, SCALINGS)
         check_counts(reads=self.reads)
         for name in ("chain_strength", "deadline_seconds", "anneal_time"):
             if (value := getattr(self, name)) is not None:
@@ -102,7 +95,6 @@ class DWaveSolver(QuboSolver):
         broken_couplers: Iterable[Coupler] = (),
         reads: int = 100,
         anneal_time: float | None = None,
-        scaling: str = "tile",
         chain_strength: float = 1.414,
         budget_seconds: float = 10.0,
         deadline_seconds: float = 300.0,
@@ -116,7 +108,6 @@ class DWaveSolver(QuboSolver):
         return cls(
             reads=reads,
             anneal_time=anneal_time,
-            scaling=scaling,
             chain_strength=chain_strength,
             budget_seconds=budget_seconds,
             deadline_seconds=deadline_seconds,
@@ -154,7 +145,6 @@ class DWaveSolver(QuboSolver):
             "calls": len(calls),
             "tiles": packing.tiles,
             "reads": self.reads,
-            "scaling": self.scaling,
             "qpu_access_seconds": sum(spent),
             "qpu_spent_seconds": self.access.spent_seconds,
         }
@@ -194,7 +184,7 @@ class DWaveSolver(QuboSolver):
 
         J, h, _ = to_ising(A)
         ranges = Ranges.of(opened.sampler.properties)
-        programmed = program(packing, J.numpy(), h.numpy(), ranges, self.chain_strength, self.scaling)
+        programmed = program(packing, J.numpy(), h.numpy(), ranges, self.chain_strength)
         bqm = BinaryQuadraticModel.from_numpy_vectors(
             programmed.h, (*packing.ends, programmed.J), 0.0, SPIN, variable_order=packing.qubits.tolist()
         )
