@@ -37,8 +37,20 @@ inline void require_bits(const std::int8_t* bits, std::size_t size) {
   for (std::size_t k = 0; k < size; ++k) require(bits[k] == 0 || bits[k] == 1, "expected bits 0 and 1");
 }
 
+// Return an array of a tuple; ValueError if it has another dtype or is not contiguous. The tuple keeps it alive.
+template <class Array>
+Array item(const nb::tuple& arrays, std::size_t k, const char* name) {
+  Array array;
+  if (k >= arrays.size() || !nb::try_cast<Array>(arrays[k], array, false))
+    throw nb::value_error((std::string("expected a contiguous array of the right dtype: ") + name).c_str());
+  return array;
+}
+
 // Check (linear [batch, n], quadratic [batch, m], starts [n + 1], neighbors [2m], places [2m]).
 SparseQubos sparse_qubos(const nb::tuple& arrays);
+
+// Check that every bit is in one unit, and that units of several bits are groups.
+Units units(const nb::tuple& arrays, std::int64_t n);
 
 // Bind a function whose last arguments are `threads` and `progress`. Arrays are given by their names alone and are not
 // converted: results would be written into a copy.
@@ -66,6 +78,7 @@ void call(int threads, const nb::object& progress, Body body) {
   control.rethrow();
 }
 
+void bind_constrained(nb::module_&);
 void bind_ranking(nb::module_&);
 void bind_scaling(nb::module_&);
 

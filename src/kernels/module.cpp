@@ -54,34 +54,6 @@ void use(const std::string& name) {
   throw nb::value_error(("this processor runs the builds " + names + ", got " + name).c_str());
 }
 
-// Return an array of a tuple; ValueError if it has another dtype or is not contiguous. The tuple keeps it alive.
-template <class Array>
-Array item(const nb::tuple& arrays, std::size_t k, const char* name) {
-  Array array;
-  if (k >= arrays.size() || !nb::try_cast<Array>(arrays[k], array, false))
-    throw nb::value_error((std::string("expected a contiguous array of the right dtype: ") + name).c_str());
-  return array;
-}
-
-// Check that every bit is in one unit, and that units of several bits are groups.
-Units units(const nb::tuple& arrays, std::int64_t n) {
-  const auto first = item<In<std::int64_t, 1>>(arrays, 0, "first"), bits = item<In<std::int64_t, 1>>(arrays, 1, "bits");
-  const auto group = item<In<bool, 1>>(arrays, 2, "group");
-  const std::int64_t count = group.shape(0), *f = first.data();
-  require_shape(first, {count + 1}, "first");
-  require_shape(bits, {n}, "bits");
-  require(f[0] == 0 && f[count] == n, "expected units from 0 to n");
-  for (std::int64_t u = 0; u < count; ++u)
-    require(f[u] < f[u + 1] && (group.data()[u] || f[u] + 1 == f[u + 1]), "expected groups, and units of one bit");
-  std::vector<bool> seen(n);
-  for (std::int64_t k = 0; k < n; ++k) {
-    const std::int64_t bit = bits.data()[k];
-    require(bit >= 0 && bit < n && !seen[bit], "expected every bit in one unit");
-    seen[bit] = true;
-  }
-  return {count, f, bits.data(), group.data()};
-}
-
 template <class T>
 double search(In<T, 3> A, Out<T, 3> states, Out<double, 2> energies, std::int64_t held, int threads,
               nb::object progress) {
@@ -269,6 +241,24 @@ void rule_out(nb::tuple arrays, In<double, 1> targets, Out<std::int8_t, 2> ruled
 
 const Kernels& kernels() { return *chosen.load(); }
 
+Units units(const nb::tuple& arrays, std::int64_t n) {
+  const auto first = item<In<std::int64_t, 1>>(arrays, 0, "first"), bits = item<In<std::int64_t, 1>>(arrays, 1, "bits");
+  const auto group = item<In<bool, 1>>(arrays, 2, "group");
+  const std::int64_t count = group.shape(0), *f = first.data();
+  require_shape(first, {count + 1}, "first");
+  require_shape(bits, {n}, "bits");
+  require(f[0] == 0 && f[count] == n, "expected units from 0 to n");
+  for (std::int64_t u = 0; u < count; ++u)
+    require(f[u] < f[u + 1] && (group.data()[u] || f[u] + 1 == f[u + 1]), "expected groups, and units of one bit");
+  std::vector<bool> seen(n);
+  for (std::int64_t k = 0; k < n; ++k) {
+    const std::int64_t bit = bits.data()[k];
+    require(bit >= 0 && bit < n && !seen[bit], "expected every bit in one unit");
+    seen[bit] = true;
+  }
+  return {count, f, bits.data(), group.data()};
+}
+
 SparseQubos sparse_qubos(const nb::tuple& arrays) {
   const auto linear = item<In<double, 2>>(arrays, 0, "linear"), quadratic = item<In<double, 2>>(arrays, 1, "quadratic");
   const auto starts = item<In<std::int64_t, 1>>(arrays, 2, "starts");
@@ -299,6 +289,7 @@ NB_MODULE(_kernels, m) {
   m.def("use", &use, "name"_a, "Use another build from now on; results do not change.");
   bind_exhaustive<float>(m);
   bind_exhaustive<double>(m);
+  bind_constrained(m);
   bind_ranking(m);
   bind_scaling(m);
   define(m, "evolve", &evolve,

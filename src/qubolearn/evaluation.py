@@ -176,8 +176,9 @@ def solve_instances(
                 A = network(chunk)
             with inside("clamp of", problem, p=chunk):
                 clamp = problem.clamp(chunk) if problem else None
+                constraints = problem.constraints(chunk) if problem else ()
             with inside("the solver", solver, A=A):
-                solution = solve(A, solver or AutoSolver(), 1, clamp=clamp, groups=groups)
+                solution = solve(A, solver or AutoSolver(), 1, clamp=clamp, groups=groups, constraints=constraints)
             states.append(solution.states[:, 0])
             measured.append(solution.info)
     if not states:

@@ -130,7 +130,7 @@ def _solve_run(args: argparse.Namespace, source: Path, output: Output) -> Solved
     problem, p = here.problem, read_inputs(source, here.problem)
     with torch.no_grad():
         A = here.network()(p)
-    solution = _solve(A, args, output, counted(len(p), "instance"), problem, problem.clamp(p))
+    solution = _solve(A, args, output, counted(len(p), "instance"), problem, p)
     states, energies = solution.states[:, 0], solution.energies[:, 0]
     answers = problem.answer_of(problem.project(states, p) if args.project else states, p)
     remarks = problem.remarks(answers, p)
@@ -150,18 +150,20 @@ def _shown(state: Tensor) -> str:
 
 
 def _solve(
-    A: Qubo, args: argparse.Namespace, output: Output, what: str, problem: Problem | None = None, clamp: Any = None
+    A: Qubo, args: argparse.Namespace, output: Output, what: str, problem: Problem | None = None, p: Any = None
 ) -> Solution:
     """Return the lowest states; --clamp, --groups and --solver override those of the problem."""
     from qubolearn.solvers import solve
 
-    clamp = clamp if args.clamp is None else clamp_from(args.clamp)
+    held = problem.clamp(p) if problem else None
+    clamp = held if args.clamp is None else clamp_from(args.clamp)
     groups = problem.groups if problem else None
     if args.groups is not None:
         groups = groups_from(args.groups, A.shape[2])
+    constraints = problem.constraints(p) if problem else ()
     own = problem.default_solver() if problem and args.solver == "auto" else None
     with output.progress(f"{what}, {args.solver}", 1):
-        return solve(A, own or make_solver(args.solver), 1, clamp=clamp, groups=groups)
+        return solve(A, own or make_solver(args.solver), 1, clamp=clamp, groups=groups, constraints=constraints)
 
 
 def add_export(parser: argparse.ArgumentParser, _: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Generator, Tensor
 
-    from qubolearn.qubo import Groups
+    from qubolearn.qubo import Groups, LinearConstraint
 
 __all__ = [
     "Instances",
@@ -187,6 +187,13 @@ class Problem(ABC):
         Solvers hold these bits, in ``fit``, ``evaluate`` and on the command line. By default all bits are free.
         """
         return None
+
+    def constraints(self, p: Any) -> Sequence[LinearConstraint]:
+        """Return inequalities a·x <= b that answers to p satisfy; by default none.
+
+        Solvers obey them in ``fit``, ``evaluate`` and on the command line: annealing, exhaustive search and ``auto``.
+        """
+        return ()
 
     def available(self, split: Split) -> int | None:
         """Return the number of different instances of a split, or None if they are generated."""

@@ -16,6 +16,8 @@ from .clamps import allowed_bits as allowed_bits
 from .clamps import as_clamp as as_clamp
 from .clamps import propagate_clamps as propagate_clamps
 from .clamps import reduced as reduced
+from .constraints import Inequalities as Inequalities
+from .constraints import LinearConstraint as LinearConstraint
 from .groups import Groups as Groups
 from .groups import as_groups as as_groups
 from .groups import penalty_weights as penalty_weights

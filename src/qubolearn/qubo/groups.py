@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ from qubolearn.qubo.sparse import Qubo, SparseQubo
 
 if TYPE_CHECKING:
     import dimod
+
+    from qubolearn.qubo.constraints import LinearConstraint
 
 __all__ = [
     "Groups",
@@ -181,8 +183,10 @@ def _between(A: SparseQubo, number: Tensor) -> Tensor:
     return ~inside
 
 
-def to_cqm(A: Qubo, groups: Groups) -> dimod.ConstrainedQuadraticModel:
-    """Return one QUBO, ``[n, n]`` or sparse, and its groups as a constrained model of dimod over the bits.
+def to_cqm(
+    A: Qubo, groups: Groups | None = None, constraints: Sequence[LinearConstraint] = ()
+) -> dimod.ConstrainedQuadraticModel:
+    """Return one QUBO, ``[n, n]`` or sparse, its groups and inequalities as a constrained model of dimod.
 
     >>> len(to_cqm(torch.zeros(5, 5), Groups([[0, 1, 2], [3, 4]])).discrete)
     2
@@ -198,4 +202,8 @@ def to_cqm(A: Qubo, groups: Groups) -> dimod.ConstrainedQuadraticModel:
             model.add_discrete(list(group), label=f"group {number}")
         else:  # dimod requires two cases of a discrete constraint
             model.add_constraint_from_iterable([(group[0], 1)], "==", 1, label=f"group {number}")
+    for number, constraint in enumerate(constraints):
+        (a,), (b,) = constraint.arrays(1, objective.num_variables)
+        terms = [(bit, value) for bit, value in enumerate(a.tolist()) if value]
+        model.add_constraint_from_iterable(terms, "<=", b, label=f"constraint {number}")
     return model

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts, check_nondecreasing, check_numbers, counted
 from qubolearn.gpu.annealing import available, generators, takes_lists
-from qubolearn.qubo import Qubo, SparseQubo, as_dense, check_qubo
+from qubolearn.qubo import Groups, Inequalities, Qubo, SparseQubo, as_dense, check_qubo
 from qubolearn.qubo.sparse import check_memory, check_plain
 from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds, thread_count
 from qubolearn.solvers.forms import DenseForm, SparseForm
@@ -90,6 +90,13 @@ class SimulatedAnnealing(QuboSolver):
         """Return all reads and the lowest state around them, for callers with their own local search."""
         reads, states, info = self._refined(A, 1, exchanges=False)
         return SearchResult(torch.cat([states, reads], 1), info)
+
+    def search_limited(self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities) -> SearchResult:
+        """Search the states that clamp ``[batch, n]``, groups and inequalities allow."""
+        from qubolearn.solvers.inequalities import anneal_constrained
+
+        self._check_memory(A, 2)
+        return anneal_constrained(A, count, clamp, groups, limits, self.reads, self.sweeps, self.seed)
 
     def _refined(self, A: Qubo, count: int, exchanges: bool) -> tuple[Tensor, Tensor, dict[str, Any]]:
         """Return reads ``[batch, reads, n]``, the lowest states ``[batch, count, n]`` around them, and the info."""

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from qubolearn.qubo import Groups, Qubo, allowed_bits, as_clamp, as_groups
+from qubolearn.qubo import Groups, Inequalities, Qubo, allowed_bits, as_clamp, as_groups
 from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.constrained import solve_constrained
 from qubolearn.solvers.contract import QuboSolver, SearchResult
@@ -39,6 +39,8 @@ CHOICES = (
 )
 
 
+#: Up to this log2 of the number of states, QUBOs under inequalities are solved exactly.
+EXACT_CONSTRAINED_BITS = 20
 #: What also searches QUBOs with groups, in about the time of tempering.
 SECOND = SimulatedAnnealing(reads=32, sweeps=250)
 
@@ -87,6 +89,12 @@ class AutoSolver(QuboSolver):
     def search(self, A: Tensor, count: int) -> SearchResult:
         solver = auto_solver(A.shape[2], self.seed)
         return solver.search(A if solver.takes_sparse or isinstance(A, Tensor) else A.dense(), count)
+
+    def search_limited(self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities) -> SearchResult:
+        """Search the states that clamp, groups and inequalities allow, exactly if there are at most 2**20."""
+        exact = float(allowed_bits(clamp, groups).max()) <= EXACT_CONSTRAINED_BITS
+        solver = ExhaustiveSearch() if exact else SECOND.with_seed(self.seed)
+        return solver.search_limited(A, count, clamp, groups, limits)
 
     def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> SearchResult:
         """Search the states that clamp ``[batch, n]`` and groups allow."""

@@ -5,6 +5,7 @@ Methods by which a solver supports more:
 - ``search_held(A, count, clamp, groups)`` takes the whole QUBO, ``clamp [batch, n]`` and groups (tempering);
 - ``search_groups(A, count, groups)`` takes QUBOs without clamped bits, whose groups are consecutive bits from bit 0 on
   (exhaustive search);
+- ``search_limited(A, count, clamp, groups, limits)`` takes inequalities as well (annealing, exhaustive search);
 - ``search_reads(A)`` returns all reads of a QUBO with penalties for its groups, each of which is repaired (annealing).
 
 For any other solver groups become penalties, and its answers are repaired.
@@ -26,6 +27,8 @@ from qubolearn.qubo import (
     FREE,
     Clamp,
     Groups,
+    Inequalities,
+    LinearConstraint,
     Qubo,
     Reduced,
     allowed_bits,
@@ -58,6 +61,15 @@ class SupportsGroups(Protocol):
 
 
 @runtime_checkable
+class SupportsConstraints(Protocol):
+    """A solver that takes linear inequalities, clamps and groups."""
+
+    def search_limited(
+        self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities
+    ) -> SearchResult: ...
+
+
+@runtime_checkable
 class SupportsReads(Protocol):
     """A solver that returns all of its reads."""
 
@@ -65,9 +77,14 @@ class SupportsReads(Protocol):
 
 
 def solve_constrained(
-    A: Qubo, solver: Solver, count: int, clamp: Clamp | None = None, groups: Groups | None = None
+    A: Qubo,
+    solver: Solver,
+    count: int,
+    clamp: Clamp | None = None,
+    groups: Groups | None = None,
+    constraints: Sequence[LinearConstraint] = (),
 ) -> Solution:
-    """Solve as :func:`qubolearn.solve` does, with clamped bits or groups."""
+    """Solve as :func:`qubolearn.solve` does, with clamped bits, groups or inequalities."""
     check_solvable(A)
     A, (batch, _, n) = A.detach(), A.shape
     groups = as_groups(groups)
@@ -76,6 +93,13 @@ def solve_constrained(
     if batch == 0:
         empty = torch.zeros(0, count, dtype=torch.float64, device=A.device)
         return Solution(empty.to(A.dtype)[:, :, None].expand(0, count, n), empty)
+    if len(constraints):
+        limits = Inequalities(constraints, batch, n)
+        limits.check_possible(held, groups)
+        if not isinstance(solver, SupportsConstraints):
+            raise QubolearnError(f"{solver!r} does not support constraints; use SimulatedAnnealing or ExhaustiveSearch")
+        found = solver.search_limited(A.to("cpu"), count, held, groups, limits)
+        return best_distinct(A, found.states, count, found.info, found.distinct)
     if not bool((held == FREE).any()):
         return best_distinct(A, held[:, None], 1, {"source": "exhaustive"})  # the only state
     if isinstance(solver, SupportsClamps):
@@ -92,18 +116,19 @@ def solve_constrained(
 
 @dataclass(frozen=True)
 class Constrained:
-    """A solver with fixed clamps and groups, called as any other solver."""
+    """A solver with fixed clamps, groups and inequalities, called as any other solver."""
 
     solver: Solver
     clamp: Clamp | None
     groups: Groups | None
+    constraints: Sequence[LinearConstraint] = ()
 
     def __call__(self, A: Qubo, count: int = 2) -> Solution:
-        return solve_constrained(A, self.solver, count, self.clamp, self.groups)
+        return solve_constrained(A, self.solver, count, self.clamp, self.groups, self.constraints)
 
     def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
         """Return reads ``[batch, reads, n]`` among the allowed states; requires a solver with ``search_held``."""
-        if not isinstance(self.solver, SupportsClamps):
+        if len(self.constraints) or not isinstance(self.solver, SupportsClamps):
             raise QubolearnError(f"{self.solver!r} cannot sample with clamps and groups; use ParallelTempering")
         reads: Tensor = self.solver.sample(A, beta, clamp=self.clamp, groups=self.groups)  # type: ignore[attr-defined]
         return reads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, ClassVar, NamedTuple, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
@@ -16,7 +16,7 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError, check_counts
 from qubolearn.kernels import kernel_call, native, thread_count
 from qubolearn.notebook import table
-from qubolearn.qubo import Clamp, Groups, Qubo, as_dense, can_read_values, check_solvable, energies
+from qubolearn.qubo import Clamp, Groups, LinearConstraint, Qubo, as_dense, can_read_values, check_solvable, energies
 
 __all__ = [
     "QuboSolver",
@@ -226,7 +226,13 @@ def check_exponents(beta: float, scale: npt.NDArray[np.float64]) -> None:
 
 
 def solve(
-    A: Qubo, solver: Solver, count: int = 2, *, clamp: Clamp | None = None, groups: Groups | None = None
+    A: Qubo,
+    solver: Solver,
+    count: int = 2,
+    *,
+    clamp: Clamp | None = None,
+    groups: Groups | None = None,
+    constraints: Sequence[LinearConstraint] = (),
 ) -> Solution:
     """Return the ``count`` lowest states that the solver finds for each QUBO in A, best first.
 
@@ -237,12 +243,14 @@ def solve(
         clamp: bits with known values: a tensor of 0, 1 and -1 (free), ``[batch, n]`` or ``[n]``, or a mapping
             ``{bit: value}`` for the whole batch.
         groups: sets of bits of which exactly one is 1.
+        constraints: inequalities a·x <= b (:class:`qubolearn.qubo.LinearConstraint`), for annealing and exact search.
 
     Returns:
         States ``[batch, count, n]`` of all bits, and their energies ``[batch, count]`` under the whole QUBO.
 
     Raises:
-        QubolearnError: If A is not finite or too large for the solver, or there are fewer than ``count`` states.
+        QubolearnError: If A is not finite or too large for the solver, there are fewer than ``count`` states, or none
+            was found that satisfies the constraints.
 
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
@@ -255,11 +263,11 @@ def solve(
     [[1.0, 1.0]]
     """
     check_solver(solver)
-    if clamp is None and groups is None:
+    if clamp is None and groups is None and not len(constraints):
         return solver(A, count)
     from qubolearn.solvers.constrained import solve_constrained
 
-    return solve_constrained(A, solver, count, clamp, groups)
+    return solve_constrained(A, solver, count, clamp, groups, constraints)
 
 
 def check_solver(solver: object) -> None:

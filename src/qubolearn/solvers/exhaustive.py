@@ -12,7 +12,7 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError, check_counts, counted
 from qubolearn.gpu import exhaustive_triton
 from qubolearn.kernels import kernel_call, native
-from qubolearn.qubo import Groups, can_read_values
+from qubolearn.qubo import Groups, Inequalities, Qubo, can_read_values
 from qubolearn.qubo.algebra import code_bits
 from qubolearn.solvers import exhaustive_torch
 from qubolearn.solvers.contract import QuboSolver, SearchResult
@@ -80,6 +80,12 @@ class ExhaustiveSearch(QuboSolver):
         states = allowed_states(A.double(), groups, GROUPS_BITS if self.max_bits is None else self.max_bits)
         codes = exhaustive_torch.lowest_codes(A.double(), count, states)
         return SearchResult(states.of(codes), {"source": "exhaustive"}, distinct=True)
+
+    def search_limited(self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities) -> SearchResult:
+        """Search the states that clamp ``[batch, n]``, groups and inequalities allow, by branch and bound."""
+        from qubolearn.solvers.inequalities import search_constrained
+
+        return search_constrained(A, count, clamp, groups, limits, self.max_bits)
 
 
 def allowed_states(A: Tensor, groups: Groups, max_bits: int) -> States:

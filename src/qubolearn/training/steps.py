@@ -50,7 +50,12 @@ class Task:
         """True if the loss calls a solver that must respect clamped bits or groups of the problem."""
         if self.problem is None or not self.loss.solves:
             return False
-        return self.problem.groups is not None or type(self.problem).clamp is not Problem.clamp
+        given = type(self.problem)
+        return (
+            self.problem.groups is not None
+            or given.clamp is not Problem.clamp
+            or given.constraints is not Problem.constraints
+        )
 
     def batch(self, instances: Instances, step: int, features: Sequence[Tensor] = ()) -> Batch:
         """Return instances as the loss sees them, with the solver seeded for this step."""
@@ -59,7 +64,8 @@ class Task:
         solver = self.solver if self._with_seed is None else self._with_seed(derive_seed(self.seed, "solver", step))
         if self.constrained:
             assert self.problem is not None
-            solver = Constrained(solver, self.problem.clamp(instances.p), self.problem.groups)
+            p, problem = instances.p, self.problem
+            solver = Constrained(solver, problem.clamp(p), problem.groups, problem.constraints(p))
         return Batch(instances, solver, soft, features, seed=seed)
 
 

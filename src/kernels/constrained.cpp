@@ -1,0 +1,473 @@
+// QUBOs under linear inequalities a·x <= b, one-hot groups and clamps: annealing and exact search, without slack bits.
+//
+// Annealing moves one state at a time: flips of a bit, exchanges of two bits, moves within a group, and swaps of the
+// members of two groups. Each violated constraint costs its weight times its excess. Weights grow while a constraint is
+// violated and shrink while it is not, so states oscillate around the border of what is allowed, where the best ones are.
+// A descent among allowed states ends every read.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "call.hpp"
+#include "portable.hpp"
+
+namespace qubolearn {
+namespace {
+
+using Bits = std::vector<std::int32_t>;
+
+// Constraints of one instance, for each bit: slots starts[i] ... starts[i + 1] - 1 of `which` and `coefficients`.
+struct Inequalities {
+  std::int64_t count;
+  const std::int64_t *starts, *which;
+  const double *coefficients, *bounds;
+};
+
+struct Random {
+  std::uint64_t state;
+
+  Random(std::uint64_t seed, std::uint64_t number) : state((seed << 32) + number) {
+    for (int k = 0; k < 4; ++k) next();
+  }
+  std::uint64_t next() {  // splitmix64
+    std::uint64_t z = state += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+  std::int32_t below(std::size_t count) { return static_cast<std::int32_t>((next() >> 32) * count >> 32); }
+  bool coin() { return next() >> 63; }
+  double exponential() { return -portable_log(static_cast<double>((next() >> 11) + 1) * 0x1p-53); }
+};
+
+// One instance: its couplings, its constraints, and the bits that may change.
+struct Instance {
+  const SparseQubos& A;
+  const std::int64_t k;
+  const Inequalities limits;
+  const std::int8_t* clamps;
+  Bits singles;              // free bits in no group
+  std::vector<Bits> groups;  // free bits of each group that is not decided
+  std::vector<double> tolerance, size;
+
+  Instance(const SparseQubos& A, std::int64_t k, const Units& units, Inequalities limits, const std::int8_t* clamps)
+      : A(A), k(k), limits(limits), clamps(clamps), tolerance(limits.count), size(limits.count) {
+    for (std::int64_t u = 0; u < units.count; ++u) {
+      Bits free;
+      for (auto place = units.first[u]; place < units.first[u + 1]; ++place)
+        if (clamps[units.bits[place]] < 0) free.push_back(static_cast<std::int32_t>(units.bits[place]));
+      if (free.empty()) continue;
+      if (units.group[u]) groups.push_back(free);
+      else singles.push_back(free[0]);
+    }
+    for (std::int64_t c = 0; c < limits.count; ++c) tolerance[c] = std::abs(limits.bounds[c]);
+    for (std::int64_t slot = 0; slot < limits.starts[A.n]; ++slot) {
+      const double a = std::abs(limits.coefficients[slot]);
+      tolerance[limits.which[slot]] += a;
+      size[limits.which[slot]] = std::max(size[limits.which[slot]], a);
+    }
+    for (std::int64_t c = 0; c < limits.count; ++c) tolerance[c] *= 1e-9, size[c] = size[c] > 0 ? size[c] : 1;
+  }
+
+  double linear(std::int64_t i) const { return A.linear[k * A.n + i]; }
+  double coupling(std::int64_t slot) const { return A.quadratic[k * A.edges + A.places[slot]]; }
+  double coupling(std::int32_t i, std::int32_t j) const {
+    const auto *first = A.neighbors + A.starts[i], *last = A.neighbors + A.starts[i + 1];
+    const auto* found = std::lower_bound(first, last, static_cast<std::uint32_t>(j));
+    return found < last && *found == static_cast<std::uint32_t>(j) ? coupling(found - A.neighbors) : 0;
+  }
+  // Return how far a load exceeds its bound, in units of the largest coefficient.
+  double excess(std::int64_t c, double load) const {
+    const double over = load - limits.bounds[c];
+    return over > tolerance[c] ? over / size[c] : 0;
+  }
+};
+
+class Read {
+  static constexpr double GROWTH = 1.1, DECAY = 0.98;  // of a weight, per sweep
+  static constexpr double SETTLING = 0.8;              // share of the sweeps after which weights only grow
+  static constexpr std::size_t MAX_PAIRED = 1024;      // bits or groups of which the descent tries all pairs
+
+  const Instance& I;
+  Random random;
+  std::vector<double> fields_, loads_, weights_, change_;
+  std::vector<std::int64_t> touched_;
+  std::vector<std::int32_t> chosen_;  // the place of each group's 1
+  double energy_ = 0, violation_ = 0;
+  std::vector<std::int8_t> best_;
+  double best_energy_ = 0;
+  bool found_ = false;
+
+ public:
+  std::vector<std::int8_t> x;
+
+  Read(const Instance& I, std::uint64_t seed, std::uint64_t number)
+      : I(I), random(seed, number), fields_(I.A.n), loads_(I.limits.count), weights_(I.limits.count),
+        change_(I.limits.count), chosen_(I.groups.size()), x(I.A.n) {
+    for (std::int64_t i = 0; i < I.A.n; ++i) fields_[i] = I.linear(i);
+    for (std::int32_t i = 0; i < I.A.n; ++i)
+      if (I.clamps[i] == 1) flip(i);
+    for (const auto i : I.singles)
+      if (random.coin()) flip(i);
+    for (std::size_t g = 0; g < I.groups.size(); ++g) flip(I.groups[g][chosen_[g] = random.below(I.groups[g].size())]);
+    for (std::int64_t i = 0; i < I.A.n; ++i) {  // a constraint's weight begins at the largest field of its bits
+      double field = std::abs(I.linear(i));
+      for (auto slot = I.A.starts[i]; slot < I.A.starts[i + 1]; ++slot) field += std::abs(I.coupling(slot));
+      for (auto slot = I.limits.starts[i]; slot < I.limits.starts[i + 1]; ++slot)
+        weights_[I.limits.which[slot]] = std::max(weights_[I.limits.which[slot]], field);
+    }
+    for (double& weight : weights_) weight = weight > 0 ? weight : 1;
+  }
+
+  // Anneal, and return the excess that is left: 0 if the state is allowed.
+  double run(double first, double last, std::int64_t sweeps, Control& control) {
+    const double growth = sweeps > 1 ? portable_exp(portable_log(last / first) / static_cast<double>(sweeps - 1)) : 1;
+    double beta = sweeps > 1 ? first : last;
+    for (std::int64_t sweep = 0; sweep < sweeps && !control.stopped(); ++sweep, beta *= growth) {
+      for (std::size_t k = 0; k < I.singles.size() + I.groups.size(); ++k) propose(beta);
+      adapt(static_cast<double>(sweep) > SETTLING * static_cast<double>(sweeps));
+    }
+    if (found_ && (violation_ > 0 || best_energy_ < energy_)) restore();
+    while (!control.stopped() && descend()) {}
+    return violation_;
+  }
+
+ private:
+  void flip(std::int32_t i) {
+    const double sign = x[i] ? -1 : 1;
+    energy_ += sign * fields_[i];
+    x[i] ^= 1;
+    for (auto slot = I.A.starts[i]; slot < I.A.starts[i + 1]; ++slot)
+      fields_[I.A.neighbors[slot]] += sign * I.coupling(slot);
+    for (auto slot = I.limits.starts[i]; slot < I.limits.starts[i + 1]; ++slot) {
+      const auto c = I.limits.which[slot];
+      violation_ -= I.excess(c, loads_[c]);
+      loads_[c] += sign * I.limits.coefficients[slot];
+      violation_ += I.excess(c, loads_[c]);
+    }
+  }
+
+  // A move: up to four bits that flip together, and the groups whose 1 moves.
+  struct Move {
+    std::int32_t bits[4], count = 0;
+    std::int32_t groups[2], places[2], moved = 0;
+
+    void add(std::int32_t bit) { bits[count++] = bit; }
+  };
+
+  Move within(std::int32_t g, std::int32_t place) const {
+    Move move;
+    extend(move, g, place);
+    return move;
+  }
+  void extend(Move& move, std::int32_t g, std::int32_t place) const {
+    move.add(I.groups[g][chosen_[g]]);
+    move.add(I.groups[g][place]);
+    move.groups[move.moved] = g;
+    move.places[move.moved++] = place;
+  }
+  // Swap the places of two groups: jobs trade machines.
+  bool can_swap(std::int32_t g, std::int32_t h) const {
+    return g != h && chosen_[g] != chosen_[h] && I.groups[g].size() == I.groups[h].size();
+  }
+  Move swapped(std::int32_t g, std::int32_t h) const {
+    Move move = within(g, chosen_[h]);
+    extend(move, h, chosen_[g]);
+    return move;
+  }
+
+  // Return what a move adds to the energy; `excess` and `penalty` receive what it adds to the violation, plain and
+  // weighted.
+  double cost(const Move& move, double& excess, double& penalty) {
+    double energy = 0;
+    touched_.clear();
+    for (int a = 0; a < move.count; ++a) {
+      const auto i = move.bits[a];
+      const double sign = x[i] ? -1 : 1;
+      energy += sign * fields_[i];
+      for (int b = 0; b < a; ++b) energy += sign * (x[move.bits[b]] ? -1 : 1) * I.coupling(i, move.bits[b]);
+      for (auto slot = I.limits.starts[i]; slot < I.limits.starts[i + 1]; ++slot) {
+        const auto c = I.limits.which[slot];
+        touched_.push_back(c);
+        change_[c] += sign * I.limits.coefficients[slot];
+      }
+    }
+    excess = penalty = 0;
+    for (const auto c : touched_) {
+      if (change_[c] == 0) continue;
+      const double more = I.excess(c, loads_[c] + change_[c]) - I.excess(c, loads_[c]);
+      excess += more;
+      penalty += weights_[c] * more;
+      change_[c] = 0;
+    }
+    return energy;
+  }
+
+  void apply(const Move& move) {
+    for (int a = 0; a < move.count; ++a) flip(move.bits[a]);
+    for (int a = 0; a < move.moved; ++a) chosen_[move.groups[a]] = move.places[a];
+  }
+
+  void propose(double beta) {
+    const auto unit = random.below(I.singles.size() + I.groups.size());
+    const auto singles = static_cast<std::int32_t>(I.singles.size());
+    Move move;
+    if (unit < singles) {
+      move.add(I.singles[unit]);
+      const auto other = I.singles[random.below(singles)];
+      if (random.coin() && x[other] != x[move.bits[0]]) move.add(other);
+    } else {
+      const auto g = unit - singles, h = random.below(I.groups.size());
+      if (random.coin() && can_swap(g, h)) move = swapped(g, h);
+      else {
+        const auto size = static_cast<std::int32_t>(I.groups[g].size());
+        if (size == 1) return;
+        move = within(g, (chosen_[g] + 1 + random.below(size - 1)) % size);
+      }
+    }
+    double excess, penalty;
+    const double energy = cost(move, excess, penalty), rise = energy + penalty;
+    if (rise > 0 && !(beta * rise < random.exponential())) return;
+    apply(move);
+    if (!allowed() || (found_ && energy_ >= best_energy_)) return;
+    best_ = x;
+    best_energy_ = energy_;
+    found_ = true;
+  }
+
+  bool allowed() {
+    if (violation_ > 1e-6) return false;
+    violation_ = 0;  // sums and differences of excesses leave rounding errors
+    for (std::int64_t c = 0; c < I.limits.count; ++c) violation_ += I.excess(c, loads_[c]);
+    return violation_ == 0;
+  }
+
+  void adapt(bool settling) {
+    for (std::int64_t c = 0; c < I.limits.count; ++c)
+      weights_[c] *= I.excess(c, loads_[c]) > 0 ? GROWTH : settling ? 1 : DECAY;
+  }
+
+  void restore() {
+    for (std::int32_t i = 0; i < I.A.n; ++i)
+      if (x[i] != best_[i]) flip(i);
+    for (std::size_t g = 0; g < I.groups.size(); ++g)
+      for (std::size_t place = 0; place < I.groups[g].size(); ++place)
+        if (x[I.groups[g][place]]) chosen_[g] = static_cast<std::int32_t>(place);
+    allowed();
+  }
+
+  // Make a move if it lowers the violation, or keeps it and lowers the energy.
+  bool improve(const Move& move) {
+    double excess, penalty;
+    const double energy = cost(move, excess, penalty);
+    if (!(excess < -1e-9 || (excess <= 1e-9 && energy < -1e-9))) return false;
+    apply(move);
+    allowed();
+    return true;
+  }
+
+  bool descend() {
+    bool improved = false;
+    for (const auto i : I.singles) {
+      Move move;
+      move.add(i);
+      improved |= improve(move);
+    }
+    const auto groups = static_cast<std::int32_t>(I.groups.size());
+    for (std::int32_t g = 0; g < groups; ++g)
+      for (std::int32_t place = 0; place < static_cast<std::int32_t>(I.groups[g].size()); ++place)
+        if (place != chosen_[g]) improved |= improve(within(g, place));
+    if (improved) return true;
+    if (I.singles.size() <= MAX_PAIRED)
+      for (const auto i : I.singles)
+        for (const auto j : I.singles)
+          if (x[i] && !x[j]) {
+            Move move;
+            move.add(i);
+            move.add(j);
+            improved |= improve(move);
+          }
+    if (I.groups.size() <= MAX_PAIRED)
+      for (std::int32_t g = 0; g < groups; ++g)
+        for (std::int32_t h = 0; h < g; ++h)
+          if (can_swap(g, h)) improved |= improve(swapped(g, h));
+    return improved;
+  }
+};
+
+// Depth-first search over units with bounds of the energy and of every load: exact, the `count` lowest states.
+class Exact {
+  const Instance& I;
+  const std::int64_t count;
+  std::int8_t* states;
+  double* energies;
+  Control& control;
+  std::vector<Bits> units_;                      // options: one of a group's bits, or none of a single bit
+  std::vector<std::vector<double>> rest_, room_;  // per depth: half of each bit's negative couplings, least loads
+  std::vector<double> fields_, loads_;
+  std::vector<std::int8_t> x_;
+  std::int64_t nodes_ = 0;
+
+ public:
+  std::int64_t found = 0;
+
+  Exact(const Instance& I, std::int64_t count, std::int8_t* states, double* energies, Control& control)
+      : I(I), count(count), states(states), energies(energies), control(control), fields_(I.A.n), loads_(I.limits.count),
+        x_(I.A.n) {
+    for (const auto& group : I.groups) units_.push_back(group);
+    for (const auto i : I.singles) units_.push_back({i});
+    std::vector<double> half(I.A.n), load(I.limits.count);
+    rest_.assign(units_.size() + 1, half);
+    room_.assign(units_.size() + 1, load);
+    for (std::size_t depth = units_.size(); depth-- > 0;) {
+      std::vector<double> least(I.limits.count, is_group(depth) ? INFINITY : 0);
+      for (const auto i : units_[depth]) {
+        for (auto slot = I.A.starts[i]; slot < I.A.starts[i + 1]; ++slot)
+          half[I.A.neighbors[slot]] += std::min(0.0, I.coupling(slot)) / 2;
+        std::vector<double> own(I.limits.count);
+        for (auto slot = I.limits.starts[i]; slot < I.limits.starts[i + 1]; ++slot)
+          own[I.limits.which[slot]] += I.limits.coefficients[slot];
+        for (std::int64_t c = 0; c < I.limits.count; ++c) least[c] = std::min(least[c], own[c]);
+      }
+      for (std::int64_t c = 0; c < I.limits.count; ++c) load[c] += least[c];
+      rest_[depth] = half;
+      room_[depth] = load;
+    }
+    for (std::int64_t i = 0; i < I.A.n; ++i) fields_[i] = I.linear(i);
+    double energy = 0;
+    for (std::int32_t i = 0; i < I.A.n; ++i)
+      if (I.clamps[i] == 1) energy += set(i, 1);
+    visit(0, energy);
+  }
+
+ private:
+  bool is_group(std::size_t depth) const { return depth < I.groups.size(); }
+
+  // Set a bit to 1 (sign 1) or back to 0 (-1), and return what that adds to the energy.
+  double set(std::int32_t i, double sign) {
+    x_[i] = sign > 0;
+    for (auto slot = I.A.starts[i]; slot < I.A.starts[i + 1]; ++slot)
+      fields_[I.A.neighbors[slot]] += sign * I.coupling(slot);
+    for (auto slot = I.limits.starts[i]; slot < I.limits.starts[i + 1]; ++slot)
+      loads_[I.limits.which[slot]] += sign * I.limits.coefficients[slot];
+    return sign * fields_[i];
+  }
+
+  bool may_improve(std::size_t depth, double energy) const {
+    for (std::int64_t c = 0; c < I.limits.count; ++c)
+      if (I.excess(c, loads_[c] + room_[depth][c]) > 0) return false;
+    if (found < count) return true;
+    for (std::size_t d = depth; d < units_.size(); ++d) {
+      double least = is_group(d) ? INFINITY : 0;
+      for (const auto i : units_[d]) least = std::min(least, fields_[i] + rest_[depth][i]);
+      energy += least;
+    }
+    return energy < energies[count - 1];
+  }
+
+  void visit(std::size_t depth, double energy) {
+    if (!may_improve(depth, energy) || (++nodes_ % 1024 == 0 && control.stopped())) return;
+    if (depth == units_.size()) return keep(energy);
+    if (!is_group(depth) && fields_[units_[depth][0]] >= 0) visit(depth + 1, energy);  // the better option first
+    for (const auto i : units_[depth]) {
+      const double more = set(i, 1);
+      visit(depth + 1, energy + more);
+      set(i, -1);
+    }
+    if (!is_group(depth) && fields_[units_[depth][0]] < 0) visit(depth + 1, energy);
+  }
+
+  void keep(double energy) {
+    std::int64_t place = found < count ? found++ : count - 1;
+    for (; place > 0 && energies[place - 1] > energy; --place) {
+      energies[place] = energies[place - 1];
+      std::copy_n(states + (place - 1) * I.A.n, I.A.n, states + place * I.A.n);
+    }
+    energies[place] = energy;
+    std::copy(x_.begin(), x_.end(), states + place * I.A.n);
+  }
+};
+
+// Check (starts [n + 1], which [k], coefficients [batch, k], bounds [batch, m]) and return those of instance 0.
+Inequalities inequalities(const nb::tuple& arrays, std::int64_t batch, std::int64_t n) {
+  const auto starts = item<In<std::int64_t, 1>>(arrays, 0, "starts"), which = item<In<std::int64_t, 1>>(arrays, 1, "which");
+  const auto coefficients = item<In<double, 2>>(arrays, 2, "coefficients"), bounds = item<In<double, 2>>(arrays, 3, "bounds");
+  const std::int64_t slots = which.shape(0), count = bounds.shape(1), *s = starts.data();
+  require_shape(starts, {n + 1}, "starts");
+  require_shape(coefficients, {batch, slots}, "coefficients");
+  require_shape(bounds, {batch, count}, "bounds");
+  require(s[0] == 0 && s[n] == slots, "expected starts from 0 to the number of coefficients");
+  for (std::int64_t i = 0; i < n; ++i) require(s[i] <= s[i + 1], "expected starts in ascending order");
+  for (std::int64_t k = 0; k < slots; ++k)
+    require(which.data()[k] >= 0 && which.data()[k] < count, "expected constraints below their number");
+  return {count, s, which.data(), coefficients.data(), bounds.data()};
+}
+
+Inequalities of_instance(Inequalities all, std::int64_t k, std::int64_t n) {
+  all.coefficients += k * all.starts[n];
+  all.bounds += k * all.count;
+  return all;
+}
+
+void anneal_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, nb::tuple limits,
+                        In<double, 2> betas, std::int64_t sweeps, In<std::uint32_t, 1> seeds, Out<std::int8_t, 3> states,
+                        Out<double, 2> excess, int threads, nb::object progress) {
+  const SparseQubos A = sparse_qubos(qubos);
+  const Units all = units(members, A.n);
+  const Inequalities given = inequalities(limits, A.batch, A.n);
+  const std::int64_t reads = states.shape(1);
+  require_shape(clamps, {A.batch, A.n}, "clamps");
+  require_shape(betas, {A.batch, 2}, "betas");
+  require_shape(seeds, {A.batch}, "seeds");
+  require_shape(states, {A.batch, reads, A.n}, "states");
+  require_shape(excess, {A.batch, reads}, "excess");
+  call(threads, progress, [&](Control& control) {
+    control.share(A.batch * reads, 1, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t task = first; task < last && !control.stopped(); ++task) {
+        const std::int64_t k = task / reads;
+        const Instance instance(A, k, all, of_instance(given, k, A.n), clamps.data() + k * A.n);
+        Read read(instance, seeds.data()[k], task % reads);
+        excess.data()[task] = read.run(betas.data()[2 * k], betas.data()[2 * k + 1], sweeps, control);
+        std::copy(read.x.begin(), read.x.end(), states.data() + task * A.n);
+      }
+    });
+  });
+}
+
+void search_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, nb::tuple limits,
+                        Out<std::int8_t, 3> states, Out<double, 2> energies, Out<std::int64_t, 1> found, int threads,
+                        nb::object progress) {
+  const SparseQubos A = sparse_qubos(qubos);
+  const Units all = units(members, A.n);
+  const Inequalities given = inequalities(limits, A.batch, A.n);
+  const std::int64_t count = states.shape(1);
+  require_shape(clamps, {A.batch, A.n}, "clamps");
+  require_shape(states, {A.batch, count, A.n}, "states");
+  require_shape(energies, {A.batch, count}, "energies");
+  require_shape(found, {A.batch}, "found");
+  require(count >= 1, "expected at least one state");
+  call(threads, progress, [&](Control& control) {
+    control.share(A.batch, 1, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t k = first; k < last && !control.stopped(); ++k) {
+        const Instance instance(A, k, all, of_instance(given, k, A.n), clamps.data() + k * A.n);
+        const Exact search(instance, count, states.data() + k * count * A.n, energies.data() + k * count, control);
+        found.data()[k] = search.found;
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void bind_constrained(nb::module_& m) {
+  define(m, "anneal_constrained", &anneal_constrained,
+         "Fill states [batch, reads, n] with annealed states under limits (starts [n + 1], which [k], coefficients\n"
+         "[batch, k], bounds [batch, m]), and excess [batch, reads] with what is left of their violation.",
+         "qubos", "units", "clamps", "limits", "betas", "sweeps"_a, "seeds", "states", "excess");
+  define(m, "search_constrained", &search_constrained,
+         "Fill states [batch, count, n] and energies with the lowest allowed states, and found [batch] with how many\n"
+         "there are.",
+         "qubos", "units", "clamps", "limits", "states", "energies", "found");
+}
+
+}  // namespace qubolearn

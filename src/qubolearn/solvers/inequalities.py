@@ -1,0 +1,90 @@
+"""Solve QUBOs under linear inequalities without slack bits: by annealing near the border, or exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError, counted
+from qubolearn.kernels import kernel_call, native
+from qubolearn.qubo import FREE, Groups, Qubo, allowed_bits
+from qubolearn.qubo.constraints import Inequalities
+from qubolearn.solvers.contract import SearchResult, instance_seeds
+from qubolearn.solvers.forms import SparseForm
+
+__all__ = ["anneal_constrained", "search_constrained"]
+
+#: The largest log2 of the number of states for exact search; bounds usually cut most of them off.
+MAX_BITS = 32
+
+
+def anneal_constrained(
+    A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities, reads: int, sweeps: int, seed: int | None
+) -> SearchResult:
+    """Anneal with flips, exchanges and moves within groups, with weights that adapt to violated constraints."""
+    form, (batch, _, n) = SparseForm.make(A, groups), A.shape
+    states, excess = np.zeros((batch, reads, n), np.int8), np.zeros((batch, reads))
+    held, seeds = clamp.contiguous().numpy(), instance_seeds(seed, batch)
+    with kernel_call("constrained annealing", states.size * sweeps * 1e-7) as options:
+        native().anneal_constrained(
+            form.qubos, form.units, held, limits.lists(), form.beta_ranges, sweeps, seeds, states, excess, **options
+        )
+    found = torch.from_numpy(states)
+    allowed = limits.satisfied(found)
+    if not bool(allowed.any(1).all()):
+        row = int((~allowed.any(1)).nonzero()[0])
+        raise QubolearnError(
+            f"no state that satisfies the constraints of instance {row} was found in {counted(reads, 'read')} of "
+            f"{sweeps} sweeps (smallest excess {excess[row].min():g}); raise reads or sweeps, or check the bounds"
+        )
+    energies = torch.from_numpy(form.energies(states)).masked_fill(~allowed, float("inf"))
+    best = found.gather(1, energies.argmin(1)[:, None, None].expand(-1, 1, n))
+    found = torch.where(allowed[:, :, None], found, best)
+    if count > 1:
+        around = _neighbors(best[:, 0], clamp, groups)
+        found = torch.cat([found, torch.where(limits.satisfied(around)[:, :, None], around, best)], 1)
+    info = {"source": "simulated", "reads": reads, "sweeps": sweeps, "feasible": allowed.double().mean(1)}
+    return SearchResult(found, info)
+
+
+def search_constrained(
+    A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities, max_bits: int | None = None
+) -> SearchResult:
+    """Search exactly, by branch and bound."""
+    bits, limit = float(allowed_bits(clamp, groups).max()), MAX_BITS if max_bits is None else max_bits
+    if bits > limit:
+        raise QubolearnError(
+            f"exact search under constraints over 2**{bits:.1f} states (limit 2**{limit}); use SimulatedAnnealing"
+        )
+    form, (batch, _, n) = SparseForm.make(A, groups), A.shape
+    states, energies = np.zeros((batch, count, n), np.int8), np.zeros((batch, count))
+    found = np.zeros(batch, np.int64)
+    with kernel_call("exact search", batch * 2.0 ** min(bits, 24) * 1e-8) as options:
+        held = clamp.contiguous().numpy()
+        native().search_constrained(form.qubos, form.units, held, limits.lists(), states, energies, found, **options)
+    if (found < count).any():
+        row = int((found < count).argmax())
+        raise QubolearnError(
+            f"count={count} states requested, but the constraints of instance {row} allow {found[row]}"
+        )
+    return SearchResult(torch.from_numpy(states), {"source": "exhaustive"}, distinct=True)
+
+
+def _neighbors(x: Tensor, clamp: Tensor, groups: Groups) -> Tensor:
+    """Return the states one flip, or one move within a group, from states ``[batch, n]``: ``[batch, n, n]``.
+
+    States of bits that cannot change are the given ones.
+    """
+    n = x.shape[1]
+    around = x[:, None].repeat(1, n, 1)
+    inside = groups.of_bits(n) >= 0
+    bits = torch.arange(n)
+    around[:, bits, bits] = torch.where((clamp == FREE) & ~inside, 1 - x, x)
+    for group in groups.members:
+        for bit in group:
+            free = clamp[:, bit] == FREE
+            around[free, bit] = (
+                around[free, bit].index_fill(1, torch.tensor(group), 0).index_fill(1, torch.tensor(bit), 1)
+            )
+    return around
