@@ -25,7 +25,6 @@ BENCHMARKS = {
     "anneal": ("annealing.small", "annealing of 8 to 32 bits against neal, OpenJij and simulated bifurcation"),
     "anneal-large": ("annealing.large", "annealing of 64 to 5,640 bits, dense and sparse, against neal"),
     "anneal-gpu": ("annealing.on_gpu", "annealing of 100 QUBOs on an NVIDIA GPU and on all CPU cores"),
-    "cores": ("curves.cores", "one QUBO on one core and on all cores: seconds to the lowest known energy"),
     "curves": ("curves.curves", "time to a target energy against n, our solvers and all peers; minutes on 16 cores"),
     "quantum": ("annealing.quantum", "simulated quantum annealing against path-integral Monte Carlo"),
     "train": (

@@ -225,52 +225,6 @@ def lowest(family: str, size: int, instances: int, budget: float) -> Energies:
     return np.array([solve(case.A, solver, 1, groups=case.groups).energies.item() + case.offset for case in some])
 
 
-#: (cores, sweeps, seed) -> solver: 16 reads per core, or one ladder per core
-ON_CORES: dict[str, Callable[[int, int, int], Solver]] = {
-    "annealing": lambda cores, sweeps, seed: SimulatedAnnealing(READS * cores, sweeps, seed=seed),
-    "tempering": lambda cores, sweeps, seed: ParallelTempering(sweeps=sweeps, seed=seed, ladders=cores),
-}
-
-
-def cores(quick: bool) -> Iterator[Record]:
-    """Measure seconds to the lowest known energy of one QUBO at a time, on one core and on all."""
-    available = torch.get_num_threads()
-    sizes = [("Pegasus", 6)] if quick else [("dense", 256), ("3-regular max-cut", 512), ("Pegasus", 6)]
-    for family, size in sizes:
-        some = cases(family, size, 5)
-        tried = {
-            (name, count): [_on_cores(some, make, count, sweeps) for sweeps in ((16,) if quick else (256, 1024, 4096))]
-            for name, make in ON_CORES.items()
-            for count in (1, available)
-        }
-        best = np.min([energies for effort in tried.values() for _, energies in effort], (0, 1))
-        for name in ON_CORES:
-            times = [
-                min(
-                    time_to_target(float((energies <= best + 1e-6 * np.abs(best)).mean()), seconds)
-                    for seconds, energies in tried[name, count]
-                )
-                for count in (1, available)
-            ]
-            one, several = (value if math.isfinite(value) else None for value in times)
-            ratio = one / several if one and several else None
-            record = {"family": family, "n": some[0].A.shape[2], "solver": name, "cores": available}
-            yield {**record, "one": one, "all": several, "ratio": ratio}
-
-
-def _on_cores(
-    some: list[Case], make: Callable[[int, int, int], Solver], count: int, sweeps: int
-) -> tuple[float, Energies]:
-    """Return the mean seconds of a call on this many cores, and the lowest energies ``[3, instances]``."""
-    energies, seconds = np.empty((3, len(some))), 0.0
-    with threads(count):
-        solve(some[0].A, make(count, 1, 0), 1)
-        for call, k in np.ndindex(energies.shape):
-            taken, found = timed(partial(solve, some[k].A, make(count, sweeps, call), 1))
-            seconds, energies[call, k] = seconds + taken, found.energies.item()
-    return seconds / energies.size, energies
-
-
 def figure(records: list[Record]) -> Any:
     """Draw time to target against n: a column per family, a row per target, a line per solver."""
     from matplotlib import pyplot

@@ -88,15 +88,6 @@ COLUMNS: dict[str, Mapping[str, str]] = {
         "gpu_energy": "mean energy, GPU",
         "cpu_energy": "mean energy, cores",
     },
-    "cores": {
-        "family": "QUBO",
-        "n": "n",
-        "solver": "solver",
-        "one": "one core, s",
-        "all": "all cores, s",
-        "cores": "cores",
-        "ratio": "ratio",
-    },
     "quantum": {**TIMES, "x_star_found": "x* found"},
     "fit": {
         "network": "network",
