@@ -79,6 +79,7 @@ void call(int threads, const nb::object& progress, Body body) {
 }
 
 void bind_constrained(nb::module_&);
+void bind_elimination(nb::module_&);
 void bind_ranking(nb::module_&);
 void bind_scaling(nb::module_&);
 

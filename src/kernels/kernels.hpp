@@ -102,6 +102,18 @@ struct TemperingSample {
   std::int8_t* states;
 };
 
+// Population annealing: `islands` times 64 reads of each QUBO, states [batch, islands, 64, n]. It ends after some sweeps
+// or, if not 0, `seconds`, or at a state of the target's energy.
+struct PopulationSearch {
+  std::int64_t islands, sweeps;
+  double seconds;
+  const std::int64_t* widths;  // [batch]: bytes of an integer that holds all fields, 4 for float
+  const double* targets;       // [batch]
+  const std::uint32_t* seeds;
+  std::int64_t *first, *swept;  // [batch]: the first island that reached the target; [batch, islands]
+  std::int8_t* states;
+};
+
 // Every kernel with its arguments, to which the Control of the call is added.
 #define QUBOLEARN_KERNELS(KERNEL) \
   KERNEL(search_single, const Search<float>&) \
@@ -116,7 +128,8 @@ struct TemperingSample {
   KERNEL(move_chains, const Tempering&, std::int8_t* states) \
   KERNEL(rule_out, const Tempering&, const double* targets, std::int8_t* ruled) \
   KERNEL(refine_dense, const DenseQubos&, const Refinement&) \
-  KERNEL(refine_sparse, const SparseQubos&, const Units&, const std::int8_t* clamps, const Refinement&)
+  KERNEL(refine_sparse, const SparseQubos&, const Units&, const std::int8_t* clamps, const Refinement&) \
+  KERNEL(search_population, const SparseQubos&, const PopulationSearch&)
 
 struct Kernels {
   const char* name;

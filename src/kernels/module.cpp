@@ -237,6 +237,24 @@ void rule_out(nb::tuple arrays, In<double, 1> targets, Out<std::int8_t, 2> ruled
        [&](Control& control) { kernels().rule_out(problem.how, targets.data(), ruled.data(), control); });
 }
 
+void search_population(nb::tuple qubos, In<std::int64_t, 1> widths, std::int64_t sweeps, double seconds,
+                       In<double, 1> targets, In<std::uint32_t, 1> seeds, Out<std::int64_t, 1> first,
+                       Out<std::int64_t, 2> swept, Out<std::int8_t, 4> states, int threads, nb::object progress) {
+  const SparseQubos A = sparse_qubos(qubos);
+  const auto islands = static_cast<std::int64_t>(states.shape(1));
+  require_shape(widths, {A.batch}, "widths");
+  require_shape(targets, {A.batch}, "targets");
+  require_shape(seeds, {A.batch}, "seeds");
+  require_shape(first, {A.batch}, "first");
+  require_shape(swept, {A.batch, islands}, "swept");
+  require_shape(states, {A.batch, islands, 64, A.n}, "states");
+  require(A.n < INT32_MAX, "expected fewer than 2**31 bits");
+  require(sweeps >= 0 && seconds >= 0, "expected sweeps >= 0 and seconds >= 0");
+  const PopulationSearch how = {islands,      sweeps,       seconds,      widths.data(), targets.data(),
+                                seeds.data(), first.data(), swept.data(), states.data()};
+  call(threads, progress, [&](Control& control) { kernels().search_population(A, how, control); });
+}
+
 }  // namespace
 
 const Kernels& kernels() { return *chosen.load(); }
@@ -290,6 +308,7 @@ NB_MODULE(_kernels, m) {
   bind_exhaustive<float>(m);
   bind_exhaustive<double>(m);
   bind_constrained(m);
+  bind_elimination(m);
   bind_ranking(m);
   bind_scaling(m);
   define(m, "evolve", &evolve,
@@ -322,4 +341,9 @@ NB_MODULE(_kernels, m) {
   define(m, "rule_out", &rule_out,
          "Fill ruled [batch, n] with the clamps and every bit that has one value in all states of at most the target.",
          "problem", "targets", "ruled");
+  define(m, "search_population", &search_population,
+         "Fill states [batch, islands, 64, n] with reads that were annealed generation by generation, swept [batch,\n"
+         "islands] with their sweeps, and first [batch] with the first island that reached targets [batch], else the\n"
+         "number of islands. Widths [batch] are the bytes of integers that hold all fields, 4 for any numbers.",
+         "qubos", "widths", "sweeps"_a, "seconds"_a, "targets", "seeds", "first", "swept", "states");
 }

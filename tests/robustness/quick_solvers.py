@@ -10,6 +10,7 @@ QUICK = {
     "exhaustive": "exhaustive",
     "annealing": "annealing:reads=4,sweeps=10,seed={seed}",
     "tempering": "tempering:sweeps=20,seed={seed}",
+    "population": "population:sweeps=20,seed={seed}",
     "quantum": "quantum:reads=40,steps=20,seed={seed}",
     "neal": "neal:reads=4,sweeps=10,seed={seed}",
     "tabu": "tabu:reads=1,restarts=1,updates=20,seed={seed}",

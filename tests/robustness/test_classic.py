@@ -27,6 +27,7 @@ SMALL = {
     "exhaustive": "exhaustive",
     "annealing": "annealing:seed=0",
     "tempering": "tempering:seed=0",
+    "population": "population:sweeps=300,seed=0",
     "neal": "neal:seed=0",
     "tabu": "tabu:seed=0",
     "path-integral": "path-integral:seed=0",
@@ -39,6 +40,7 @@ SMALL = {
 MIDDLE = {
     "annealing": "annealing:sweeps=5000,seed=0",
     "tempering": "tempering:sweeps=20000,seed=0",
+    "population": "population:seed=0",
     "neal": "neal:seed=0",
     "tabu": "tabu:seed=0",
     "path-integral": "path-integral:seed=0",
@@ -46,11 +48,13 @@ MIDDLE = {
 LARGE = {
     "annealing": "annealing:sweeps=2000,seed=0",
     "tempering": "tempering:sweeps=5000,seed=0",
+    "population": "population:seed=0",
     "neal": "neal:reads=20,seed=0",
 }
 HUGE = {
     "annealing": "annealing:reads=20,sweeps=1000,seed=0",
     "tempering": "tempering:sweeps=500,seed=0",
+    "population": "population:sweeps=1000,seed=0",
     "neal": "neal:reads=2,seed=0",
 }
 TEN_TIMES = {300: "neal:reads=200,seed=1", 2000: "neal:reads=20,seed=1"}

@@ -18,6 +18,7 @@ WORK = {
     "partition": "partition.MAX_BITS = 40; log_partition(torch.randn(1, 40, 40))",
     "annealing": "SimulatedAnnealing(reads=256, sweeps=10**6)(torch.randn(1, 400, 400), 2)",
     "annealing, sparse": "SimulatedAnnealing(reads=256, sweeps=10**7)(torch.eye(3000)[None], 2)",
+    "population": "PopulationAnnealing(sweeps=10**7)(torch.randn(1, 400, 400), 2)",
     "harvest": "SimulatedAnnealing(reads=20000, sweeps=1)(torch.randn(1, 1200, 1200), 2)",
     "ranking": "best_distinct(torch.randn(1, 3000, 3000), torch.randint(0, 2, (1, 20000, 3000)), 2)",
     "tempering": "ParallelTempering(sweeps=10**7)(torch.randn(1, 400, 400), 1)",
@@ -29,7 +30,7 @@ WORK = {
 PROGRAM = """
 import signal, sys, time
 import torch
-from qubolearn.solvers import ExhaustiveSearch, log_partition, partition
+from qubolearn.solvers import ExhaustiveSearch, PopulationAnnealing, log_partition, partition
 from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.contract import best_distinct
 from qubolearn.solvers.dimod_adapter import neal, tabu

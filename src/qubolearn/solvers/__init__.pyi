@@ -14,5 +14,6 @@ from .names import make_solver as make_solver
 from .names import solver_names as solver_names
 from .partition import log_partition as log_partition
 from .partition import pair_marginals as pair_marginals
+from .population import PopulationAnnealing as PopulationAnnealing
 from .quantum import QuantumAnnealing as QuantumAnnealing
 from .tempering import ParallelTempering as ParallelTempering

@@ -26,6 +26,7 @@ SOLVERS = {
     "exhaustive": "qubolearn.solvers.exhaustive:ExhaustiveSearch",
     "annealing": "qubolearn.solvers.annealing:SimulatedAnnealing",
     "tempering": "qubolearn.solvers.tempering:ParallelTempering",
+    "population": "qubolearn.solvers.population:PopulationAnnealing",
     "quantum": "qubolearn.solvers.quantum:QuantumAnnealing",
     "neal": "qubolearn.solvers.dimod_adapter:neal",
     "tabu": "qubolearn.solvers.dimod_adapter:tabu",

@@ -1,0 +1,190 @@
+"""Population annealing: exact elimination of bits, annealing in integers, and partition crossover of the reads."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from qubolearn.errors import QubolearnError, check_counts, check_numbers, counted
+from qubolearn.kernels import kernel_call, native, thread_count
+from qubolearn.qubo import Qubo, SparseQubo, energies
+from qubolearn.qubo.sparse import check_memory, on_checked_graph
+from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds
+from qubolearn.solvers.forms import SparseForm
+
+__all__ = ["PopulationAnnealing"]
+
+Bits = npt.NDArray[np.int8]
+Floats = npt.NDArray[np.float64]
+
+#: Reads per population, in the lanes of one vector of bytes.
+READS = 64
+#: Bits with at most this many neighbors are eliminated; a field counts as one.
+MAX_NEIGHBORS = 3
+
+
+@dataclass(frozen=True)
+class PopulationAnnealing(QuboSolver):
+    """Annealing of 64 reads that improve generation by generation, for sparse QUBOs of hundreds of bits and more.
+
+    A generation reheats every read, anneals it back, and crosses the result with the read it came from (partition
+    crossover; Tinós, Whitley and Chicano 2015): the bits in which the two differ fall into components that are not
+    coupled, and every component that does not raise the energy is taken. Temperatures are measured for each QUBO.
+
+    With ``count=1``, bits with at most three neighbors are first eliminated, which is exact: minimizing over such a bit
+    leaves a function of pairs of its neighbors. Trees, rings and many very sparse QUBOs vanish altogether.
+
+    Args:
+        sweeps: how often each bit of a read is updated, over all generations.
+        reads: reads per QUBO, rounded up to a multiple of 64. Each 64 are a separate population and may have their own
+            thread; more sweeps help more than more reads.
+        seed: fixes the result; instance i draws from a stream of (seed, i) alone.
+        seconds: a time limit for the batch, in place of ``sweeps``. The result then depends on the machine.
+        target: an energy that ends the search of a QUBO early.
+
+    ``info`` has ``eliminated``, the number of bits ``[batch]`` that were, and ``sweeps [batch]``. Couplings that are
+    multiples of one number are annealed as integers of 1 or 2 bytes, all others in float32. On dense QUBOs, where all
+    differing bits form one component, :class:`SimulatedAnnealing` is as good. Groups become penalties, and reads are
+    repaired. The result does not depend on the number of threads.
+
+    >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
+    >>> PopulationAnnealing(seed=0)(A).states.tolist()
+    [[[1.0, 1.0], [0.0, 0.0]]]
+    >>> PopulationAnnealing(seed=0)(A, count=1).info["eliminated"].tolist()
+    [2]
+    """
+
+    sweeps: int = 4000
+    reads: int = READS
+    seed: int | None = None
+    seconds: float | None = None
+    target: float | None = None
+    takes_sparse: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_counts(sweeps=self.sweeps, reads=self.reads)
+        if self.seconds is not None:
+            check_numbers(seconds=self.seconds)
+        if self.target is not None and not math.isfinite(self.target):
+            raise QubolearnError(f"target={self.target}; expected an energy, or None to use all sweeps")
+        instance_seeds(self.seed, 0)
+
+    def search(self, A: Qubo, count: int) -> SearchResult:
+        sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A.double())).to("cpu", torch.float64)
+        if count > 1 or not _has_few_neighbors(sparse):
+            return self._search(sparse, count, instance_seeds(self.seed, len(A)), self.seconds, self.target)
+        found = [self._search_eliminated(sparse, row) for row in range(len(A))]
+        states = torch.cat([each.states for each in found])
+        info: dict[str, Any] = {key: torch.cat([each.info[key] for each in found]) for key in ("sweeps", "eliminated")}
+        exact = bool((info["eliminated"] == A.shape[2]).all())
+        return SearchResult(states, {"source": "exhaustive" if exact else "simulated", **info})
+
+    def search_reads(self, A: Qubo) -> SearchResult:
+        """Return all reads, for callers with their own local search."""
+        sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A.double())).to("cpu", torch.float64)
+        return self._search(sparse, None, instance_seeds(self.seed, len(A)), self.seconds, None)
+
+    def _search_eliminated(self, A: SparseQubo, row: int) -> SearchResult:
+        """Search one QUBO without the bits that can be eliminated."""
+        one, seeds = A[row], instance_seeds(self.seed, row + 1)[row:]
+        arrays = (one.linear[0], one.edges, one.quadratic[0])
+        elimination = native().Elimination(*(np.ascontiguousarray(array.numpy()) for array in arrays))
+        n, m, states = elimination.bits, elimination.edges, np.zeros((1, one.n), np.int8)
+        info = {"sweeps": torch.zeros(1, dtype=torch.int64), "eliminated": torch.tensor([one.n - n])}
+        if n:
+            kept, linear = np.zeros(n, np.int64), np.zeros(n)
+            edges, quadratic = np.zeros((2, m), np.int64), np.zeros(m)
+            elimination.write(kept, linear, edges, quadratic)
+            left = on_checked_graph(*map(torch.from_numpy, (linear[None], edges, quadratic[None])))
+            elimination.restore(states)  # of zeros elsewhere, whose energy is that of the eliminated bits
+            offset = energies(one, torch.from_numpy(states).double()[None]).item()
+            seconds = None if self.seconds is None else self.seconds / len(A)
+            found = self._search(left, 1, seeds, seconds, None if self.target is None else self.target - offset)
+            states[:, kept] = found.states[0].numpy()
+            info["sweeps"] = found.info["sweeps"]
+        elimination.restore(states)
+        return SearchResult(torch.from_numpy(states[None]), info)
+
+    def _search(
+        self,
+        A: SparseQubo,
+        count: int | None,
+        seeds: npt.NDArray[np.uint32],
+        seconds: float | None,
+        target: float | None,
+    ) -> SearchResult:
+        """Search all QUBOs; return the lowest states around the reads, or all reads if ``count`` is None."""
+        batch, n, islands = len(A), A.n, -(-self.reads // READS)
+        what = f"{counted(islands * READS, 'read')} of {counted(batch, 'QUBO')} of n={n} bits"
+        check_memory(batch * islands * READS * n, what, "request fewer, or solve fewer at once")
+        form = SparseForm.make(A)
+        annealed, widths = _in_units(form)
+        targets = (-np.inf if target is None else target) / annealed.scale + 1e-6
+        reads, first = np.zeros((batch, islands, READS, n), np.int8), np.zeros(batch, np.int64)
+        swept, degree = np.zeros((batch, islands), np.int64), form.graph[1].size / n
+        work = batch * islands * n * (5 + 0.5 * degree) * widths.mean() * 1e-9 * self.sweeps
+        with kernel_call("population annealing", work if seconds is None else seconds * thread_count()) as options:
+            goal = (self.sweeps, seconds or 0.0, targets, seeds, first, swept, reads)
+            native().search_population(annealed.qubos, widths, *goal, **options)
+        later = np.arange(islands) > first[:, None]  # these ended when threads allowed
+        reads[later], swept[later] = np.repeat(reads[:, :1], islands, 1)[later], 0
+        info = {"source": "simulated", "sweeps": torch.from_numpy(swept.sum(1))}
+        info["eliminated"] = torch.zeros(batch, dtype=torch.int64)
+        states = reads.reshape(batch, -1, n)
+        if count is not None:
+            states = form.refine(states, count)[0]
+        return SearchResult(torch.from_numpy(states), info, distinct=count is not None)
+
+
+def _has_few_neighbors(A: SparseQubo) -> bool:
+    """Return True if some bit can be eliminated."""
+    fields = A.linear + torch.zeros_like(A.linear).index_add(1, A.edges.flatten(), A.quadratic.repeat(1, 2)) / 2
+    coupled = (A.quadratic != 0).long().repeat(1, 2)
+    return bool(((fields != 0).long().index_add(1, A.edges.flatten(), coupled) <= MAX_NEIGHBORS).any())
+
+
+def _in_units(form: SparseForm) -> tuple[SparseForm, npt.NDArray[np.int64]]:
+    """Return QUBOs as small integers if they are multiples of a number, and bytes per integer, 4 for all others."""
+    starts, _, places = form.graph
+    linear, quadratic, scale = form.linear.copy(), form.quadratic.copy(), form.scale.copy()
+    widths = np.full(len(linear), 4)
+    bits = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+    for row in range(len(linear)):
+        unit = _common_unit(np.concatenate([linear[row], quadratic[row]]))
+        if unit is None:
+            continue
+        whole, couplings = np.rint(linear[row] / unit), np.rint(quadratic[row] / unit)
+        low, high = (
+            whole + np.bincount(bits, part[places], minlength=whole.size)
+            for part in (np.minimum(couplings, 0), np.maximum(couplings, 0))
+        )
+        largest = max(-low.min(), high.max(), np.abs(couplings).max(initial=0))
+        if largest <= np.iinfo(np.int16).max:
+            widths[row] = 1 if largest <= np.iinfo(np.int8).max else 2
+            linear[row], quadratic[row], scale[row] = whole, couplings, scale[row] * unit
+    return replace(form, linear=linear, quadratic=quadratic, scale=scale), widths
+
+
+def _common_unit(values: Floats) -> float | None:
+    """Return the largest number that all values are multiples of; None if it is much smaller than the values.
+
+    >>> _common_unit(np.array([0.3, -0.5, 0.0])), _common_unit(np.array([0.3, np.pi]))
+    (0.1, None)
+    """
+    sizes = np.unique(np.abs(values))
+    sizes = sizes[sizes > 0]
+    if not sizes.size:
+        return 1.0
+    unit, largest = float(sizes[0]), float(sizes[-1])
+    while unit > largest / np.iinfo(np.int16).max:  # Euclid's algorithm
+        rest = np.abs(sizes - unit * np.rint(sizes / unit))
+        rest = rest[rest > 1e-7 * largest]
+        if not rest.size:
+            return largest / round(largest / unit)
+        unit = float(rest.min())
+    return None
