@@ -26,6 +26,7 @@ BENCHMARKS = {
     "anneal-large": ("annealing.large", "annealing of 64 to 5,640 bits, dense and sparse, against neal"),
     "anneal-gpu": ("annealing.on_gpu", "annealing of 100 QUBOs on an NVIDIA GPU and on all CPU cores"),
     "curves": ("curves.curves", "time to a target energy against n, our solvers and all peers; minutes on 16 cores"),
+    "constraints": ("constraints.constraints", "inequalities in annealing against slack bits under neal and CP-SAT"),
     "quantum": ("annealing.quantum", "simulated quantum annealing against path-integral Monte Carlo"),
     "train": (
         "training.against_neal",

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from benchmarks import annealing, curves, losses, models
+from benchmarks import annealing, constraints, curves, losses, models
 
 from qubolearn import ExhaustiveSearch, SparseQubo, energies, solve
 
@@ -52,3 +52,13 @@ def test_energies_agree_in_every_form(family: str) -> None:
 @pytest.mark.parametrize(("p", "seconds"), [(0.9, 2.0), (1.0, 1.0), (0.0, float("inf"))])
 def test_time_to_target_reaches_it_with_99_percent(p: float, seconds: float) -> None:
     assert curves.time_to_target(p, 1.0) == pytest.approx(seconds)
+
+
+def test_annealing_under_inequalities_is_allowed_and_no_worse_than_slack_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = ("knapsack, 100 items", "assignment, 40 jobs on 5 machines")
+    monkeypatch.setattr(constraints, "FAMILIES", {name: constraints.FAMILIES[name] for name in kept})
+    found = {(record["family"], record["solver"]): record for record in constraints.constraints(quick=True)}
+    for family in kept:
+        ours, slack = found[family, "ours"], found[family, "neal, slack bits"]
+        assert ours["allowed"] == ours["instances"]
+        assert slack["gap"] is None or ours["gap"] <= slack["gap"]
