@@ -13,8 +13,6 @@ from browser_actions import Opened, make_run, settle, slide, text
 
 from qubolearn import Instances, Problem, pretrained
 from qubolearn.explore import page
-from qubolearn.random import stream
-from qubolearn.runs import Run
 
 # --- the file
 
@@ -54,19 +52,6 @@ def test_untrusted_text_stays_text(browser: Any, tmp_path: Path) -> None:
     assert browser.evaluate("window.hit") is None
     assert evil in text(browser, "h1")
     assert browser.errors == []
-
-
-def test_weak_couplers_are_left_out_where_there_are_too_many(
-    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("qubolearn.explore.MAX_COUPLERS", 10)
-    data = page(runs["chip"], 5)[1]
-    with torch.no_grad():
-        A = runs["chip"].network()(runs["chip"].problem.sample(5, stream(0, "test"), "test").p)
-    strength = A.abs().amax(0).triu(1)
-    kept = strength.flatten().topk(10).indices
-    assert set(zip(data["rows"], data["columns"], strict=True)) == {(int(k) // 8, int(k) % 8) for k in kept}
-    assert data["dropped"] == 6
 
 
 # --- windows and readers

@@ -19,20 +19,6 @@ def network(method="quant", name="chimera", layers=5, hidden=78):
     return HEADS[method](MLP(PROBLEM.input_size, pattern.size, layers, hidden), pattern, PROBLEM.input_size)
 
 
-@pytest.mark.parametrize(
-    ("layers", "widths"),
-    [
-        (3, [(16, 7), (7, 7), (7, 5)]),
-        (4, [(16, 7), (7, 7), (23, 7), (7, 5)]),
-        (5, [(16, 7), (7, 7), (23, 7), (7, 7), (7, 5)]),
-        (7, [(16, 7), (7, 7), (23, 7), (7, 7), (23, 7), (7, 7), (7, 5)]),
-    ],
-)
-def test_input_skips_into_odd_layers_but_the_first_and_last(layers: int, widths: list[tuple[int, int]]) -> None:
-    body = MLP(16, 5, layers, 7)
-    assert [(linear.in_features, linear.out_features) for linear in body.linears] == widths
-
-
 def test_forward_equals_the_layers_written_out() -> None:
     body = MLP(6, 3, 5, 4)
     p = torch.randn(2, 6)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from dwave.samplers import SimulatedAnnealingSampler
-from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import Qubo, SparseQubo, all_states, as_dense, energies, from_ising, to_bqm
@@ -51,26 +50,6 @@ def test_sparse_kernels_find_the_lowest_states(n: int, integer: bool) -> None:
     exact = ExhaustiveSearch()(A)
     torch.testing.assert_close(found.energies[:, 0], exact.energies[:, 0])
     assert torch.isclose(found.energies[:, 1], exact.energies[:, 1]).double().mean() >= 0.8
-
-
-def max_cut(n: int, degree: float, seed: int) -> SparseQubo:
-    graph = random_sparse(1, n, degree, seed)
-    linear = -torch.bincount(graph.edges.reshape(-1), minlength=n)[None].double()
-    return SparseQubo(linear, graph.edges, torch.full_like(graph.quadratic, 2.0))
-
-
-def number_partitioning(n: int, seed: int) -> Tensor:
-    """(Σ_i s_i a_i)² without its constant: integers up to 20, so that many states are tied."""
-    a = torch.randint(1, 20, (n,), generator=torch.Generator().manual_seed(seed)).double()
-    return (4 * torch.outer(a, a) - torch.diag(4 * a * a.sum()))[None]
-
-
-@pytest.mark.usefixtures("sparse_kernels")
-@pytest.mark.parametrize("seed", range(3))
-def test_integer_families_with_ties(seed: int) -> None:
-    for A in (max_cut(22, 4, seed), number_partitioning(18, seed)):
-        found = SimulatedAnnealing(seed=seed)(A, 5)
-        torch.testing.assert_close(found.energies, ExhaustiveSearch()(A, 5).energies)
 
 
 def reads_of(

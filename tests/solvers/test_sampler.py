@@ -78,19 +78,6 @@ def test_reads_begin_at_initial_states(vartype: str) -> None:
         sampler.sample(model, initial_states={"other": 1})
 
 
-def test_composites_take_it_as_their_child() -> None:
-    model = labelled(30, "SPIN")
-    tracked = dimod.TrackingComposite(QubolearnSampler())
-    dimod.testing.assert_composite_api(tracked)
-    found = tracked.sample(model, num_reads=5, num_sweeps=100, seed=0)
-    dimod.testing.assert_sampleset_energies(found, model)
-    assert tracked.input["num_sweeps"] == 100
-    poly = dimod.HigherOrderComposite(QubolearnSampler()).sample_poly(
-        dimod.BinaryPolynomial({("a", "b", "c"): -1.0, ("a",): 0.5}, "SPIN"), num_reads=20, seed=0
-    )
-    assert poly.first.energy == -1.5
-
-
 def test_thousands_of_labelled_variables_take_no_dense_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     from qubolearn.qubo import SparseQubo
 

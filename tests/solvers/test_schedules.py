@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from qubolearn.solvers.state_vector import SCHEDULES, dwave, linear, pulses, steps_for
+from qubolearn.solvers.state_vector import SCHEDULES, dwave, linear, pulses
 
 # Rows (s, A, B) of D-Wave's published table of the standard anneal of Advantage_system4.0.
 PUBLISHED = np.array(
@@ -49,11 +49,3 @@ def test_pulses_hold_the_whole_anneal(name, steps):
     assert theta[0] == 0
     assert (theta[1:] > 0).all()
     assert (turns > 0).all()
-
-
-def test_more_steps_for_a_smaller_tolerance_and_a_longer_anneal():
-    base = steps_for(linear, 5.0, 2.0, 0.01)
-    assert steps_for(linear, 5.0, 2.0, 0.0025) == pytest.approx(2 * base, abs=2)
-    assert steps_for(linear, 10.0, 2.0, 0.01) == pytest.approx(2 * base, abs=2)
-    assert steps_for(linear, 5.0, 4.0, 0.01) > base
-    assert steps_for(linear, 0.0, 2.0, 0.01) == 1

@@ -12,7 +12,7 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels import kernel_threads
 from qubolearn.qubo import FREE, Groups, SparseQubo, propagate_clamps
-from qubolearn.solvers import ExhaustiveSearch, make_solver, pair_marginals, solve
+from qubolearn.solvers import ExhaustiveSearch, pair_marginals, solve
 from qubolearn.solvers.forms import SparseForm
 from qubolearn.solvers.tempering import ParallelTempering
 from qubolearn.testing import check_solver
@@ -151,17 +151,6 @@ def test_given_temperatures_are_taken() -> None:
 def test_bad_options_are_rejected(options: dict[str, object], said: str) -> None:
     with pytest.raises(QubolearnError, match=said):
         ParallelTempering(**options)  # type: ignore[arg-type]
-
-
-def test_bad_temperatures_are_rejected() -> None:
-    for beta in (0.0, -1.0, float("nan"), float("inf"), None):
-        with pytest.raises(QubolearnError, match="beta="):
-            SOLVER.sample(qubos("normal", 1, 3), beta)
-
-
-def test_by_name() -> None:
-    assert make_solver("tempering:sweeps=10,target=0.5") == ParallelTempering(sweeps=10, target=0.5)
-    assert make_solver("tempering:target=bound") == ParallelTempering(target="bound")
 
 
 def test_ladders_search_each_qubo_several_times() -> None:

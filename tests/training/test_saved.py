@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from qubolearn import QubolearnError, Run
-from qubolearn.cli import main
 from qubolearn.evaluation import Evaluation
 from qubolearn.recipes import preset, train
 
@@ -41,19 +40,6 @@ def test_a_file_is_the_run_it_was_made_of(saved: Path, tmp_path: Path) -> None:
     assert run.trained_with()["versions"]["torch"] == torch.__version__
     with pytest.raises(QubolearnError, match=r"ends in \.safetensors"):
         run.save(tmp_path / "model.pt")
-
-
-def test_commands_take_a_file_for_a_run(saved: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    def call(*words: str) -> Any:
-        capsys.readouterr()
-        assert main([*words, "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    told = call("info", str(saved.parent / "run"), "--save", str(tmp_path / "m.safetensors"))
-    assert told["recipe"]["hidden"] == 8
-    assert call("info", str(tmp_path / "m.safetensors"))["score"] == told["score"]
-    alike = [call("evaluate", str(path), "--instances", "20") for path in (saved, saved.parent / "run")]
-    assert alike[0]["hamming"] == alike[1]["hamming"]
 
 
 def changed(saved: Path, path: Path, change: Callable[[dict[str, Any]], None]) -> Path:

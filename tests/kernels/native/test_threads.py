@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from native_kernels import SANITIZED, kernels, partition, search
+from native_kernels import SANITIZED, partition, search
 
 LONG = np.random.default_rng(0).normal(size=(2, 38, 38)).astype(np.float32)  # minutes of search
 WORK = {
@@ -79,13 +77,6 @@ def test_the_gil_is_released() -> None:
     other.join()
 
 
-def test_many_callers_at_once() -> None:
-    expected = [search(qubo(seed), 3)[0] for seed in range(16)]
-    with ThreadPoolExecutor(8) as callers:
-        found = list(callers.map(lambda seed: search(qubo(seed), 3, threads=4)[0], range(16)))
-    assert all(np.array_equal(a, b) for a, b in zip(expected, found, strict=True))
-
-
 def test_a_forked_child_has_its_own_threads() -> None:
     expected = search(qubo(1, 19), 2, threads=4)[1]  # the parent's pool has threads by now
     running = threading.Thread(target=lambda: search(qubo(2, 24), 1, threads=3))
@@ -102,20 +93,3 @@ def test_a_forked_child_has_its_own_threads() -> None:
     running.join()
     assert ended[0] == child
     assert os.waitstatus_to_exitcode(ended[1]) == 0
-
-
-def _child(seed: int) -> np.ndarray:
-    return search(qubo(seed), 2, threads=3)[1]
-
-
-@pytest.mark.skipif(SANITIZED, reason="starting interpreters takes long")
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_worker_processes(method: str) -> None:
-    with multiprocessing.get_context(method).Pool(2) as pool:
-        found = pool.map(_child, range(4))
-    for seed in range(4):
-        assert np.array_equal(found[seed], search(qubo(seed), 2)[1])
-
-
-def test_the_build_can_be_forced() -> None:
-    assert kernels.build() in kernels.builds()
