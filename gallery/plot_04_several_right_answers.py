@@ -22,10 +22,10 @@ for name, metric, options in (
     ("maxcut", "accuracy", {"nodes": 8, "epochs": 3, "validation": 100}),
     ("knapsack", "exact", {"items": 6, "epochs": 6, "validation": 100}),
 ):
-    for method in ("quant", "diag"):
-        problem, recipe = preset("best", name, method=method, **options)
-        networks[name, method] = train(problem, recipe)
-        right[name, method] = evaluate(networks[name, method], problem, instances=1000).metrics[metric]
+    for head in ("coupled", "uncoupled"):
+        problem, recipe = preset("best", name, head=head, **options)
+        networks[name, head] = train(problem, recipe)
+        right[name, head] = evaluate(networks[name, head], problem, instances=1000).metrics[metric]
 print({" ".join(key): round(value, 3) for key, value in right.items()})
 
 # %%
@@ -33,7 +33,7 @@ print({" ".join(key): round(value, 3) for key, value in right.items()})
 problem, _ = preset("best", "maxcut", nodes=8)
 instance = problem.sample(1, torch.Generator().manual_seed(4), "test")
 with torch.no_grad():
-    lowest = solve(networks["maxcut", "quant"](instance.p), ExhaustiveSearch(), count=8)
+    lowest = solve(networks["maxcut", "coupled"](instance.p), ExhaustiveSearch(), count=8)
 best = instance.right.include(lowest.states)[0].tolist()
 print(f"{int(instance.right.valid.sum())} best cuts; among the eight lowest states: {sum(best)}")
 
@@ -45,9 +45,9 @@ axes[1].bar(range(1, 9), lowest.energies[0] - lowest.energies[0, 0], color=color
 axes[1].plot(range(1, 9), lowest.energies[0] - lowest.energies[0, 0], "k_", ms=14)
 axes[1].set(title="lowest states, best cuts in red", xlabel="state", ylabel="energy above the lowest")
 for place, name in enumerate(("maxcut", "knapsack")):
-    for shift, method, color in ((-0.2, "quant", "tab:blue"), (0.2, "diag", "tab:gray")):
-        label = {"quant": "coupled", "diag": "uncoupled"}[method] if place == 0 else None
-        bar = axes[2].bar(place + shift, 100 * right[name, method], 0.38, color=color, label=label)
+    for shift, head, color in ((-0.2, "coupled", "tab:blue"), (0.2, "uncoupled", "tab:gray")):
+        label = head if place == 0 else None
+        bar = axes[2].bar(place + shift, 100 * right[name, head], 0.38, color=color, label=label)
         axes[2].bar_label(bar, fmt="%.0f")
 axes[2].set(title="unseen instances", ylabel="best answer found, %", ylim=(0, 125), yticks=range(0, 101, 20))
 axes[2].set_xticks([0, 1], ["max-cut", "knapsack"])

@@ -70,7 +70,6 @@ NAMES = ("torch", "numpy", "scipy", "dimod", "dwave-samplers", "safetensors")
 LACKS = {
     "plot run": "plots",
     "solve run five.npz --out x.npz --solver dwave-mock": "dwave",
-    "train randgraph --k 3 --epochs 1 --out other --tensorboard": "tensorboard",
 }
 
 

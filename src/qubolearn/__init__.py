@@ -23,7 +23,7 @@ _MOVED = {
     "qubolearn.solvers": "QuboSolver auto_solver make_solver pair_marginals",
     "qubolearn.solvers.chains": "PersistentChains",
     "qubolearn.solvers.temperature": "effective_beta",
-    "qubolearn.training.callbacks": "ClipGradients Log ProgressBar TensorBoard Training",
+    "qubolearn.training.callbacks": "ClipGradients ProgressBar Training",
     "qubolearn.training.optimizers": "Cosine",
     "qubolearn.recipes": "Recipe preset train",
 }

@@ -181,8 +181,8 @@ def curves(runs: Sequence[Run], ax: Axes | Sequence[Axes] | None = None) -> list
         records = _records(run)
         steps = [record["step"] for record in records]
         losses = [record.get("loss", float("nan")) for record in records]  # none before the first step
-        left.plot(steps, losses, label=run.recipe.method)
-        right.plot(steps, [record[run.problem.metric] for record in records], label=run.recipe.method)
+        left.plot(steps, losses, label=run.recipe.head)
+        right.plot(steps, [record[run.problem.metric] for record in records], label=run.recipe.head)
     left.set(xlabel="step", ylabel="training loss")
     right.set(xlabel="step", ylabel=f"validation {runs[0].problem.metric}")
     right.legend(fontsize=8)
@@ -327,4 +327,4 @@ def _moments(run: Run) -> list[dict[str, Any]]:
 
 def _title(run: Run) -> str:
     c = run.recipe
-    return f"{run.problem}, {c.method}, L{c.layers} H{c.hidden}, {c.topology}, loss {c.loss}, seed {c.seed}"
+    return f"{run.problem}, {c.head}, L{c.layers} H{c.hidden}, {c.topology}, loss {c.loss}, seed {c.seed}"

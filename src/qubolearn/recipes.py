@@ -15,7 +15,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_type_hints
 
 from qubolearn.errors import QubolearnError, check_counts, convert, unknown_name
-from qubolearn.networks import Method, network_entry
+from qubolearn.networks import Head, network_entry
 from qubolearn.problems import Problem, problem_type
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from qubolearn.training.steps import Task
 
 __all__ = [
-    "PRESETS",
     "Preset",
     "Recipe",
     "evaluation_steps",
@@ -41,18 +40,19 @@ __all__ = [
     "pattern_of",
     "preset",
     "recipe_for",
+    "renamed",
     "task_of",
     "train",
     "upgrade",
 ]
 
-PRESETS = ("best", "paper")
 #: Maximum bits for which presets choose the exact likelihood.
 EXACT_BITS = 24
 #: Scorings of validation instances, denser early on.
 SCORINGS = 20
-#: Fields that had another name in old files and presets.
-OLD_NAMES = {"standardise": "standardize"}
+#: Fields and heads that had other names in old files.
+OLD_NAMES = {"standardise": "standardize", "method": "head"}
+OLD_HEADS = {"quant": "coupled", "diag": "uncoupled", "pure": "direct"}
 # fmt: off
 LossName = Literal[
     "gap", "hinge", "hamming", "nll", "soft-nll", "contrastive", "persistent", "pseudo", "group-pseudo", "block", "l1"
@@ -88,8 +88,8 @@ class Recipe:
     (400, 'chimera', 78)
     """
 
-    method: Method = "quant"
-    """head of the network: quant predicts a QUBO, diag one without couplers, pure the bits themselves"""
+    head: Head = "coupled"
+    """head of the network: coupled predicts a QUBO, uncoupled one without couplers, direct the bits themselves"""
     network: str = "mlp"
     """mlp, matching or pairwise (permutation-aware), shared (one A for all instances), or a registered network"""
     layers: int = _from_signature()
@@ -103,7 +103,7 @@ class Recipe:
     loss: LossName = "nll"
     """nll is the exact likelihood, soft-nll that of soft targets; contrastive and persistent estimate its gradient from
     samples; pseudo, group-pseudo and block need neither all states nor a solver; gap, hinge and hamming are margins; l1
-    is for pure"""
+    is for direct"""
     beta: float = _from_signature()
     """inverse temperature of the likelihoods"""
     margin: float = _from_signature()
@@ -152,12 +152,10 @@ class Recipe:
             raise QubolearnError(f"weight_mlp={self.weight_mlp}, seed={self.seed}; expected numbers of at least 0")
         if not 0 <= self.dropout < 1:
             raise QubolearnError(f"dropout={self.dropout}; expected a share from 0 to 1")
-        if self.method != "quant" and self.topology != "diagonal":
-            raise QubolearnError(
-                f"topology={self.topology!r} has couplers, method={self.method!r} none; use 'diagonal'"
-            )
-        if (self.method == "pure") != (self.loss == "l1"):
-            raise QubolearnError(f"method={self.method!r} with loss={self.loss!r}: pure takes l1, and only pure does")
+        if self.head != "coupled" and self.topology != "diagonal":
+            raise QubolearnError(f"topology={self.topology!r} has couplers, head={self.head!r} none; use 'diagonal'")
+        if (self.head == "direct") != (self.loss == "l1"):
+            raise QubolearnError(f"head={self.head!r} with loss={self.loss!r}: direct takes l1, and only direct does")
         make_optimizer(self)
         for kind in map(_loss_class, LOSSES):  # all options are checked, also those of other losses
             if not _required(kind):
@@ -176,15 +174,19 @@ class Recipe:
 
 def upgrade(training: Mapping[str, Any], version: object, problem: Problem) -> dict[str, Any]:
     """Return the recipe of an old file with the names of today."""
-    training = _renamed(training)
+    training = renamed(training)
     soft = type(problem).soft_targets is not Problem.soft_targets
     if str(version) == "1" and training.get("loss") == "nll" and soft:
         training["loss"] = "soft-nll"
     return training
 
 
-def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {OLD_NAMES.get(name, name): value for name, value in options.items()}
+def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of an old recipe with the names of today."""
+    found = {OLD_NAMES.get(name, name): value for name, value in options.items()}
+    if isinstance(head := found.get("head"), str):
+        found["head"] = OLD_HEADS.get(head, head)
+    return found
 
 
 class Preset(NamedTuple):
@@ -198,7 +200,7 @@ def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
     """Return the problem and the recipe that a preset chooses, with your options in place of its choices.
 
     Args:
-        name: ``best``, the best that we know, or ``paper``, the protocol of the QuAnt paper.
+        name: ``best``, the best that we know, or another name in the problem's ``presets``.
         problem: the name of a problem type, or its class.
         options: fields of the problem and of :class:`Recipe`, which override the preset.
 
@@ -212,12 +214,11 @@ def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
     >>> problem, recipe.topology, recipe.epochs
     (RandGraph(k=5), 'pegasus', 10)
     """
-    options = _renamed(options)
+    options = renamed(options)
     kind = problem_type(problem) if isinstance(problem, str) else problem
     if not (isinstance(kind, type) and issubclass(kind, Problem)):
         raise QubolearnError(f"problem={problem!r}; expected the name or class of a problem, and its options")
-    if name in PRESETS:
-        kind = kind.variant(name, options)
+    kind = kind.variant(name, options)
     own = [each.name for each in fields(kind)]  # type: ignore[arg-type]
     known = [*own, *(each.name for each in fields(Recipe))]
     for option in options:
@@ -228,29 +229,27 @@ def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
     return Preset(made, _recipe(made, chosen, {key: value for key, value in options.items() if key not in own}))
 
 
-def recipe_for(name: str, problem: Problem, **options: Any) -> Recipe:
-    """Return the recipe that a preset chooses for a problem with its options."""
+def recipe_for(name: str | Mapping[str, Any], problem: Problem, **options: Any) -> Recipe:
+    """Return the recipe of a preset, given by its name or its choices, for a problem with its options."""
     mine = {each.name: getattr(problem, each.name) for each in fields(problem)}  # type: ignore[arg-type]
-    return _recipe(problem, _chosen(name, type(problem), mine), _renamed(options))
+    return _recipe(problem, _chosen(name, type(problem), mine), renamed(options))
 
 
-def _chosen(name: str, kind: type[Problem], options: Mapping[str, Any]) -> Mapping[str, Any]:
-    if name not in PRESETS:
-        raise unknown_name("preset", name, PRESETS)
+def _chosen(name: str | Mapping[str, Any], kind: type[Problem], options: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
-        return _renamed(kind.preset(name, options))
+        return renamed(kind.preset(name, options) if isinstance(name, str) else name)
     except KeyError as error:
-        raise QubolearnError(f"{kind.name} has no preset {error}; use another of {', '.join(PRESETS)}") from error
+        raise unknown_name(f"preset of {kind.name}", str(name), kind.presets) from error
 
 
 def _recipe(problem: Problem, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> Recipe:
     names = {each.name for each in fields(Recipe)}
     values = {**{key: value for key, value in chosen.items() if key in names}, **given}
-    method = values.get("method", "quant")
-    if method != "quant" and "topology" not in given:
+    head = values.get("head", "coupled")
+    if head != "coupled" and "topology" not in given:
         values["topology"] = "diagonal"
     if "loss" not in given:
-        if method == "pure":
+        if head == "direct":
             values["loss"] = "l1"
         elif problem.bits > EXACT_BITS and values.get("loss", "nll") in ("nll", "soft-nll"):
             values["loss"] = "pseudo"
@@ -316,7 +315,7 @@ def new_network(problem: Problem, recipe: Recipe) -> nn.Module:
         else:
             body = {"matching": MatchingBody, "pairwise": PairwiseBody}[recipe.network](problem, pattern, recipe.hidden)
     inputs = None if recipe.network == "pairwise" else problem.input_size  # its features have their own scale
-    return HEADS[recipe.method](body, pattern, inputs)
+    return HEADS[recipe.head](body, pattern, inputs)
 
 
 def pattern_of(problem: Problem, recipe: Recipe) -> Topology:
@@ -366,7 +365,6 @@ def train(
     run: Run | None = None,
     device: torch.device | str = "cpu",
     callbacks: Sequence[Callback] = (),
-    stop: Callable[[], bool] | None = None,
 ) -> nn.Module:
     """Train the network of a recipe for a problem.
 
@@ -376,7 +374,6 @@ def train(
         run: stores metrics, checkpoints and the result; an interrupted run resumes.
         device: cpu or cuda.
         callbacks: as for :func:`qubolearn.fit`.
-        stop: is called after every step; once it returns True, the run is saved and can be resumed.
 
     Returns:
         The trained network, in evaluation mode.
@@ -388,12 +385,10 @@ def train(
     >>> network.n
     2
     """
-    from qubolearn.training.callbacks import StopIf
     from qubolearn.training.fit import fit
 
-    every = [*callbacks, *([StopIf(stop)] if stop else [])]
     folder = run.begun() if run else None
-    return fit(**fit_arguments(problem, recipe), callbacks=every, folder=folder, device=device).network
+    return fit(**fit_arguments(problem, recipe), callbacks=callbacks, folder=folder, device=device).network
 
 
 def task_of(

@@ -183,7 +183,7 @@ class Run(Folder):
         return {**header, "problem": problem, "training": asdict(self.recipe), **provenance(), "code": code()}
 
     def _repr_html_(self) -> str:
-        names = ("method", "loss", "network", "topology", "epochs", "seed")
+        names = ("head", "loss", "network", "topology", "epochs", "seed")
         rows: list[tuple[str, object]] = [("problem", self.problem)]
         rows += [(name, getattr(self.recipe, name)) for name in names]
         rows += [("finished", self.finished), *self.scored().items()]

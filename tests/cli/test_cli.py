@@ -115,11 +115,11 @@ def test_demo_shows_what_couplings_buy(
 ) -> None:
     monkeypatch.delenv("QUBOLEARN_DATA", raising=False)
     result = call(capsys, "demo", "--out", str(tmp_path), "--epochs", "4")
-    assert result["maxcut"]["quant"] > 0.5 + max(result["maxcut"][method] for method in ("diag", "pure"))
+    assert result["maxcut"]["coupled"] > 0.5 + max(result["maxcut"][head] for head in ("uncoupled", "direct"))
     sudoku = result["sudoku"]
     assert (sudoku["rules"], sudoku["of"], sudoku["others"]) == (7290, 7290, 0)
     assert sudoku["solved"] == sudoku["puzzles"] > sudoku["solved_by_biases"] == 0
-    assert set(result["accuracy"]) == {"quant", "diag", "pure"}
+    assert set(result["accuracy"]) == {"coupled", "uncoupled", "direct"}
     names = {Path(picture).name for picture in result["pictures"]}
     assert names >= {"comparison.png", "quant-couplings.png", "maxcut.png", "sudoku-rules.png"}
 

@@ -21,10 +21,10 @@ QUICK = ("--k", "3", "--hidden", "16", "--epochs", "2", "--instances", "300", "-
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two trained runs, one that has only begun, and one that is no run."""
     made = tmp_path_factory.mktemp("runs")
-    for method in ("quant", "diag"):
-        assert main(["train", "randgraph", *QUICK, "--method", method, "--out", str(made / method), "--json"]) == 0
+    for head in ("coupled", "uncoupled"):
+        assert main(["train", "randgraph", *QUICK, "--head", head, "--out", str(made / head), "--json"]) == 0
     (made / "begun").mkdir()
-    (made / "begun" / "config.json").write_bytes((made / "quant" / "config.json").read_bytes())
+    (made / "begun" / "config.json").write_bytes((made / "coupled" / "config.json").read_bytes())
     (made / "deep" / "broken").mkdir(parents=True)
     (made / "deep" / "broken" / "config.json").write_text('{"problem": "\\u001b[2J"}')
     return made
@@ -42,10 +42,14 @@ def test_runs_lists_what_there_is(folder: Path, capsys: pytest.CaptureFixture[st
     rows = call(capsys, "runs", str(folder))["runs"]
     assert isinstance(rows, list)
     found = {Path(row["run"]).name: row for row in rows}
-    assert set(found) == {"begun", "broken", "diag", "quant"}
-    stored = json.loads((folder / "quant" / "result.json").read_text())
-    assert (found["quant"]["score"], found["quant"]["instances"]) == (stored["accuracy"], 50)
-    assert (found["diag"]["method"], found["diag"]["epochs"], found["diag"]["finished"]) == ("diag", 2, True)
+    assert set(found) == {"begun", "broken", "uncoupled", "coupled"}
+    stored = json.loads((folder / "coupled" / "result.json").read_text())
+    assert (found["coupled"]["score"], found["coupled"]["instances"]) == (stored["accuracy"], 50)
+    assert (found["uncoupled"]["head"], found["uncoupled"]["epochs"], found["uncoupled"]["finished"]) == (
+        "uncoupled",
+        2,
+        True,
+    )
     assert (found["begun"]["score"], found["begun"]["finished"]) == (None, False)
     assert "lacks" in found["broken"]["error"]
 
@@ -53,7 +57,7 @@ def test_runs_lists_what_there_is(folder: Path, capsys: pytest.CaptureFixture[st
 def test_untrusted_numbers_and_names_do_no_harm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = folder / "deep" / "bad"
     bad.mkdir()
-    config = {"problem": {"name": "\x1b[2Jx" * 50}, "training": {"method": ["\x1b"], "epochs": 10**400}}
+    config = {"problem": {"name": "\x1b[2Jx" * 50}, "training": {"head": ["\x1b"], "epochs": 10**400}}
     (bad / "config.json").write_text(json.dumps(config))
     (bad / "result.json").write_text('{"accuracy": NaN}')
     (row,) = call(capsys, "runs", str(bad))["runs"]  # type: ignore[misc]
@@ -64,7 +68,7 @@ def test_untrusted_numbers_and_names_do_no_harm(folder: Path, capsys: pytest.Cap
 
 
 def test_compare_agrees_with_evaluate_and_pairs_the_instances(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    both = [str(folder / "diag"), str(folder / "quant")]
+    both = [str(folder / "uncoupled"), str(folder / "coupled")]
     found = call(capsys, "compare", *both, "--instances", "200", "--seed", "3")
     for row, run in zip(found["runs"], both, strict=True):  # type: ignore[call-overload]
         alone = call(capsys, "evaluate", run, "--instances", "200", "--seed", "3")
@@ -78,11 +82,11 @@ def test_compare_agrees_with_evaluate_and_pairs_the_instances(folder: Path, caps
 def test_runs_of_different_problems_are_not_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = folder / "deep" / "other"
     other.mkdir()
-    config = json.loads((folder / "quant" / "config.json").read_text())
+    config = json.loads((folder / "coupled" / "config.json").read_text())
     config.pop("sha256")
     config["problem"]["k"] = 4
     (other / "config.json").write_text(json.dumps(config))
-    assert main(["compare", str(folder / "quant"), str(other)]) == 2
+    assert main(["compare", str(folder / "coupled"), str(other)]) == 2
     assert "k=4" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Finding data, and refusing damaged or hostile files with one line."""
+"""Refusing damaged or hostile files with one line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qubolearn.data import files
-from qubolearn.data.files import data_folder, load_npz
+from qubolearn.data.files import load_npz
 from qubolearn.errors import QubolearnError
 
 WANTED = {"points": ("f", 2), "names": ("U", 1)}
@@ -21,38 +20,6 @@ WANTED = {"points": ("f", 2), "names": ("U", 1)}
 
 def write_good(path: Path) -> None:
     np.savez_compressed(path, points=np.ones((3, 2), np.float32), names=np.array(["a", "b"]), other=np.zeros(5))
-
-
-def test_data_folder_follows_the_variable_and_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
-    with pytest.raises(QubolearnError, match=r"set QUBOLEARN_DATA .* holds shapes/, or run X"):
-        data_folder("shapes", "run X")
-    (tmp_path / "shapes").mkdir()
-    assert data_folder("shapes") == tmp_path / "shapes"
-    monkeypatch.delenv("QUBOLEARN_DATA")
-    assert files.data_root() == Path.home() / ".cache" / "qubolearn"
-
-
-def test_what_is_cached_belongs_to_its_folder_and_can_be_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[str] = []
-
-    @files.cached_data(4)
-    def load(name: str) -> str:
-        made.append((files.data_root() / name).read_text())
-        return made[-1]
-
-    for folder in ("old", "new"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "set").write_text(folder)
-    for folder in ("old", "new", "old"):
-        monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path / folder))
-        assert load("set") == folder
-    assert made == ["old", "new"]
-    files.clear_data_cache()
-    assert load("set") == "old"
-    assert made == ["old", "new", "old"]
 
 
 def test_load_npz_reads_what_is_requested(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ import torch
 
 from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
-from qubolearn.networks import HEADS, MLP, DiagonalHead, DirectHead, Method, QuboNetwork, Standardise
+from qubolearn.networks import HEADS, MLP, DiagonalHead, DirectHead, QuboNetwork, Standardise
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import SparseQubo, upper_triangular
 
 PROBLEM = RandGraph(k=4)
 
 
-def network(method="quant", name="chimera", layers=5, hidden=78):
+def network(head="coupled", name="chimera", layers=5, hidden=78):
     pattern = topology(name, 8)
-    return HEADS[method](MLP(PROBLEM.input_size, pattern.size, layers, hidden), pattern, PROBLEM.input_size)
+    return HEADS[head](MLP(PROBLEM.input_size, pattern.size, layers, hidden), pattern, PROBLEM.input_size)
 
 
 def test_forward_equals_the_layers_written_out() -> None:
@@ -47,7 +47,7 @@ def test_only_allowed_entries_exist(name: str) -> None:
 
 
 def test_pure_is_a_diagonal_qubo_whose_minimizer_cuts_the_scores_at_zero() -> None:
-    made = network("pure", "diagonal")
+    made = network("direct", "diagonal")
     p = torch.rand(50, PROBLEM.input_size)
     scores = made.body(made.standardise(p))[0]
     A = made(p)
@@ -85,16 +85,6 @@ def test_bodies_of_the_user_return_one_number_per_entry() -> None:
     for head in (DiagonalHead, DirectHead):
         with pytest.raises(QubolearnError, match="16"):
             head(torch.nn.Linear(5, pattern.size), pattern)
-
-
-@pytest.mark.parametrize("method", HEADS)
-def test_a_method_warns_and_becomes_its_head(method: Method) -> None:
-    pattern = topology("diagonal", 4)
-    body, p = torch.nn.Linear(5, pattern.size), torch.rand(3, 5)
-    with pytest.warns(DeprecationWarning, match=HEADS[method].__name__):
-        old = QuboNetwork(body, pattern, method=method)
-    assert type(old) is HEADS[method]
-    assert torch.equal(old(p), HEADS[method](body, pattern)(p))
 
 
 def test_a_sparse_head_returns_the_same_qubo() -> None:

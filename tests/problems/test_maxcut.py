@@ -109,10 +109,10 @@ def test_renaming_nodes_renames_the_entries_of_a_pairwise_network() -> None:
 
 def test_couplings_pay_on_max_cut() -> None:
     accuracy = {}
-    for method in ("quant", "diag", "pure"):
-        problem, recipe = preset("best", "maxcut", nodes=6, method=method, epochs=6, instances=1410, validation=100)
-        accuracy[method] = evaluate(train(problem, recipe), problem, instances=500).metrics["accuracy"]
-    assert accuracy["quant"] > max(accuracy["diag"], accuracy["pure"]) + 0.5
+    for head in ("coupled", "uncoupled", "direct"):
+        problem, recipe = preset("best", "maxcut", nodes=6, head=head, epochs=6, instances=1410, validation=100)
+        accuracy[head] = evaluate(train(problem, recipe), problem, instances=500).metrics["accuracy"]
+    assert accuracy["coupled"] > max(accuracy["uncoupled"], accuracy["direct"]) + 0.5
 
 
 def test_the_baseline_of_max_cut_ends_in_a_local_optimum() -> None:

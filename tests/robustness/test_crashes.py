@@ -24,6 +24,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.files import is_temporary, write_atomic
 from qubolearn.recipes import train
 from qubolearn.runs import LEFT_BEHIND, Run
+from qubolearn.training.callbacks import StopIf
 from qubolearn.training.optimizers import FlatAdam
 
 
@@ -114,13 +115,13 @@ def disk_of(size: int) -> Iterator[None]:
 def test_a_full_disk_is_reported_and_the_last_checkpoint_kept(tmp_path: Path) -> None:
     asked = iter(range(7))
     run = Run.create(tmp_path, PROBLEM, CONFIG)
-    train(PROBLEM, CONFIG, run, stop=lambda: next(asked) == 6)
+    train(PROBLEM, CONFIG, run, callbacks=[StopIf(lambda: next(asked) == 6)])
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with (
         disk_of(6000),
         pytest.raises(QubolearnError, match=r"cannot write .*safetensors"),
     ):
-        train(PROBLEM, CONFIG, run, stop=lambda: True)
+        train(PROBLEM, CONFIG, run, callbacks=[StopIf(lambda: True)])
     after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert after["checkpoint.safetensors"] == before["checkpoint.safetensors"]
     assert set(after) == set(before), "nothing half-written stays"
@@ -137,7 +138,7 @@ def read_only_folder(mode: int = 0o555) -> Iterator[Path]:
     """A run folder that this process may read but not write, even where tests run as root."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "run"
-        train(PROBLEM, CONFIG, Run.create(folder, PROBLEM, CONFIG), stop=lambda: True)
+        train(PROBLEM, CONFIG, Run.create(folder, PROBLEM, CONFIG), callbacks=[StopIf(lambda: True)])
         folder.chmod(mode)
         Path(made).chmod(0o555)
         user = os.geteuid()

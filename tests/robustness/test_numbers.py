@@ -23,7 +23,7 @@ from qubolearn.random import derive_seed, stream
 from qubolearn.recipes import Recipe, new_network, task_of, train
 from qubolearn.runs import Run
 from qubolearn.solvers import SOLVERS, make_solver
-from qubolearn.training.callbacks import Training
+from qubolearn.training.callbacks import StopIf, Training
 from qubolearn.training.optimizers import FlatAdam
 from qubolearn.training.steps import mean_loss
 
@@ -61,7 +61,7 @@ def test_a_poisoned_batch_stops_training_before_the_weights_are_harmed(value: fl
     assert "\n" not in said
 
     asked = iter(range(9))
-    healthy = train(PROBLEM, config, stop=lambda: next(asked) == 8)  # the nine steps before
+    healthy = train(PROBLEM, config, callbacks=[StopIf(lambda: next(asked) == 8)])  # the nine steps before
     weights, _ = read_tensors(tmp_path / "run" / "fault" / "weights.safetensors", healthy.state_dict())
     assert all(torch.equal(weights[name], tensor) for name, tensor in healthy.state_dict().items())
 

@@ -13,13 +13,14 @@ from safetensors.torch import load_file
 
 from qubolearn.recipes import Recipe, train
 from qubolearn.runs import Run
+from qubolearn.training.callbacks import StopIf
 
 SHORT = replace(CONFIG, epochs=2)  # 8 steps
 CONFIGS = {
     "solver that draws": SHORT,
     "kept instances, constant rate": replace(SHORT, fresh=False, schedule="constant", loss="nll"),
     "the paper's loss": replace(SHORT, loss="gap", fresh=False, standardize=False, weight_mlp=1e-3),
-    "no solver": replace(SHORT, loss="pseudo", method="diag", topology="diagonal"),
+    "no solver": replace(SHORT, loss="pseudo", head="uncoupled", topology="diagonal"),
 }
 
 
@@ -43,7 +44,7 @@ def test_stopped_at_any_step_the_bits_are_the_same(config: Recipe, tmp_path: Pat
     want = bits(train(PROBLEM, config, whole))
     for step in range(1, config.steps):
         run = Run.create(tmp_path / str(step), PROBLEM, config)
-        train(PROBLEM, config, run, stop=stop_after(step))
+        train(PROBLEM, config, run, callbacks=[StopIf(stop_after(step))])
         assert not run.finished
         assert bits(train(PROBLEM, config, run)) == want, f"stopped after step {step}"
         assert saved(run) == saved(whole), "moments and step of the optimiser"
@@ -54,5 +55,5 @@ def test_stopped_at_any_step_the_bits_are_the_same(config: Recipe, tmp_path: Pat
 def test_stopped_after_every_step_the_bits_are_the_same(tmp_path: Path) -> None:
     run = Run.create(tmp_path, PROBLEM, SHORT)
     while not run.finished:
-        network = train(PROBLEM, SHORT, run, stop=lambda: True)
+        network = train(PROBLEM, SHORT, run, callbacks=[StopIf(lambda: True)])
     assert bits(network) == bits(train(PROBLEM, SHORT))

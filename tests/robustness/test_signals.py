@@ -16,6 +16,7 @@ import torch
 
 from qubolearn.recipes import train
 from qubolearn.runs import Run
+from qubolearn.training.callbacks import StopIf
 from qubolearn.training.optimizers import FlatAdam
 
 LONG = "train randgraph --k 3 --topology dense --hidden 16 --epochs 100000 --instances 200 --batch-size 50 --out"
@@ -45,7 +46,7 @@ def check_saved(folder: Path) -> None:
     step = run.restore(network, FlatAdam(network), 10**6)
     assert step > 0
     asked = iter(range(1, run.recipe.steps))
-    same = train(run.problem, run.recipe, stop=lambda: next(asked) == step)
+    same = train(run.problem, run.recipe, callbacks=[StopIf(lambda: next(asked) == step)])
     assert all(torch.equal(a, b) for a, b in zip(network.parameters(), same.parameters(), strict=True))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,8 @@ from qubolearn import (
     topology,
 )
 from qubolearn.errors import QubolearnError
-from qubolearn.training.callbacks import ClipGradients, Log, Training
+from qubolearn.training.callbacks import ClipGradients, Training
+from qubolearn.training.folder import Folder
 
 RNG = np.random.default_rng(0)
 P = RNG.normal(size=(300, 5))
@@ -114,13 +113,11 @@ class StopOnce(Callback):
 def test_a_folder_holds_the_network_that_fit_returned_resumed_or_not(tmp_path: Path) -> None:
     def go(name: str, *more: Callback) -> Training:
         best = Checkpoint(tmp_path / name / "best.safetensors", "accuracy", restore=True)
-        log, rate = Log(tmp_path / name / "log.csv"), Adam(0.3)
         patient = EarlyStopping("accuracy", patience=2)
-        return run(patient, best, log, *more, epochs=50, optimizer=rate, folder=tmp_path / name)
+        return run(patient, best, *more, epochs=50, optimizer=Adam(0.3), folder=tmp_path / name)
 
-    def lines(name: str) -> list[tuple[str, str]]:
-        with (tmp_path / name / "log.csv").open() as file:
-            return [(row["step"], row["accuracy"]) for row in csv.DictReader(file)]
+    def lines(name: str) -> list[tuple[int, float]]:
+        return [(row["step"], row["accuracy"]) for row in Folder(tmp_path / name).metrics() if row["step"]]
 
     whole = go("whole")
     assert whole.step < whole.steps
@@ -137,18 +134,6 @@ def test_a_folder_holds_the_network_that_fit_returned_resumed_or_not(tmp_path: P
         assert not torch.equal(kept["body.weight"], last["network.body.weight"])
         for training in (whole, again):
             assert torch.equal(training.network.state_dict()["body.weight"], kept["body.weight"])
-
-
-def test_logs_hold_a_line_for_each_scoring(tmp_path: Path) -> None:
-    training = run(Log(tmp_path / "log.csv"), Log(tmp_path / "log.jsonl"))
-    with (tmp_path / "log.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert len(rows) == len(lines) == len(training.history) == 6
-    for row, line, record in zip(rows, lines, training.history, strict=True):
-        assert float(row["accuracy"]) == line["accuracy"] == record["accuracy"]
-    with pytest.raises(QubolearnError, match=r"\.csv or \.jsonl"):
-        Log("log.txt")
 
 
 def test_gradients_are_clipped_before_the_step() -> None:

@@ -22,7 +22,7 @@ from qubolearn.recipes import Recipe, evaluation_steps, new_network, task_of, tr
 from qubolearn.runs import Run
 from qubolearn.solvers import ExhaustiveSearch, contract, exhaustive, log_partition, partition
 from qubolearn.training import captured
-from qubolearn.training.callbacks import Callback, Training
+from qubolearn.training.callbacks import Callback, StopIf, Training
 from qubolearn.training.captured import CapturedSteps, can_capture
 from qubolearn.training.steps import Steps
 
@@ -48,7 +48,7 @@ CONFIGS = {
     "hinge": replace(PLAIN, loss="hinge", layers=5),
     "hamming": replace(PLAIN, loss="hamming"),
     "pseudo": replace(PLAIN, loss="pseudo", network="matching", topology="pegasus"),
-    "pure": replace(PLAIN, loss="l1", method="pure", topology="diagonal"),
+    "direct": replace(PLAIN, loss="l1", head="direct", topology="diagonal"),
     "few": replace(PLAIN, instances=17, batch_size=40),
     "soft": replace(PLAIN, loss="soft-nll"),
     "soft, fresh": replace(PLAIN, loss="soft-nll", fresh=True),
@@ -178,7 +178,7 @@ def test_a_run_that_was_stopped_resumes_with_the_same_steps(fresh: bool, tmp_pat
     run = Run.create(tmp_path, GRAPHS, config)
     for _ in range(2):
         asked = iter(range(config.steps))
-        train(GRAPHS, config, run, stop=lambda: next(asked) == 5)  # noqa: B023
+        train(GRAPHS, config, run, callbacks=[StopIf(lambda: next(asked) == 5)])  # noqa: B023
     assert run.metrics()[-1]["step"] < config.steps
     assert torch.equal(weights(train(GRAPHS, config, run)), weights(whole))
 
@@ -222,7 +222,7 @@ def test_on_a_gpu_a_step_along_nan_is_kept_and_a_stopped_run_resumes(tmp_path: P
     run = Run.create(tmp_path / "run", GRAPHS, config)
     told = Told()
     asked = iter(range(config.steps))
-    train(GRAPHS, config, run, "cuda", [told], stop=lambda: next(asked) == 5)
+    train(GRAPHS, config, run, "cuda", [told, StopIf(lambda: next(asked) == 5)])
     assert max(b - a for a, b in pairwise(told.steps)) > 1
     assert not run.finished
     resumed, whole = train(GRAPHS, config, run, "cuda"), train(GRAPHS, config, device="cuda")

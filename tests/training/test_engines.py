@@ -87,11 +87,11 @@ BODIES: dict[str, Callable[[int, int], nn.Module]] = {
 
 
 def task_of(
-    loss: Loss, problem: RandGraph, body: str, method: Any = "quant", dtype: torch.dtype = torch.float32
+    loss: Loss, problem: RandGraph, body: str, head: Any = "coupled", dtype: torch.dtype = torch.float32
 ) -> Task:
-    pattern = topology("dense" if method == "quant" else "diagonal", problem.bits)
+    pattern = topology("dense" if head == "coupled" else "diagonal", problem.bits)
     torch.manual_seed(3)
-    network = HEADS[method](BODIES[body](problem.input_size, pattern.size), pattern, problem.input_size).to(dtype)
+    network = HEADS[head](BODIES[body](problem.input_size, pattern.size), pattern, problem.input_size).to(dtype)
     batches = Drawn(problem, 40, 19, False, 1, "cpu")
     batches._kept = (0, Instances(batches.first().p.to(dtype), *batches.first()[1:]))
     network.standardise.fit(batches.first().p)
@@ -129,14 +129,14 @@ def test_the_captured_step_is_that_of_autograd(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
-    ("method", "loss"),
+    ("head", "loss"),
     [
-        ("diag", Likelihood(2.0)),
-        ("diag", Gap()),
-        ("pure", L1()),
-        ("quant", Likelihood(2.0)),
-        ("quant", Gap() + 0.05 * SparseFeatures()),
+        ("uncoupled", Likelihood(2.0)),
+        ("uncoupled", Gap()),
+        ("direct", L1()),
+        ("coupled", Likelihood(2.0)),
+        ("coupled", Gap() + 0.05 * SparseFeatures()),
     ],
 )
-def test_heads_and_dtypes(method: str, loss: Loss, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_same(monkeypatch, loss, PROBLEMS["plain"], "mlp", method, dtype)
+def test_heads_and_dtypes(head: str, loss: Loss, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_same(monkeypatch, loss, PROBLEMS["plain"], "mlp", head, dtype)

@@ -71,11 +71,11 @@ def test_every_loss_learns(loss: str) -> None:
     assert evaluate(network, PROBLEM, ExhaustiveSearch(), 500, seed=9).metrics["accuracy"] > 0.6  # by chance: 1/64
 
 
-@pytest.mark.parametrize("method", ["diag", "pure"])
-def test_baselines_are_trained_as_the_paper_defines_them(method: str) -> None:
-    config = recipe_for("best", PROBLEM, method=method, hidden=32, epochs=40, instances=400, batch_size=100)
+@pytest.mark.parametrize("head", ["uncoupled", "direct"])
+def test_baselines_are_trained_as_the_paper_defines_them(head: str) -> None:
+    config = recipe_for("best", PROBLEM, head=head, hidden=32, epochs=40, instances=400, batch_size=100)
     assert config.topology == "diagonal"
-    assert config.loss == ("l1" if method == "pure" else "nll")
+    assert config.loss == ("l1" if head == "direct" else "nll")
     network = train(PROBLEM, config)
     assert evaluate(network, PROBLEM, ExhaustiveSearch(), 500, seed=9).metrics["accuracy"] > 0.6
 
@@ -84,13 +84,13 @@ def test_baselines_are_trained_as_the_paper_defines_them(method: str) -> None:
     ("wrong", "says"),
     [
         ({"epochs": 0}, "epochs=0"),
-        ({"method": "quantum"}, "did you mean quant"),
+        ({"head": "couple"}, "did you mean coupled"),
         ({"learning_rate": float("nan")}, "learning_rate=nan"),
         ({"seed": 2**63}, "seed=9223372036854775808"),
         ({"beta": 1e39}, "beta=1e"),
-        ({"method": "diag"}, "chimera"),
-        ({"method": "pure", "topology": "diagonal"}, "pure takes l1"),
-        ({"loss": "l1"}, "only pure does"),
+        ({"head": "uncoupled"}, "chimera"),
+        ({"head": "direct", "topology": "diagonal"}, "direct takes l1"),
+        ({"loss": "l1"}, "only direct does"),
     ],
 )
 def test_bad_choices_are_rejected(wrong: dict[str, object], says: str) -> None:

@@ -27,13 +27,13 @@ def grid(problem: Problem, recipe: Recipe) -> nn.Module:
     rows, columns, symbols, labels = _attribute(problem, "grid")
     own = recipe.topology == "own"
     pattern = _attribute(problem, "topology")() if own else topology(recipe.topology, problem.bits)
-    body = GridBody(rows, columns, symbols, labels, recipe.method == "quant", recipe.hidden)
-    return HEADS[recipe.method](body, pattern)
+    body = GridBody(rows, columns, symbols, labels, recipe.head == "coupled", recipe.hidden)
+    return HEADS[recipe.head](body, pattern)
 
 
 def keypoints(problem: Problem, recipe: Recipe) -> nn.Module:
     """Return the network that matches the keypoints of two images."""
-    return PairMatching(_attribute(problem, "features"), recipe.method == "quant", hidden=recipe.hidden)
+    return PairMatching(_attribute(problem, "features"), recipe.head == "coupled", hidden=recipe.hidden)
 
 
 def _attribute(problem: Problem, name: str) -> Any:

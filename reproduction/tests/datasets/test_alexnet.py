@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from quant_reproduction.datasets.alexnet import RECEPTIVE_FIELD, SHAPES, AlexNetConvolutions, features_at, load_alexnet
+from quant_reproduction.datasets.files import data_folder
 from quant_reproduction.datasets.willow import read_features, read_pixels, read_willow
-from qubolearn.data.files import data_folder
 from qubolearn.errors import QubolearnError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qubolearn.data.files import data_root, file_digest
+from quant_reproduction.datasets.files import data_root, file_digest
 
 RESULTS = Path(__file__).parents[2] / "results"
 FILES = json.loads(files("quant_reproduction.datasets").joinpath("manifest.json").read_text(encoding="utf-8"))["files"]

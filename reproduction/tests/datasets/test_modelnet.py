@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quant_reproduction.datasets import modelnet
+from quant_reproduction.datasets.files import data_root
 from quant_reproduction.datasets.modelnet import (
     Mesh,
     load_modelnet,
@@ -21,7 +22,6 @@ from quant_reproduction.datasets.modelnet import (
     read_original,
     sample_surface,
 )
-from qubolearn.data.files import data_root
 from qubolearn.errors import QubolearnError
 
 TETRAHEDRON = b"OFF\n4 4 6\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2\n3 0 1 3\n3 0 2 3\n3 1 2 3\n"

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quant_reproduction.datasets import shapes2d
+from quant_reproduction.datasets.files import data_root
 from quant_reproduction.datasets.shapes2d import load_outlines, read_compact, read_original
-from qubolearn.data.files import data_root
 from qubolearn.errors import QubolearnError
 
 SQUARE = [(0, 0), (1, 0), (1, 1), (0, 1)]  # counter-clockwise

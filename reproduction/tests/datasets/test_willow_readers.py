@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from quant_reproduction.datasets.alexnet import AlexNetConvolutions
+from quant_reproduction.datasets.files import data_folder
 from quant_reproduction.datasets.willow import CLASSES, read_features, read_willow
 from quant_reproduction.datasets.willow_archive import download_archive, read_archive, write_compact
-from qubolearn.data.files import data_folder
 from qubolearn.errors import QubolearnError
 
 

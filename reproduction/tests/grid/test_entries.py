@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from quant_reproduction.datasets.files import data_folder
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.jobs import Job, Store, run_job
 from quant_reproduction.grid.tasks import TASKS
-from qubolearn.data.files import data_folder
+from quant_reproduction.presets import recipe_for
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import make_problem
-from qubolearn.recipes import Recipe, recipe_for
+from qubolearn.recipes import Recipe
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -110,5 +111,5 @@ def test_the_papers_protocol_is_the_papers() -> None:
             recipe = recipe_for("paper", make_problem(**job.options["problem"]), **job.options["overrides"])
             assert {name: getattr(recipe, name) for name in wanted} == wanted
             assert (recipe.instances, recipe.weight_mlp, recipe.weight_unique) == (instances, 1e-4, 1e-3)
-            assert recipe.loss == ("l1" if recipe.method == "pure" else "gap")
+            assert recipe.loss == ("l1" if recipe.head == "direct" else "gap")
             assert job.options["problem"].keys() == {"name", "split_seed"}  # no input or noise of ours

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from quant_reproduction.datasets.files import data_folder
 from quant_reproduction.grid import panels
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.jobs import Job
 from quant_reproduction.grid.panels import check_figure
 from quant_reproduction.grid.tasks import TASKS
 from qubolearn.chips.topologies import topology
-from qubolearn.data.files import data_folder
 from qubolearn.errors import QubolearnError
 
 #: Bytes of a record's figures, without the white space of its file.

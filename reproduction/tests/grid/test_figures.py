@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from quant_reproduction.cli import main
+from quant_reproduction.datasets.files import data_folder
 from quant_reproduction.grid.answers import seeded
 from quant_reproduction.grid.sampler_figures import all_reads, second_lowest
 from qubolearn.cli import main as train
-from qubolearn.data.files import data_folder
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies
 from qubolearn.random import stream

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from quant_reproduction.datasets.files import cached_data, data_root, note_file
 from quant_reproduction.grid import tasks as module
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.jobs import Job, Outcome, Store, by_code, run_job
 from quant_reproduction.grid.runner import run_jobs
 from qubolearn import recipes
-from qubolearn.data.files import cached_data, data_root, note_file
 from qubolearn.problems import make_problem
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.recipes import Recipe, recipe_for

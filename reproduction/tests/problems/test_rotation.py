@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation as ScipyRotation
 
 from quant_reproduction.baselines.clouds import procrustes
 from quant_reproduction.datasets.alike import clouds_alike
+from quant_reproduction.datasets.files import clear_data_cache, data_root
 from quant_reproduction.problems import rotation
 from quant_reproduction.problems.angles import (
     STAGES,
@@ -22,7 +23,6 @@ from quant_reproduction.problems.angles import (
     solve_stages,
 )
 from quant_reproduction.problems.rotation import Rotation
-from qubolearn.data.files import clear_data_cache, data_root
 from qubolearn.errors import QubolearnError
 from qubolearn.random import stream
 

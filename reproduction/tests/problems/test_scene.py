@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Generator
 
+from quant_reproduction.datasets.files import data_root
 from quant_reproduction.networks import Ensemble
 from quant_reproduction.problems.scene import Scene
 from quant_reproduction.problems.structured import draw_rows
 from qubolearn import Adam, SharedQubo, evaluate, fit
-from qubolearn.data.files import data_root
 from qubolearn.errors import QubolearnError
 from qubolearn.recipes import make_loss, new_network, preset
 from qubolearn.testing import check_problem

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from quant_reproduction.datasets.files import clear_data_cache
 from quant_reproduction.problems.sudoku_sets import SudokuSet, check_sudokus, load_set, read_rrn, read_satnet
-from qubolearn.data.files import clear_data_cache
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.sudoku import bits_of
 from qubolearn.problems.sudoku_grids import random_grids, random_puzzles

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from quant_reproduction.datasets.files import clear_data_cache
 from quant_reproduction.problems.visual_sudoku import VisualSudoku, digit_scores, most_probable_grid, reader_costs
 from qubolearn import SharedQubo, evaluate
-from qubolearn.data.files import clear_data_cache
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.sudoku import rule_qubo
 from qubolearn.problems.sudoku_grids import all_small_grids, keeps_rules

@@ -9,6 +9,7 @@ import torch
 
 from quant_reproduction.assignment import Assignment
 from quant_reproduction.couplings import willow
+from quant_reproduction.datasets.files import data_root
 from quant_reproduction.problems.willow import Willow
 from quant_reproduction.problems.willow_matching import (
     KeypointPair,
@@ -19,7 +20,6 @@ from quant_reproduction.problems.willow_matching import (
 )
 from qubolearn import ExhaustiveSearch, Groups, solve
 from qubolearn.cli.runs import draw
-from qubolearn.data.files import data_root
 from qubolearn.errors import QubolearnError
 from qubolearn.evaluation import evaluate, evaluate_bits
 from qubolearn.random import stream

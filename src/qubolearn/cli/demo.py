@@ -43,15 +43,15 @@ def run_demo(args: argparse.Namespace, output: Output) -> None:
 
     Max-cut of 8 nodes: a cut and its complement are both right, which bits without couplings cannot express. Sudoku:
     the rules are learned from generated grids as one QUBO of 729 bits, which then solves puzzles. RandGraph with k=4 on
-    8 Chimera qubits: a QUBO (quant), one without couplings (diag), and the bits themselves (pure), with the preset
-    best.
+    8 Chimera qubits: a QUBO (coupled), one without couplings (uncoupled), and the bits themselves (direct), with the
+    preset best.
     """
     began, folder = time.perf_counter(), Path(args.out)
     lengths = [min(args.epochs or own, own) for own in EPOCHS]
-    trained = _methods("maxcut", folder / "maxcut", lengths[0], args.seed, output)
+    trained = _heads("maxcut", folder / "maxcut", lengths[0], args.seed, output)
     _show("Max-cut of 8 nodes, 2000 unseen graphs", trained[1], output, optimal="accuracy", cut="ratio")
     soft, sudoku = _sudoku(lengths[1], args.seed, output)
-    matched = _methods("randgraph", folder, lengths[2], args.seed, output, k=4)
+    matched = _heads("randgraph", folder, lengths[2], args.seed, output, k=4)
     title = "RandGraph k=4, 8 Chimera qubits, 2000 unseen graphs"
     _show(title, matched[1], output, accuracy="accuracy", projected="accuracy_projected")
     written = _draw(trained, matched, soft, folder) if find_spec("matplotlib") else []
@@ -59,25 +59,25 @@ def run_demo(args: argparse.Namespace, output: Output) -> None:
     if not written:
         output.say(f"no pictures: {missing_extra('drawing', 'plots')}")
     output.result(
-        maxcut={r["method"]: r["accuracy"] for r in trained[1]},
+        maxcut={r["head"]: r["accuracy"] for r in trained[1]},
         sudoku=sudoku,
-        accuracy={r["method"]: r["accuracy"] for r in matched[1]},
-        accuracy_projected={r["method"]: r["accuracy_projected"] for r in matched[1]},
+        accuracy={r["head"]: r["accuracy"] for r in matched[1]},
+        accuracy_projected={r["head"]: r["accuracy_projected"] for r in matched[1]},
         seconds=round(time.perf_counter() - began, 3),
         pictures=[str(path) for path in written],
         **provenance(),
     )
 
 
-def _methods(name: str, folder: Path, epochs: int, seed: int, output: Output, **options: Any) -> Trained:
+def _heads(name: str, folder: Path, epochs: int, seed: int, output: Output, **options: Any) -> Trained:
     """Train and score a QUBO, one without couplings, and the bits themselves."""
     from qubolearn.runs import Run
 
     device, runs, results = pick_device("cpu"), [], []
-    for method in ("quant", "diag", "pure"):
-        problem, recipe = preset("best", name, method=method, epochs=epochs, seed=seed, **options)
-        here = Run.create(folder / method, problem, recipe)
-        output.say(f"training {method} on {name} ...")
+    for head in ("coupled", "uncoupled", "direct"):
+        problem, recipe = preset("best", name, head=head, epochs=epochs, seed=seed, **options)
+        here = Run.create(folder / head, problem, recipe)
+        output.say(f"training {head} on {name} ...")
         seconds = train_with_progress(here, device, output)
         _, result = score(here, device, 2000, seconds)
         write_json(here.folder / "result.json", result, checksum=True)
@@ -87,8 +87,8 @@ def _methods(name: str, folder: Path, epochs: int, seed: int, output: Output, **
 
 
 def _show(title: str, results: list[Result], output: Output, **metrics: str) -> None:
-    rows = [(r["method"], *(percent(r[m]) for m in metrics.values()), f"{r['seconds']:.1f} s") for r in results]
-    output.table(title, ["method", *metrics, "training"], rows)
+    rows = [(r["head"], *(percent(r[m]) for m in metrics.values()), f"{r['seconds']:.1f} s") for r in results]
+    output.table(title, ["head", *metrics, "training"], rows)
 
 
 def _sudoku(epochs: int, seed: int, output: Output) -> tuple[Tensor, Result]:
@@ -128,7 +128,7 @@ def _draw(cuts: Trained, graphs: Trained, soft: Tensor, folder: Path) -> list[Pa
 
     def bars(results: list[Result], ylabel: str, **metrics: str) -> Axes:
         values = {label: [100 * result[name] for result in results] for label, name in metrics.items()}
-        return plots.comparison([result["method"] for result in results], values, ylabel)
+        return plots.comparison([result["head"] for result in results], values, ylabel)
 
     pictures: dict[str, Axes | Sequence[Axes]] = {
         "maxcut-answers.png": plots.answers(cuts[0][0]),

@@ -16,6 +16,7 @@ from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError, counted, printable
 from qubolearn.files import make_folder, read_json, write_output
 from qubolearn.problems import Problem, problem_type
+from qubolearn.recipes import renamed
 
 if TYPE_CHECKING:
     from qubolearn.runs import Run
@@ -82,7 +83,7 @@ def add_runs(parser: argparse.ArgumentParser, _: str | None) -> None:
 
 
 def run_runs(args: argparse.Namespace, output: Output) -> None:
-    """List the run folders below a folder: problem, method, epochs, score on unseen instances, and date.
+    """List the run folders below a folder: problem, head, epochs, score on unseen instances, and date.
 
     A folder that cannot be read is listed with its error. Nothing in the folders is executed.
 
@@ -98,7 +99,7 @@ def run_runs(args: argparse.Namespace, output: Output) -> None:
         for row in rows
     ]
     title = f"{counted(len(rows), 'run')} below {args.folder}"
-    output.table(title, ["run", "problem", "method", "epochs", "score", "date"], table)
+    output.table(title, ["run", "problem", "head", "epochs", "score", "date"], table)
     output.result(runs=rows)
 
 
@@ -125,7 +126,7 @@ def summary(folder: Path) -> dict[str, Any]:
         metric = problem_type(name).metric
     when = max(path.stat().st_mtime for path in folder.iterdir() if path.is_file())
     found: dict[str, Any] = {"run": printable(str(folder)), "problem": name}
-    found |= {"method": printable(str(training.get("method")))[:20]}
+    found |= {"head": printable(str(renamed(training).get("head")))[:20]}
     found |= {key: _number(training, key) for key in ("epochs", "seed")}
     found |= {"finished": (folder / "model.safetensors").is_file(), "metric": metric, "score": _number(result, metric)}
     date = time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
@@ -140,7 +141,7 @@ def _number(values: Mapping[str, Any], name: str) -> float | int | None:
 
 def _cells(row: Mapping[str, Any]) -> list[object]:
     score = f"{row['metric']} {row['score']:.4g}" if row["score"] is not None else "-"
-    return [row["problem"], row["method"], row["epochs"], score if row["finished"] else "not finished", row["date"]]
+    return [row["problem"], row["head"], row["epochs"], score if row["finished"] else "not finished", row["date"]]
 
 
 def add_plot(parser: argparse.ArgumentParser, _: str | None) -> None:
@@ -157,7 +158,7 @@ def run_plot(args: argparse.Namespace, output: Output) -> None:
 
     examples:
       qubolearn plot runs/k4
-      qubolearn plot runs/quant runs/diag runs/pure --out pictures --format svg
+      qubolearn plot runs/coupled runs/uncoupled runs/direct --out pictures --format svg
     """
     written = draw([open_run(folder, args) for folder in args.runs], Path(args.out or args.runs[0]), args.format)
     output.say(*written)

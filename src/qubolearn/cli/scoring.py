@@ -58,7 +58,7 @@ def run_evaluate(args: argparse.Namespace, output: Output) -> None:
     extra = [(name, f"{value:.4g}") for name, value in found.info.items() if isinstance(value, float)]
     title = f"{problem}, solver {args.solver} ({found.info.get('source', 'unknown')}), seed {args.seed}"
     output.table(title, [f"on {found.instances} {args.split} instances", ""], [*metric_rows(found), *extra])
-    header = {"problem": problem.name, "method": here.recipe.method, "solver": args.solver}
+    header = {"problem": problem.name, "head": here.recipe.head, "solver": args.solver}
     result = {**header, "seed": args.seed, "headline": found.metrics[headline], **found.as_dict(), **provenance()}
     output.result(seconds=found.info["solve_seconds"], **result)
 
@@ -96,7 +96,7 @@ def run_compare(args: argparse.Namespace, output: Output) -> None:
     both runs cancel, so it is more precise than the two scores.
 
     examples:
-      qubolearn compare runs/quant runs/diag
+      qubolearn compare runs/coupled runs/uncoupled
       qubolearn compare runs/seed-* --instances 5000 --json
     """
     from qubolearn.evaluation import evaluate

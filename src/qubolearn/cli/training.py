@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from qubolearn.cli.options import add_device, add_fields, add_problem, chosen, count, pick_device, problem_class
 from qubolearn.cli.output import Output, metric_rows
-from qubolearn.errors import QubolearnError
 from qubolearn.files import write_json
 from qubolearn.provenance import provenance
-from qubolearn.recipes import PRESETS, Recipe, preset
+from qubolearn.recipes import Recipe, preset
 from qubolearn.solvers import make_solver
 
 if TYPE_CHECKING:
@@ -29,24 +28,22 @@ if TYPE_CHECKING:
 
 def add_train(parser: argparse.ArgumentParser, first: str | None) -> None:
     add_problem(parser, first)
-    parser.add_argument("--out", metavar="DIR", help="run folder [runs/PROBLEM-METHOD-SEED]")
-    parser.add_argument("--preset", default="best", metavar="NAME", help=f"{', '.join(PRESETS)} [best]")
+    parser.add_argument("--out", metavar="DIR", help="run folder [runs/PROBLEM-HEAD-SEED]")
     text = "unseen instances to score at the end [2000]"
     parser.add_argument("--test", type=count, default=2000, metavar="N", help=text)
     add_device(parser)
-    parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events into DIR")
-    add_fields(parser, Recipe, "training (defaults come from the preset)", defaults=False)
+    add_fields(parser, Recipe, "training (defaults are those of the preset best)", defaults=False)
 
 
 def run_train(args: argparse.Namespace, output: Output) -> int:
     """Train a network that outputs the QUBO of an instance, and score it on unseen instances.
 
-    A preset sets every option: `best` is the best that we know, `paper` the protocol of the QuAnt paper. Options
-    override it. Repeat the command to resume a run that was stopped.
+    The preset `best` of the problem sets every option; options override it. Repeat the command to resume a run that was
+    stopped.
 
     examples:
       qubolearn train randgraph --k 4 --out runs/k4
-      qubolearn train randgraph --k 4 --method pure --layers 3 --hidden 32 --out runs/pure
+      qubolearn train randgraph --k 4 --head direct --layers 3 --hidden 32 --out runs/direct
       qubolearn train randgraph --k 5 --topology pegasus --out runs/k5
       qubolearn train randgraph --loss hinge --solver annealing:reads=20,sweeps=100 --out runs/annealed
 
@@ -54,17 +51,17 @@ def run_train(args: argparse.Namespace, output: Output) -> int:
     DIR gets config.json, metrics.jsonl, checkpoint.safetensors, model.safetensors and result.json.
     """
     kind = problem_class(args.problem)
-    problem, recipe = preset(args.preset, kind, **chosen(args, kind), **chosen(args, Recipe))
+    problem, recipe = preset("best", kind, **chosen(args, kind), **chosen(args, Recipe))
     make_solver(recipe.solver)  # report wrong names and sizes before anything is written
     from qubolearn.recipes import new_network
     from qubolearn.runs import Run
 
     new_network(problem, recipe)
-    folder = Path(args.out or f"runs/{problem.name.rpartition(':')[2]}-{recipe.method}-{recipe.seed}")
+    folder = Path(args.out or f"runs/{problem.name.rpartition(':')[2]}-{recipe.head}-{recipe.seed}")
     device = pick_device(args.device)
     here = Run.create(folder, problem, recipe)
     with stop_on_signals() as caught:
-        seconds = train_with_progress(here, device, output, args.tensorboard, caught)
+        seconds = train_with_progress(here, device, output, caught)
     if caught:
         output.errors.print(f"stopped and saved; to resume, run the same command again (--out {folder})")
         return 128 + caught[0]
@@ -97,26 +94,20 @@ def stop_on_signals() -> Iterator[list[int]]:
             signal.signal(name, handler)
 
 
-def train_with_progress(
-    here: Run, device: torch.device, output: Output, tensorboard: bool = False, caught: Sequence[int] = ()
-) -> float:
+def train_with_progress(here: Run, device: torch.device, output: Output, caught: Sequence[int] = ()) -> float:
     """Train a run with a progress bar and return the seconds that it took."""
     from qubolearn.recipes import train
-    from qubolearn.training.callbacks import ProgressBar, TensorBoard
+    from qubolearn.training.callbacks import ProgressBar, StopIf
 
     recipe, began = here.recipe, time.perf_counter()
     if here.finished:
         output.say(f"{here.folder} is already trained")
         stored = [record.get("seconds") for record in here.metrics()]
         return next((value for value in reversed(stored) if isinstance(value, float) and math.isfinite(value)), 0.0)
-    title = f"{here.problem.name} {recipe.method} L{recipe.layers} H{recipe.hidden}"
-    callbacks: list[Any] = [ProgressBar(title, here.problem.metric, output.errors)]
-    if tensorboard:
-        if (here.folder / "tensorboard").is_symlink():  # it may point outside the run's folder
-            raise QubolearnError(f"{here.folder / 'tensorboard'} is a link; remove it, or choose another --out")
-        callbacks.append(TensorBoard(here.folder / "tensorboard"))
+    title = f"{here.problem.name} {recipe.head} L{recipe.layers} H{recipe.hidden}"
+    callbacks = [ProgressBar(title, here.problem.metric, output.errors), StopIf(lambda: bool(caught))]
     with redirect_stdout(sys.stderr):  # stdout is for the result
-        train(here.problem, recipe, here, device, callbacks, stop=lambda: bool(caught))
+        train(here.problem, recipe, here, device, callbacks)
     return time.perf_counter() - began
 
 
@@ -130,7 +121,7 @@ def score(here: Run, device: torch.device, instances: int, seconds: float) -> tu
     network = here.network().to(device)
     solver = None if name == "auto" else make_solver(name)
     found = evaluate(network, problem, solver, instances, recipe.seed, device=device)
-    header = {"problem": problem.name, "method": recipe.method, "seed": recipe.seed, "solver": name}
+    header = {"problem": problem.name, "head": recipe.head, "seed": recipe.seed, "solver": name}
     return found, {**header, **found.as_dict(), **_rounding(network), "seconds": round(seconds, 3), **provenance()}
 
 
@@ -153,5 +144,5 @@ def show(output: Output, here: Run, found: Evaluation, result: Mapping[str, Any]
     rows = [*metric_rows(found), ("training", f"{result['seconds']:.1f} s")]
     rounding = [name for name in ("couplings_kept", "couplings_cut", "linear_cut") if name in result]
     rows += [(name.replace("_", " "), f"{result[name]:.4g}") for name in rounding]
-    title = f"{here.problem}, {recipe.method}, {size}, seed {recipe.seed}"
+    title = f"{here.problem}, {recipe.head}, {size}, seed {recipe.seed}"
     output.table(title, [f"on {found.instances} unseen instances", ""], rows)

@@ -20,17 +20,7 @@ from .encodings import bits_per_entry as bits_per_entry
 from .encodings import decode_permutation as decode_permutation
 from .encodings import encode_permutation as encode_permutation
 from .encodings import nearest_permutation as nearest_permutation
-from .files import ZIP_ERRORS as ZIP_ERRORS
-from .files import cached_data as cached_data
-from .files import clear_data_cache as clear_data_cache
-from .files import data_folder as data_folder
-from .files import data_root as data_root
-from .files import file_digest as file_digest
-from .files import files_read as files_read
 from .files import load_npz as load_npz
-from .files import note_file as note_file
-from .files import open_zip as open_zip
 from .files import read_inputs as read_inputs
-from .files import read_member as read_member
 from .files import write_arrays as write_arrays
 from .files import write_instances as write_instances

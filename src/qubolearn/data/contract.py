@@ -144,8 +144,8 @@ class Problem(ABC):
     #: The main metric, a key of the result of :meth:`score`, and its direction.
     metric: ClassVar[str] = "accuracy"
     higher_is_better: ClassVar[bool] = True
-    #: Choices of the presets for this problem, in addition to those for all; a missing preset does not exist.
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"best": {"epochs": 100}, "paper": {}}
+    #: Choices of the presets for this problem; those of `best` add to the ones for all problems.
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"best": {"epochs": 100}}
 
     @property
     @abstractmethod
@@ -228,19 +228,15 @@ class Problem(ABC):
 
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the choices of the preset ``best`` or ``paper``: options of this problem and fields of a recipe.
+        """Return the choices of a preset such as ``best``: options of this problem and fields of a recipe.
 
         They may depend on ``options``, which the user set and which override the preset. An unknown name raises
         KeyError.
         """
-        return {**_FOR_ALL[name], **cls.presets[name]}
+        return {**(_BEST if name == "best" else {}), **cls.presets[name]}
 
 
-#: `paper` is QuAnt's protocol for graphs.
-_FOR_ALL: Mapping[str, Mapping[str, Any]] = {
-    "best": {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "topology": "dense"},
-    "paper": {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardize": False},
-}
+_BEST: Mapping[str, Any] = {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "topology": "dense"}
 
 
 def score_bits(x: Tensor, instances: Instances) -> dict[str, Tensor]:

@@ -1,20 +1,13 @@
-"""Dataset folders and array files. Untrusted files are checked: no pickles, bounded sizes."""
+"""Array files. Untrusted ones are checked: no pickles, bounded sizes."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import math
-import os
-import struct
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import lru_cache, wraps
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -27,153 +20,12 @@ if TYPE_CHECKING:
 
     from qubolearn.data.contract import Instances, Problem
 
-__all__ = [
-    "ZIP_ERRORS",
-    "cached_data",
-    "clear_data_cache",
-    "data_folder",
-    "data_root",
-    "file_digest",
-    "files_read",
-    "load_npz",
-    "note_file",
-    "open_zip",
-    "read_inputs",
-    "read_member",
-    "write_arrays",
-    "write_instances",
-]
+__all__ = ["load_npz", "read_inputs", "write_arrays", "write_instances"]
 
-Loader = TypeVar("Loader", bound=Callable[..., Any])
 Write = Callable[[Path, bytes], None]
 
-#: Limit of the unpacked bytes of one .npz. The largest dataset here has 12 MB; a zip bomb has more.
+#: Limit of the unpacked bytes of one .npz; a zip bomb has more. Methods that unpack whole blocks are refused.
 MAX_UNPACKED = 2**30
-
-#: Exceptions that zipfile raises on damaged archives.
-ZIP_ERRORS = (
-    *(OSError, EOFError, RuntimeError, NotImplementedError, UnicodeError, OverflowError),
-    *(zipfile.BadZipFile, zlib.error, struct.error),
-)
-
-
-def data_root() -> Path:
-    """Return the folder of all datasets: ``$QUBOLEARN_DATA``, or ``~/.cache/qubolearn`` if that is not set."""
-    if named := os.environ.get("QUBOLEARN_DATA"):
-        return Path(named)
-    try:
-        return Path.home() / ".cache" / "qubolearn"
-    except RuntimeError as error:  # a user id without an account
-        raise QubolearnError("this user has no home folder; set QUBOLEARN_DATA to a folder for datasets") from error
-
-
-def data_folder(name: str, remedy: str = "") -> Path:
-    """Return the folder of one dataset below :func:`data_root`; the error for a missing one shows ``remedy``."""
-    folder = data_root() / name
-    if not folder.is_dir():
-        remedy = f", or {remedy}" if remedy else ""
-        raise QubolearnError(f"no dataset at {folder}; set QUBOLEARN_DATA to the folder that holds {name}/{remedy}")
-    return folder
-
-
-_caches: list[Callable[[], None]] = []
-
-
-def clear_data_cache() -> None:
-    """Clear all caches of datasets and of instances made of them, on every device."""
-    for clear in _caches:
-        clear()
-
-
-#: Files that the innermost block of :func:`files_read` has collected: name -> sha256.
-_found: ContextVar[dict[str, str] | None] = ContextVar("_found", default=None)
-
-
-@contextmanager
-def files_read() -> Iterator[dict[str, str]]:
-    """Collect the dataset files that are read in the block, also through caches, as ``{"DATASET/FILE": sha256}``."""
-    found: dict[str, str] = {}
-    token = _found.set(found)
-    try:
-        yield found
-    finally:
-        _found.reset(token)
-        _note(found)
-
-
-def note_file(path: Path | str) -> None:
-    """Record a dataset file, or a folder as one file, for :func:`files_read`; every reader calls this first."""
-    path = Path(path)
-    if _found.get() is not None and path.exists():
-        inside = path.is_relative_to(data_root())
-        name = path.relative_to(data_root()).as_posix() if inside else path.name  # no path of this machine
-        _note({name: file_digest(path)})
-
-
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, or of the sorted names and digests of all files in a folder."""
-    if path.is_file():
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    inner = {each.relative_to(path).as_posix(): each for each in path.rglob("*") if each.is_file()}
-    lines = (f"{file_digest(inner[name])}  {name}\n" for name in sorted(inner))
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def _note(files: Mapping[str, str]) -> None:
-    found = _found.get()
-    if found is not None:
-        found.update(files)
-
-
-def cached_data(maxsize: int) -> Callable[[Loader], Loader]:
-    """Cache functions that read datasets, per ``QUBOLEARN_DATA``, until :func:`clear_data_cache`.
-
-    A value from the cache counts as reading its files again.
-    """
-
-    def decorate(function: Loader) -> Loader:
-        @lru_cache(maxsize)
-        def value_and_files(root: str | None, *args: Any) -> tuple[Any, dict[str, str]]:
-            with files_read() as files:
-                return function(*args), files
-
-        @wraps(function)
-        def cached(*args: Any) -> Any:
-            value, files = value_and_files(os.environ.get("QUBOLEARN_DATA"), *args)
-            _note(files)
-            return value
-
-        _caches.append(value_and_files.cache_clear)
-        cached.cache_clear = value_and_files.cache_clear  # type: ignore[attr-defined]
-        return cached  # type: ignore[return-value]
-
-    return decorate
-
-
-def open_zip(path: Path | str) -> zipfile.ZipFile:
-    """Open a zip archive whose members are stored or deflated.
-
-    Other methods are rejected, because zipfile unpacks whole blocks of them: a thousand bytes can become gigabytes.
-    """
-    try:
-        note_file(path)
-        archive = zipfile.ZipFile(path)
-    except ZIP_ERRORS as error:
-        raise QubolearnError(f"cannot read {path} as a zip archive: {error}; download it again") from error
-    for entry in archive.infolist():
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            archive.close()
-            raise QubolearnError(
-                f"{path} is packed by method {entry.compress_type}; expected stored or deflated members"
-            )
-    return archive
-
-
-def read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Return the content of a member, at most the size in its header."""
-    with archive.open(entry) as member:
-        return member.read(entry.file_size)
 
 
 def load_npz(
@@ -187,8 +39,10 @@ def load_npz(
     if not path.is_file():
         raise QubolearnError(f"no file {path}; expected an .npz with {', '.join(required)}")
     try:
-        with open_zip(path) as archive:
+        with zipfile.ZipFile(path) as archive:
             entries = {entry.filename: entry for entry in archive.infolist()}
+            if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries.values()):
+                raise QubolearnError(f"{path} is packed by another method than stored or deflated; pack it again")
             missing = [name for name in required if f"{name}.npy" not in entries]
             if missing:
                 raise QubolearnError(f"{path} has no array {missing[0]!r}; expected {', '.join(required)}")
@@ -197,7 +51,8 @@ def load_npz(
                 raise QubolearnError(f"{path} unpacks to {total} bytes (limit {MAX_UNPACKED}); is it the right file?")
             arrays = {}
             for name, (kinds, dimensions) in required.items():
-                array = _read_npy(read_member(archive, entries[f"{name}.npy"]))
+                with archive.open(entry := entries[f"{name}.npy"]) as member:
+                    array = _read_npy(member.read(entry.file_size))
                 _check_array(array, kinds, dimensions, finite, f"{path}: array {name!r}")
                 arrays[name] = array
             return arrays

@@ -70,7 +70,7 @@ def contents(run: Run, instances: int, seed: int) -> dict[str, Any]:
         "title": type(problem).__name__,
         "options": _options(problem),
         "problem": problem.name,
-        "method": run.recipe.method,
+        "head": run.recipe.head,
         "topology": run.recipe.topology,
         "n": A.n,
         "inputs": inputs,

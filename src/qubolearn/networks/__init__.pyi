@@ -8,7 +8,7 @@ from .heads import DirectHead as DirectHead
 from .heads import QuboNetwork as QuboNetwork
 from .heads import Standardise as Standardise
 from .layer import QuboLayer as QuboLayer
-from .names import Method as Method
+from .names import Head as Head
 from .names import network_entry as network_entry
 from .shared import SharedQubo as SharedQubo
 from .shared import harden as harden

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from qubolearn.chips.topologies import Topology
-from qubolearn.errors import NonFiniteError, QubolearnError, unknown_name
-from qubolearn.networks import Method
+from qubolearn.errors import NonFiniteError, QubolearnError
+from qubolearn.networks import Head
 from qubolearn.notebook import MAX_CELLS, heat_map, table
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, reflected
 
@@ -105,7 +104,6 @@ class QuboNetwork(nn.Module):
         body: the module.
         topology: which entries exist.
         inputs: m, if p ``[batch, m]`` should be standardized; ``fit`` takes mean and deviation from the training data.
-        method: deprecated; use :class:`DiagonalHead` for ``"diag"`` and :class:`DirectHead` for ``"pure"``.
         sparse: return A as a :class:`qubolearn.SparseQubo`, without making ``[batch, n, n]``; by default from 256 bits
             on, if at most one entry in eight exists.
 
@@ -119,7 +117,7 @@ class QuboNetwork(nn.Module):
     torch.Size([2, 3, 3])
     """
 
-    method: ClassVar[Method] = "quant"  # its name in recipes
+    head: ClassVar[Head] = "coupled"  # its name in recipes
     column: Tensor  # [n * n]: the index of each entry; empty if A is sparse
     edges: Tensor  # [2, couplers]
 
@@ -128,15 +126,9 @@ class QuboNetwork(nn.Module):
         body: nn.Module,
         topology: Topology,
         inputs: int | None = None,
-        method: Method | None = None,
         sparse: bool | None = None,
     ) -> None:
         super().__init__()
-        if method is not None:
-            if method not in HEADS:
-                raise unknown_name("method", method, HEADS)
-            warnings.warn(f"QuboNetwork(method={method!r}): use {HEADS[method].__name__}", DeprecationWarning, 2)
-            self.__class__ = HEADS[method]
         if not isinstance(body, nn.Module):
             raise QubolearnError(f"expected a torch.nn.Module as body, got {body!r}")
         if isinstance(self, DiagonalHead) and topology.couplers:
@@ -191,7 +183,7 @@ class QuboNetwork(nn.Module):
 
     def _repr_html_(self) -> str:
         weights = sum(parameter.numel() for parameter in self.parameters())
-        rows: list[tuple[str, object]] = [("bits", self.n), ("couplers", self.size - self.n), ("method", self.method)]
+        rows: list[tuple[str, object]] = [("bits", self.n), ("couplers", self.size - self.n), ("head", self.head)]
         rows += [("body", type(self.body).__name__), ("weights", weights)]
         if self.sparse or self.n > MAX_CELLS:
             return table(type(self).__name__, rows)
@@ -210,7 +202,7 @@ class QuboNetwork(nn.Module):
 class DiagonalHead(QuboNetwork):
     """A head without couplers: A is diagonal, and each bit is decided alone."""
 
-    method: ClassVar[Method] = "diag"
+    head: ClassVar[Head] = "uncoupled"
 
 
 class DirectHead(DiagonalHead):
@@ -219,11 +211,11 @@ class DirectHead(DiagonalHead):
     It has no last activation. As a QUBO it is trained and evaluated through the same pipeline as the other heads.
     """
 
-    method = "pure"
+    head = "direct"
 
     def entries(self, outputs: Tensor) -> Tensor:
         return -outputs
 
 
 #: The heads by their names in recipes.
-HEADS: dict[str, type[QuboNetwork]] = {head.method: head for head in (QuboNetwork, DiagonalHead, DirectHead)}
+HEADS: dict[str, type[QuboNetwork]] = {kind.head: kind for kind in (QuboNetwork, DiagonalHead, DirectHead)}

@@ -1,4 +1,4 @@
-"""Names of methods and networks in recipes; in a module without torch, for the command line's help.
+"""Names of heads and networks in recipes; in a module without torch, for the command line's help.
 
 Other packages register networks as entry points of the group ``qubolearn.networks``: functions of a problem and a
 recipe that return a module.
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from qubolearn.errors import QubolearnError, unknown_name
 
-Method = Literal["quant", "diag", "pure"]
+Head = Literal["coupled", "uncoupled", "direct"]
 NETWORKS = ("mlp", "matching", "pairwise", "shared")
 #: Networks of the second distribution in this repository.
 REPRODUCTION = ("grid", "keypoints")

@@ -34,7 +34,6 @@ class Knapsack(Problem):
     metric: ClassVar[str] = "value"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # `best` was chosen on validation instances
         "best": {"network": "pairwise", "hidden": 48, "learning_rate": 5e-3, "epochs": 80, "beta": 600.0},
-        "paper": {},
     }
 
     items: int = 10

@@ -33,7 +33,6 @@ class MaxCut(Problem):
     name: ClassVar[str] = "maxcut"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # `best` was chosen on validation graphs
         "best": {"network": "pairwise", "hidden": 16, "learning_rate": 1e-2, "epochs": 10, "beta": 12.0},
-        "paper": {},
     }
 
     nodes: int = 8
@@ -109,8 +108,7 @@ class MaxCut(Problem):
 
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        large = name == "best" and options.get("nodes", 8) > 10
-        return {**super().preset(name, options), **(_LARGE if large else {})}
+        return {**super().preset(name, options), **(_LARGE if options.get("nodes", 8) > 10 else {})}
 
 
 def _split_of(graphs: Tensor) -> Any:

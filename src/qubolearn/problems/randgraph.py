@@ -27,7 +27,6 @@ class RandGraph(PermutationProblem):
     name: ClassVar[str] = "randgraph"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # `best` was chosen on validation instances
         "best": {"learning_rate": 3e-3, "topology": "chimera"},
-        "paper": {},
     }
 
     k: int = 4
@@ -54,17 +53,12 @@ class RandGraph(PermutationProblem):
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         k, chosen = options.get("k", 4), super().preset(name, options)
-        if k >= 5:
-            chosen = {**chosen, **_FROM_FIVE_NODES[name]}
-        return {**chosen, **_FROM_SIX_NODES} if k >= 6 and name == "best" else chosen
+        return {**chosen, **(_FROM_FIVE_NODES if k >= 5 else {}), **(_FROM_SIX_NODES if k >= 6 else {})}
 
 
 # From five nodes on, two or more cells of Pegasus are needed, and longer trainings; from six on, the paper's network
 # needs a width and a time that the permutation-aware one does not.
-_FROM_FIVE_NODES: Mapping[str, Mapping[str, Any]] = {
-    "best": {"epochs": 300, "topology": "pegasus"},
-    "paper": {"epochs": 450, "learning_rate": 1e-5, "topology": "pegasus"},
-}
+_FROM_FIVE_NODES: Mapping[str, Any] = {"epochs": 300, "topology": "pegasus"}
 _FROM_SIX_NODES: Mapping[str, Any] = {"network": "matching", "hidden": 64, "loss": "pseudo", "epochs": 40}
 
 

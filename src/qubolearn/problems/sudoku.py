@@ -159,7 +159,7 @@ class Sudoku(Problem):
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         if name != "best":
             return super().preset(name, options)
-        if options.get("method", "quant") != "quant":  # these see the hints and predict each cell separately
+        if options.get("head", "coupled") != "coupled":  # these see the hints and predict each cell separately
             return {**_BEST, "network": "mlp", "hidden": 256, "epochs": 20, "learning_rate": 1e-3, "standardize": True}
         return {
             **_BEST,

@@ -1,13 +1,10 @@
-"""Callbacks of a training: early stopping, the best model, logs, a progress bar, gradient clipping.
+"""Callbacks of a training: early stopping, the best model, a progress bar, gradient clipping.
 
 A callback is a class with any of the methods of :class:`Callback`; docs/callbacks.md shows how to write one.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,19 +16,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from qubolearn.errors import CallbackError, NonFiniteError, QubolearnError, missing_extra, unknown_name
-from qubolearn.files import read_tensors, write_atomic, write_tensors
+from qubolearn.errors import CallbackError, NonFiniteError, QubolearnError, unknown_name
+from qubolearn.files import read_tensors, write_tensors
 
 __all__ = [
     "Callback",
     "Checkpoint",
     "ClipGradients",
     "EarlyStopping",
-    "Log",
     "ProgressBar",
     "Record",
     "StopIf",
-    "TensorBoard",
     "Training",
     "call",
     "check_callbacks",
@@ -250,68 +245,6 @@ class Checkpoint(_Watching):
         if self.restore and self.best > -math.inf:
             weights, _ = read_tensors(self.path, training.network.state_dict())
             training.network.load_state_dict(weights)
-
-
-class Log(Callback):
-    """Write a line each time validation instances are scored.
-
-    Args:
-        path: the file, which ends in .csv or .jsonl; any other name is refused. It is written anew each time.
-
-    >>> Log("runs/log.csv").path.suffix
-    '.csv'
-    """
-
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
-        if self.path.suffix not in (".csv", ".jsonl"):
-            raise QubolearnError(f"a log at {path}; want a name that ends in .csv or .jsonl")
-
-    def on_step(self, training: Training) -> None:
-        if training.scores is None:
-            return
-        rows = [{k: v for k, v in row.items() if isinstance(v, (int, float, str))} for row in training.history]
-        if self.path.suffix == ".jsonl":
-            text = "".join(json.dumps(row) + "\n" for row in rows)
-        else:
-            buffer = io.StringIO()
-            writer = csv.DictWriter(buffer, list(dict.fromkeys(name for row in rows for name in row)))
-            writer.writeheader()
-            writer.writerows(rows)
-            text = buffer.getvalue()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(self.path, text.encode())
-
-
-class TensorBoard(Callback):
-    """Write loss and scores as TensorBoard events.
-
-    Args:
-        folder: where to. Without ``pip install 'qubolearn[tensorboard]'`` the start of the training is an error.
-
-    >>> TensorBoard("runs/events").folder.name
-    'events'
-    """
-
-    def __init__(self, folder: Path | str = "runs/tensorboard") -> None:
-        self.folder = Path(folder)
-
-    def on_start(self, training: Training) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise missing_extra("TensorBoard", "tensorboard") from error
-        self._writer = SummaryWriter(str(self.folder))
-
-    def on_step(self, training: Training) -> None:
-        if training.scores is not None:
-            self._writer.add_scalar("train/loss", training.loss, training.step)
-            for name, value in training.scores.items():
-                if isinstance(value, float):
-                    self._writer.add_scalar(f"validation/{name}", value, training.step)
-
-    def on_end(self, training: Training) -> None:
-        self._writer.close()
 
 
 class ClipGradients(Callback):

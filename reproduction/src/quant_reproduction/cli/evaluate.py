@@ -40,6 +40,6 @@ def run(args: argparse.Namespace, output: Output) -> None:
     whole = replace(stages[0], stage="all")
     title = f"{whole}, solver {args.solver} ({found.info['source']}), seed {args.seed}"
     output.table(title, [f"on {found.instances} {args.split} instances", ""], metric_rows(found))
-    header = {"problem": whole.name, "method": runs[0].recipe.method, "solver": args.solver, "split": args.split}
+    header = {"problem": whole.name, "head": runs[0].recipe.head, "solver": args.solver, "split": args.split}
     result = {**header, "seed": args.seed, "headline": found.metrics[whole.metric], **found.as_dict(), **provenance()}
     output.result(seconds=found.info["solve_seconds"], **result)

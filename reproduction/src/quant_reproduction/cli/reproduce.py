@@ -14,10 +14,10 @@ from typing import Any
 
 from quant_reproduction.cli.common import Output, concise_errors, count, progress, results_folder, seed, stop_on_signals
 from quant_reproduction.cli.verify import MOST_SECONDS, TOLERANCE, verify
+from quant_reproduction.datasets.files import data_folder
 from quant_reproduction.grid.entries import ENTRIES, SEEDS, Entry
 from quant_reproduction.grid.jobs import Job, Outcome, Store, add_piece, all_pieces, by_code, code_note
 from quant_reproduction.grid.runner import JOBS_PER_GPU, LocalPool, RayPool, cores, room_on_gpu, run_jobs
-from qubolearn.data import data_folder
 from qubolearn.errors import QubolearnError, unknown_name
 
 EPILOG = """examples:

@@ -14,11 +14,11 @@ from quant_reproduction.grid import panels
 from quant_reproduction.grid.figures import UPWARDS, match_panel
 from quant_reproduction.grid.trained import time_of
 from quant_reproduction.networks import Ensemble
+from quant_reproduction.presets import Method
 from quant_reproduction.problems.willow_matching import KeypointPair, WillowMatching, encode_matching
 from qubolearn.data.contract import Instances
 from qubolearn.data.encodings import assignments
 from qubolearn.evaluation import evaluate_bits, solve_instances
-from qubolearn.networks import Method
 from qubolearn.random import stream
 from qubolearn.recipes import preset, train
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from qubolearn.data.files import data_root
+from quant_reproduction.datasets.files import data_root
 from qubolearn.errors import QubolearnError
 
 __all__ = ["fetch"]

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from qubolearn.data.files import data_folder, load_npz
+from quant_reproduction.datasets.files import data_folder, load_npz
 from qubolearn.errors import QubolearnError, unknown_name
 
 __all__ = ["AlexNetConvolutions", "Layer", "features_at", "load_alexnet"]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quant_reproduction.datasets import fetch
-from qubolearn.data.files import cached_data, data_folder, load_npz
+from quant_reproduction.datasets.files import cached_data, data_folder, load_npz
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_atomic
 

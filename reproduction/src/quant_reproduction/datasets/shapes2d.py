@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from quant_reproduction.datasets import fetch
-from qubolearn.data.files import cached_data, data_folder, load_npz, note_file
+from quant_reproduction.datasets.files import cached_data, data_folder, load_npz, note_file
 from qubolearn.errors import QubolearnError
 
 __all__ = ["Outlines", "download", "load_outlines", "read_compact", "read_original"]

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from quant_reproduction.datasets.alexnet import check_layer
-from qubolearn.data.files import data_folder, load_npz, note_file
+from quant_reproduction.datasets.files import data_folder, load_npz, note_file
 from qubolearn.errors import QubolearnError, missing_extra
 
 __all__ = [

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from quant_reproduction.datasets.files import note_file
 from quant_reproduction.datasets.willow import VGG_LAYERS, WillowImages, decoded_image, read_vgg_features
-from qubolearn.data.files import note_file
 from qubolearn.errors import QubolearnError
 from qubolearn.random import stream
 

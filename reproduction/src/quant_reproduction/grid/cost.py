@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from quant_reproduction.grid.jobs import Job
+from quant_reproduction.presets import recipe_for
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import Problem, make_problem
-from qubolearn.recipes import Recipe, recipe_for
+from qubolearn.recipes import Recipe
 
 __all__ = ["SECONDS_PER_STEP_AND_BIT", "effort", "suits_gpu"]
 

@@ -12,13 +12,14 @@ import torch
 from quant_reproduction.grid import figures, panels, sampler_figures
 from quant_reproduction.grid.panels import Drawn
 from quant_reproduction.grid.trained import device, time_of, trained_model
+from quant_reproduction.presets import recipe_for
 from qubolearn.chips.embedding import Chip, find_tiles
 from qubolearn.chips.topologies import FAMILIES, topology
 from qubolearn.data.contract import Instances
 from qubolearn.evaluation import Evaluation, evaluate_bits, solve_instances
 from qubolearn.problems import Problem, make_problem
 from qubolearn.random import stream
-from qubolearn.recipes import recipe_for, train
+from qubolearn.recipes import train
 from qubolearn.training.callbacks import Callback
 from qubolearn.training.fit import Training
 

@@ -182,8 +182,8 @@ def digest(jobs: Iterable[Job]) -> str:
 
 def run_job(job: Job) -> Outcome:
     """Run one job; an error becomes part of the outcome."""
+    from quant_reproduction.datasets.files import files_read
     from quant_reproduction.grid.tasks import TASKS  # not at the top: these need torch, and lists of jobs do not
-    from qubolearn.data import files_read
 
     began = time.perf_counter()
     try:

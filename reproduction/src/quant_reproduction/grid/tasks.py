@@ -21,13 +21,14 @@ from quant_reproduction.grid.sampler_figures import second_best
 from quant_reproduction.grid.scores import packed
 from quant_reproduction.grid.thermal_task import chip_embedding, thermal
 from quant_reproduction.grid.trained import device, networks_of, time_of, trained, trained_model, trainings
+from quant_reproduction.presets import recipe_for
 from quant_reproduction.problems.angles import STAGES
 from qubolearn.chips.embedding import Chip, embed_report, find_tiles
 from qubolearn.chips.topologies import topology
 from qubolearn.evaluation import Evaluation, evaluate, evaluate_bits, solve_instances
 from qubolearn.problems import Problem, make_problem
 from qubolearn.random import stream
-from qubolearn.recipes import make_loss, make_optimizer, new_network, recipe_for
+from qubolearn.recipes import make_loss, make_optimizer, new_network
 from qubolearn.solvers import Solver, make_solver
 from qubolearn.solvers.contract import QuboSolver, SearchResult
 from qubolearn.training.fit import fit

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from quant_reproduction.grid.answers import Model
+from quant_reproduction.presets import recipe_for
 from quant_reproduction.problems.angles import STAGES
 from quant_reproduction.problems.rotation import Rotation
 from qubolearn.files import lock_folder, read_tensors, write_tensors
 from qubolearn.problems import Problem, make_problem
-from qubolearn.recipes import Recipe, new_network, recipe_for, train
+from qubolearn.recipes import Recipe, new_network, train
 
 __all__ = ["device", "networks_of", "time_of", "trained", "trained_model", "trainings"]
 

@@ -14,12 +14,12 @@ import torch
 from torch import Generator, Tensor
 
 from quant_reproduction.datasets.alike import outlines_alike, turned_misfit
+from quant_reproduction.datasets.files import cached_data, data_folder
 from quant_reproduction.datasets.shapes2d import Outlines, load_outlines
 from quant_reproduction.problems import check_range, split_by_class
 from quant_reproduction.problems.angles import PAPER_CLOUDS, AngleBins, Encoding, best_clouds, geodesic_so2, rotation_2d
 from quant_reproduction.problems.moments import aqm_matrix, check_clouds, pair_features, pair_moments
 from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
-from qubolearn.data.files import cached_data, data_folder
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.random import stream
 
@@ -171,6 +171,8 @@ class PointSet(Problem):
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         if name == "paper":
             return {**PAPER_CLOUDS, "instances": 500_000}
+        if name != "best":
+            raise KeyError(name)
         inputs = {"starts": 4, "form": "features", "train_noise": 0.2, "rotations": 300}
         return {**inputs, **best_clouds(options), "epochs": 100, "learning_rate": 2e-3}
 

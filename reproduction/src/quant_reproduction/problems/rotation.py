@@ -19,6 +19,7 @@ import torch
 from torch import Generator, Tensor
 
 from quant_reproduction.datasets.alike import clouds_alike
+from quant_reproduction.datasets.files import cached_data, data_folder
 from quant_reproduction.datasets.modelnet import load_modelnet
 from quant_reproduction.problems import check_range, split_by_class
 from quant_reproduction.problems.angles import (
@@ -35,7 +36,6 @@ from quant_reproduction.problems.angles import (
 )
 from quant_reproduction.problems.moments import check_clouds
 from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
-from qubolearn.data.files import cached_data, data_folder
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.random import stream
 
@@ -189,6 +189,8 @@ class Rotation(Problem):
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         if name == "paper":
             return {**PAPER_CLOUDS, "instances": 300_000}
+        if name != "best":
+            raise KeyError(name)
         inputs = {"covariance": "joint", "train_noise": 0.2, "leftover": True, "draws": 100}
         return {**inputs, **best_clouds(options), "epochs": 40, "learning_rate": 4e-3}
 

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quant_reproduction.datasets.files import cached_data
 from quant_reproduction.problems import check_range
 from quant_reproduction.problems.structured import Pool, PoolProblem, read_scene
 from qubolearn.data.contract import Instances
-from qubolearn.data.files import cached_data
 from qubolearn.random import stream
 
 __all__ = ["LABELS", "Scene"]

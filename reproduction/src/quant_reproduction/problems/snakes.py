@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quant_reproduction.datasets.files import cached_data
 from quant_reproduction.problems import check_range
 from quant_reproduction.problems.structured import Pool, PoolProblem, SnakeGrids, read_snakes
 from qubolearn.chips.topologies import Topology
 from qubolearn.data.contract import Instances
-from qubolearn.data.files import cached_data
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import FREE, Groups
 from qubolearn.solvers.tempering import ParallelTempering

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from quant_reproduction.datasets.files import cached_data, data_folder, data_root, load_npz
 from qubolearn.data.contract import Instances, Problem, Split
-from qubolearn.data.files import cached_data, data_folder, data_root, load_npz
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_atomic
 from qubolearn.problems.sudoku import draw_rows

@@ -15,8 +15,8 @@ import torch
 from torch import Generator, Tensor
 
 from quant_reproduction.datasets import fetch
+from quant_reproduction.datasets.files import cached_data, data_folder, load_npz, note_file
 from qubolearn.data.contract import Split
-from qubolearn.data.files import cached_data, data_folder, load_npz, note_file
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.sudoku import Sudoku, Sudokus, draw_rows
 from qubolearn.problems.sudoku_grids import keeps_rules

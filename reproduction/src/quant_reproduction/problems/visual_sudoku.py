@@ -18,9 +18,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csc_array
 from torch import Generator, Tensor
 
+from quant_reproduction.datasets.files import cached_data, data_folder, load_npz
 from quant_reproduction.problems.sudoku_sets import SudokuSet
 from qubolearn.data.contract import Instances, Split
-from qubolearn.data.files import cached_data, data_folder, load_npz
 from qubolearn.errors import QubolearnError, missing_extra
 from qubolearn.problems.sudoku import bits_of, on_cpu
 from qubolearn.problems.sudoku_grids import rule_clashes

@@ -16,12 +16,12 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from quant_reproduction.datasets.alexnet import check_layer
+from quant_reproduction.datasets.files import cached_data, data_folder
 from quant_reproduction.datasets.willow import KEYPOINTS, WillowImages, read_features, read_willow
 from quant_reproduction.datasets.willow_sources import read_sources
 from quant_reproduction.problems import check_range
 from qubolearn.data.contract import Instances, PermutationProblem, Problem, Split
 from qubolearn.data.encodings import encode_permutation
-from qubolearn.data.files import cached_data, data_folder
 from qubolearn.errors import QubolearnError
 from qubolearn.random import stream
 
@@ -140,6 +140,8 @@ class Willow(PermutationProblem):
             inputs = {"tau": 0.81, "eta": 0.98, "per_node": False}
             solver = "annealing:reads=100,sweeps=1000"
             return {**inputs, "loss": "gap", "solver": solver, "standardise": False, "epochs": 300}
+        if name != "best":
+            raise KeyError(name)
         training = {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "learning_rate": 3e-3, "beta": 8.0}
         size = {"epochs": 375, "batch_size": 256, "instances": 10_240}
         return {"rotate": 0.3, "jitter": 0.05, **training, **size}

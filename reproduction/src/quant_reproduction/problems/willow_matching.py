@@ -15,12 +15,12 @@ import torch
 from torch import Generator, Tensor
 
 from quant_reproduction.assignment import Assignment
+from quant_reproduction.datasets.files import cached_data, data_folder
 from quant_reproduction.datasets.willow import CLASSES, KEYPOINTS, VGG_LAYERS, read_vgg_features, read_willow
 from quant_reproduction.datasets.willow_sources import draw_split, persons, sources_of, thumbnails
 from quant_reproduction.problems import check_range
 from qubolearn.data.contract import Instances, Problem, Split
 from qubolearn.data.encodings import assignments
-from qubolearn.data.files import cached_data, data_folder
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import Groups
 from qubolearn.solvers.tempering import ParallelTempering

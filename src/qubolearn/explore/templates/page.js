@@ -266,7 +266,7 @@ function wireBoard() {
 function start() {
   const { n, rows, instances } = data, hits = instances.filter((one) => one.hit).length;
   const couplers = data.dropped ? `the strongest ${rows.length} of ${rows.length + data.dropped} couplers` : `${rows.length} couplers`;
-  $("about").textContent = `${data.method} · ${n} bits, ${couplers} · ${hits} of ${instances.length} unseen instances right`;
+  $("about").textContent = `${data.head} · ${n} bits, ${couplers} · ${hits} of ${instances.length} unseen instances right`;
   $("graph-kind").textContent = ["dense", "diagonal", "own"].includes(data.topology) ? (data.groups.length ? "in their groups" : "on a circle") : `on a ${data.topology} chip`;
   const shown = instances[0].p.length;
   $("input-note").textContent = shown < data.inputs ? `The first ${shown} of ${data.inputs} numbers.` : `${shown} numbers.`;

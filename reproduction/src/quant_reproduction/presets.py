@@ -1,0 +1,28 @@
+"""Recipes of the paper's protocol and of ours.
+
+Problems of this distribution have a preset `paper`; that of RandGraph, a problem of the library, is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from qubolearn import recipes
+from qubolearn.data import Problem
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.recipes import Recipe
+
+__all__ = ["Method", "recipe_for"]
+
+#: The paper's names of a QUBO, one without couplings, and the bits themselves.
+Method = Literal["quant", "diag", "pure"]
+GRAPHS: Mapping[str, Any] = {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardize": False}
+FROM_FIVE_NODES: Mapping[str, Any] = {"epochs": 450, "learning_rate": 1e-5, "topology": "pegasus"}
+
+
+def recipe_for(protocol: str, problem: Problem, **options: Any) -> Recipe:
+    """Return the recipe of a protocol, `paper` or `best`, with options in place of its choices."""
+    if protocol == "paper" and isinstance(problem, RandGraph):
+        return recipes.recipe_for({**GRAPHS, **(FROM_FIVE_NODES if problem.k >= 5 else {})}, problem, **options)
+    return recipes.recipe_for(protocol, problem, **options)
