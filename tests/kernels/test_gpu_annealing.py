@@ -173,7 +173,7 @@ for ladders in (1, 2):
 @pytest.mark.parametrize(
     "kernel",
     [DENSE, SHARED, SPARSE, TEMPERING, SUDOKU, GIVEN, SOLVER],
-    ids=["dense", "shared", "sparse", "tempering", "sudoku", "given", "sampling", "solver"],
+    ids=["dense", "shared", "sparse", "tempering", "sudoku", "given", "solver"],
 )
 def test_kernels_follow_the_boltzmann_distribution(kernel: str) -> None:
     # In a process of its own: Triton decides on import whether to interpret.

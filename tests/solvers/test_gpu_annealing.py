@@ -83,7 +83,7 @@ def test_the_lowest_states_come_back_on_the_gpu(A: torch.Tensor | SparseQubo) ->
 
 
 def test_long_work_is_done_in_several_launches(monkeypatch: pytest.MonkeyPatch) -> None:
-    from qubolearn.gpu import rounds as gpu_rounds
+    from qubolearn.gpu import annealing as gpu_rounds
 
     solver = SimulatedAnnealing(reads=20, sweeps=30, seed=0)
     given = [dense_qubos(2, 100).cuda(), pegasus_qubos(2, 3).to("cuda")]

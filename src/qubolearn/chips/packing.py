@@ -14,8 +14,6 @@ import numpy.typing as npt
 from qubolearn.chips.embedding import Chip, Coupler, find_tiles
 from qubolearn.errors import QubolearnError
 
-__all__ = ["Packing", "Programmed", "Ranges", "pack", "program", "stated_range", "unpack"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -15,9 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from qubolearn.gpu.rounds import rounds
-
-__all__ = ["anneal"]
+from qubolearn.gpu.annealing import rounds
 
 #: Bits of one word; the bits that a step of a matrix product sums over, at most.
 BITS, DEPTH = 32, 64

@@ -22,8 +22,6 @@ from torch import Tensor
 
 from qubolearn.qubo.algebra import code_bits
 
-__all__ = ["SearchPlan", "SumPlan", "available", "log_partition_and_marginals", "lowest_codes"]
-
 #: Bits between lanes and part: the search eliminates INNER, the sum has MIDDLE of them.
 INNER, MIDDLE = 4, 7
 

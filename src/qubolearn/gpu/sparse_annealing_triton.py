@@ -16,9 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from qubolearn.gpu.rounds import rounds
-
-__all__ = ["anneal", "colours"]
+from qubolearn.gpu.annealing import rounds
 
 #: Bits and reads that a program updates at once; neighbours that are loaded together.
 ROWS, READS, TOGETHER = 128, 8, 4

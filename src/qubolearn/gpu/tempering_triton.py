@@ -21,8 +21,6 @@ from torch import Tensor
 
 from qubolearn.gpu.sparse_annealing_triton import _mixed, colours
 
-__all__ = ["Tempered", "temper"]
-
 Ints = npt.NDArray[np.int64]
 
 #: Options times replicas that a program holds at once; sums over neighbours of one launch, about a quarter second.

@@ -8,7 +8,6 @@ from .algebra import from_ising as from_ising
 from .algebra import reflected as reflected
 from .algebra import symmetric as symmetric
 from .algebra import to_ising as to_ising
-from .algebra import upper_triangular as upper_triangular
 from .clamps import FREE as FREE
 from .clamps import Clamp as Clamp
 from .clamps import Reduced as Reduced
@@ -34,3 +33,4 @@ from .sparse import as_dense as as_dense
 from .sparse import can_read_values as can_read_values
 from .sparse import share as share
 from .sparse import shared_qubo as shared_qubo
+from .sparse import upper_triangular as upper_triangular

@@ -16,20 +16,6 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo.sparse import Qubo, SparseQubo, check_dense, check_finite, check_range, upper_triangular
 
-__all__ = [
-    "Ising",
-    "all_states",
-    "check_qubo",
-    "check_solvable",
-    "energies",
-    "flip_costs",
-    "from_ising",
-    "reflected",
-    "symmetric",
-    "to_ising",
-    "upper_triangular",
-]
-
 Q = TypeVar("Q", Tensor, SparseQubo)
 
 

@@ -20,8 +20,6 @@ from qubolearn.qubo.algebra import energies
 from qubolearn.qubo.groups import Groups
 from qubolearn.qubo.sparse import Qubo, SparseQubo, check_plain
 
-__all__ = ["FREE", "Clamp", "Reduced", "allowed_bits", "as_clamp", "propagate_clamps", "reduced"]
-
 #: The entry of a bit that is not clamped.
 FREE = -1
 

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
     from qubolearn.qubo.constraints import LinearConstraint
 
-__all__ = [
-    "Groups",
-    "as_groups",
-    "penalty_weights",
-    "to_cqm",
-    "with_penalties",
-]
-
 #: The excess of a penalty weight over its bound: a share of the bound, and at least of the largest |A_ij|.
 MARGIN, MIN_MARGIN = 0.01, 1e-3
 

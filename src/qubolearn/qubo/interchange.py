@@ -19,18 +19,6 @@ from qubolearn.qubo.sparse import Qubo, SparseQubo, check_finite, on_checked_gra
 if TYPE_CHECKING:
     import dimod
 
-__all__ = [
-    "MAX_SPARSE_FILE_BITS",
-    "as_bits",
-    "check_bqm",
-    "from_bqm",
-    "from_bqms",
-    "one_qubo",
-    "sparse_from_coo",
-    "to_bqm",
-    "to_coo",
-]
-
 #: The largest n of a file or a dimod model.
 MAX_SPARSE_FILE_BITS = 2**20
 

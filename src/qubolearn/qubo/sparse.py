@@ -16,23 +16,6 @@ from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError, counted
 
-__all__ = [
-    "MAX_DENSE_BYTES",
-    "Qubo",
-    "SparseQubo",
-    "as_dense",
-    "can_read_values",
-    "check_dense",
-    "check_finite",
-    "check_memory",
-    "check_plain",
-    "check_range",
-    "on_checked_graph",
-    "share",
-    "shared_qubo",
-    "upper_triangular",
-]
-
 #: The most memory that a dense copy of a sparse batch may take.
 MAX_DENSE_BYTES = 4 * 2**30
 #: The largest energy that may occur; intermediate sums are a few times larger.

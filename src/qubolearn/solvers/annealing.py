@@ -12,9 +12,10 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts, check_nondecreasing, check_numbers, counted
 from qubolearn.gpu.annealing import available, generators, takes_lists
+from qubolearn.kernels import thread_count
 from qubolearn.qubo import Groups, Inequalities, Qubo, SparseQubo, as_dense, check_qubo
 from qubolearn.qubo.sparse import check_memory, check_plain
-from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds, thread_count
+from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds
 from qubolearn.solvers.forms import DenseForm, SparseForm
 
 __all__ = ["SimulatedAnnealing", "default_beta_range"]

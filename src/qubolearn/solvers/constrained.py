@@ -43,8 +43,6 @@ from qubolearn.qubo import (
 from qubolearn.solvers.contract import SearchResult, Solution, Solver, best_distinct
 from qubolearn.solvers.forms import SparseForm
 
-__all__ = ["Constrained", "in_order", "solve_constrained"]
-
 
 @runtime_checkable
 class SupportsClamps(Protocol):

@@ -14,26 +14,11 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts
-from qubolearn.kernels import kernel_call, native, thread_count
+from qubolearn.kernels import kernel_call, native
 from qubolearn.notebook import table
 from qubolearn.qubo import Clamp, Groups, LinearConstraint, Qubo, as_dense, can_read_values, check_solvable, energies
 
-__all__ = [
-    "QuboSolver",
-    "SamplingSolver",
-    "SearchResult",
-    "Solution",
-    "Solver",
-    "best_distinct",
-    "check_exponents",
-    "check_solver",
-    "eager",
-    "instance_seeds",
-    "no_temperature",
-    "seeded",
-    "solve",
-    "thread_count",
-]
+__all__ = ["QuboSolver", "SamplingSolver", "SearchResult", "Solution", "Solver", "instance_seeds", "seeded", "solve"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

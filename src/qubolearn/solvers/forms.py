@@ -15,8 +15,6 @@ from qubolearn.errors import QubolearnError
 from qubolearn.kernels import kernel_call, native
 from qubolearn.qubo import FREE, Groups, Qubo, SparseQubo
 
-__all__ = ["DenseForm", "SparseForm", "with_second_best"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.int8]

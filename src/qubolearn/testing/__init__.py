@@ -8,7 +8,6 @@
 A check that fails raises ``AssertionError`` and says what was returned and what the contract wants.
 """
 
-from qubolearn.testing.problems import check_problem
-from qubolearn.testing.solvers import check_solution, check_solver
+from qubolearn.testing.contracts import check_problem, check_solution, check_solver
 
 __all__ = ["check_problem", "check_solution", "check_solver"]

@@ -13,7 +13,8 @@ does not use cost 1 each.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy
@@ -38,6 +39,17 @@ def _square(A: Tensor, bits: Tensor, factors: Tensor, target: float, weight: flo
     A[bits, bits] -= 2 * weight * target * factors
 
 
+def _one_hot(A: Tensor, bits: Iterable[int], weight: float) -> None:
+    """Add weight · (Σ x - 1)² without its constant, in place."""
+    some = torch.tensor(list(bits))
+    _square(A, some, torch.ones(len(some), dtype=A.dtype), 1.0, weight)
+
+
+def _spare(n: int, used: int) -> Tensor:
+    """Return a QUBO in which the bits from ``used`` on cost 1 each."""
+    return torch.diag((torch.arange(n) >= used).to(torch.float64))
+
+
 def _edges(n: int, rng: Generator) -> list[tuple[int, int]]:
     """Return a random graph of mean degree 4."""
     pairs = rng.integers(0, n, (2 * n, 2))
@@ -52,51 +64,31 @@ def _couple(A: Tensor, i: int, j: int, weight: float, each: float = 0.0) -> None
     A[j, j] += each
 
 
-def _cut(n: int, weights: Callable[[int], NDArray[numpy.float64]], rng: Generator) -> Classic:
+def _cut(n: int, edges: Sequence[tuple[int, int]], weights: Iterable[float]) -> Tensor:
+    """Return the QUBO of the largest cut."""
     A = torch.zeros(n, n, dtype=torch.float64)
-    edges = _edges(n, rng)
-    for (i, j), weight in zip(edges, weights(len(edges)).tolist(), strict=True):
+    for (i, j), weight in zip(edges, weights, strict=True):
         _couple(A, i, j, weight, -weight)
-    return Classic(A, None)
+    return A
 
 
-def max_cut(n: int, rng: Generator) -> Classic:
-    """Return QUBOs of the largest cut of a random graph."""
-    return _cut(n, lambda edges: numpy.ones(edges), rng)
+def _random_cut(n: int, rng: Generator, weights: Sequence[float]) -> Classic:
+    edges = _edges(n, rng)
+    return Classic(_cut(n, edges, rng.choice(weights, len(edges)).tolist()), None)
 
 
-def signed_cut(n: int, rng: Generator) -> Classic:
-    """Return max-cut with weights of -1 and +1, a spin glass."""
-    return _cut(n, lambda edges: rng.choice([-1.0, 1.0], edges), rng)
-
-
-def weighted_cut(n: int, rng: Generator) -> Classic:
-    """Return max-cut with weights from 1 to 10."""
-    return _cut(n, lambda edges: rng.integers(1, 11, edges).astype(numpy.float64), rng)
-
-
-def independent_set(n: int, rng: Generator) -> Classic:
-    """Return the largest set of nodes without an edge, with penalties of 2."""
+def _independent(n: int, edges: Iterable[tuple[int, int]]) -> Tensor:
+    """Return the QUBO of the largest set of nodes without an edge, with penalties of 2."""
     A = -torch.eye(n, dtype=torch.float64)
-    for i, j in _edges(n, rng):
+    for i, j in edges:
         _couple(A, i, j, 1.0)
-    return Classic(A, None)
-
-
-def path(n: int, rng: Generator) -> Classic:
-    """Return the largest cut of a path: all n - 1 edges."""
-    A = torch.zeros(n, n, dtype=torch.float64)
-    for i in range(n - 1):
-        _couple(A, i, i + 1, 1.0, -1.0)
-    return Classic(A, 1.0 - n)
+    return A
 
 
 def cycle(n: int, rng: Generator) -> Classic:
     """Return the largest independent set of a cycle: every other node."""
-    A = -torch.eye(n, dtype=torch.float64)
-    for i in range(n if n > 2 else n - 1):
-        _couple(A, i, (i + 1) % n, 1.0)
-    return Classic(A, -float(max(n // 2, 1)))
+    edges = [*pairwise(range(n)), *([(n - 1, 0)] if n > 2 else [])]
+    return Classic(_independent(n, edges), -float(max(n // 2, 1)))
 
 
 def tree(n: int, rng: Generator) -> Classic:
@@ -109,11 +101,9 @@ def tree(n: int, rng: Generator) -> Classic:
 
 def cliques(n: int, rng: Generator) -> Classic:
     """Return the largest independent set of disjoint cliques of 2 or 3 nodes: one node of each."""
-    A, size = -torch.eye(n, dtype=torch.float64), int(rng.integers(2, 4))
-    for i in range(n):
-        for j in range(i + 1, min(n, (i // size + 1) * size)):
-            _couple(A, i, j, 1.0)
-    return Classic(A, -float(math.ceil(n / size)))
+    size = int(rng.integers(2, 4))
+    edges = [(i, j) for i, j in combinations(range(n), 2) if i // size == j // size]
+    return Classic(_independent(n, edges), -float(math.ceil(n / size)))
 
 
 def vertex_cover(n: int, rng: Generator) -> Classic:
@@ -147,10 +137,10 @@ def _best_values(weights: Tensor, values: Tensor) -> NDArray[numpy.float64]:
 def coloring(n: int, rng: Generator) -> Classic:
     """Three colors for a graph that has such a coloring, one bit for each node and color."""
     nodes, penalty = n // 3, 4.0
-    A = torch.diag((torch.arange(n) >= 3 * nodes).to(torch.float64))
+    A = _spare(n, 3 * nodes)
     colors = rng.integers(0, 3, max(nodes, 1))
     for node in range(nodes):
-        _square(A, torch.arange(3 * node, 3 * node + 3), torch.ones(3, dtype=torch.float64), 1.0, penalty)
+        _one_hot(A, range(3 * node, 3 * node + 3), penalty)
     for i, j in _edges(nodes, rng) if nodes > 1 else []:
         if colors[i] != colors[j]:
             for color in range(3):
@@ -166,12 +156,12 @@ def assignment(n: int, rng: Generator) -> Classic:
     from scipy.optimize import linear_sum_assignment
 
     m, penalty = math.isqrt(n), 10.0
-    A = torch.diag((torch.arange(n) >= m * m).to(torch.float64))
+    A = _spare(n, m * m)
     place = torch.arange(m * m).view(m, m)
     costs = rng.integers(0, 5, m * m).astype(numpy.float64).reshape(m, m)
     A[place.flatten(), place.flatten()] += torch.from_numpy(costs.ravel())
     for group in [*place, *place.mT]:
-        _square(A, group, torch.ones(m, dtype=torch.float64), 1.0, penalty)
+        _one_hot(A, group.tolist(), penalty)
     return Classic(A, float(costs[linear_sum_assignment(costs)].sum()) - 2 * m * penalty)
 
 
@@ -210,7 +200,7 @@ def capacitated(n: int, rng: Generator) -> Classic:
     """Return integer jobs on two machines of equal load, one-hot by penalties; a table of both loads is exact."""
     jobs, penalty = n // 2, 20.0
     sizes, costs = rng.integers(1, 6, jobs), rng.integers(0, 5, (jobs, 2)).astype(numpy.float64)
-    A, mean = torch.diag((torch.arange(n) >= 2 * jobs).to(torch.float64)), float(sizes.sum() / 2)
+    A, mean = _spare(n, 2 * jobs), float(sizes.sum() / 2)
     A[range(2 * jobs), range(2 * jobs)] += torch.from_numpy(costs.ravel())
     for bin_ in (0, 1):
         _square(A, torch.arange(jobs) * 2 + bin_, torch.from_numpy(sizes.astype(numpy.float64)), mean, 0.5)
@@ -223,7 +213,7 @@ def bin_packing(n: int, rng: Generator) -> Classic:
     """Return items for two bins of 7: a bin in use costs 1, and slack bits 1, 2, 4 fill what is left of it."""
     items, penalty = max(0, (n - 8) // 2), 2.0
     used = 2 * items + 8 if n >= 8 else 0
-    A = torch.diag((torch.arange(n) >= used).to(torch.float64))
+    A = _spare(n, used)
     if not used:
         return Classic(A, 0.0)
     sizes = rng.integers(1, 5, items)
@@ -248,7 +238,7 @@ def _two_bins(
     best = numpy.full((of_load.size, of_load.size), numpy.inf)
     best[0, 0] = 0.0
     for item, size in enumerate(sizes.tolist()):
-        _square(A, torch.arange(2 * item, 2 * item + 2), torch.ones(2, dtype=torch.float64), 1.0, penalty)
+        _one_hot(A, (2 * item, 2 * item + 1), penalty)
         first, second = best[:-size, :] + costs[item, 0], best[:, :-size] + costs[item, 1]
         both = best[:-size, :-size] + costs[item].sum() + penalty
         best = best + penalty  # in no bin
@@ -259,33 +249,16 @@ def _two_bins(
 
 
 def set_packing(n: int, rng: Generator) -> Classic:
-    """As many disjoint sets as possible of n random ones of three elements."""
+    """Return as many disjoint sets as possible of n random ones of three elements."""
     sets = [set(rng.integers(0, n + 2, 3).tolist()) for _ in range(n)]
-    A = -torch.eye(n, dtype=torch.float64)
-    holders: dict[int, list[int]] = {}
-    for index, members in enumerate(sets):
-        for member in members:
-            for other in holders.setdefault(member, []):
-                A[index, other] = A[other, index] = 1.0
-            holders[member].append(index)
-    return Classic(A, None)
-
-
-def all_zero(n: int, rng: Generator) -> Classic:
-    """Every state is a lowest one."""
-    return Classic(torch.zeros(n, n, dtype=torch.float64), 0.0)
-
-
-def all_equal(n: int, rng: Generator) -> Classic:
-    """Every entry is -1: all bits are set."""
-    return Classic(-torch.ones(n, n, dtype=torch.float64), -float(n * n))
+    return Classic(_independent(n, [(i, j) for i, j in combinations(range(n), 2) if sets[i] & sets[j]]), None)
 
 
 def large_penalty(n: int, rng: Generator) -> Classic:
     """One bit of all, by a penalty of a million, and preferences of a millionth of one."""
     A = torch.diag(torch.from_numpy(rng.integers(0, 100, n).astype(numpy.float64)))
     least = float(A.diagonal().min())
-    _square(A, torch.arange(n), torch.ones(n, dtype=torch.float64), 1.0, 1e6)
+    _one_hot(A, range(n), 1e6)
     return Classic(A, least - 1e6)
 
 
@@ -301,11 +274,11 @@ def planted(n: int, rng: Generator) -> Classic:
 
 
 FAMILIES: Mapping[str, Callable[[int, Generator], Classic]] = {
-    "max-cut": max_cut,
-    "max-cut, ±1": signed_cut,
-    "max-cut, weighted": weighted_cut,
-    "independent set": independent_set,
-    "path": path,
+    "max-cut": lambda n, rng: _random_cut(n, rng, [1.0]),
+    "max-cut, ±1": lambda n, rng: _random_cut(n, rng, [-1.0, 1.0]),
+    "max-cut, weighted": lambda n, rng: _random_cut(n, rng, range(1, 11)),
+    "independent set": lambda n, rng: Classic(_independent(n, _edges(n, rng)), None),
+    "path": lambda n, rng: Classic(_cut(n, list(pairwise(range(n))), [1.0] * (n - 1)), 1.0 - n),
     "cycle": cycle,
     "tree": tree,
     "disjoint cliques": cliques,
@@ -317,8 +290,8 @@ FAMILIES: Mapping[str, Callable[[int, Generator], Classic]] = {
     "bin packing": bin_packing,
     "knapsack": knapsack,
     "set packing": set_packing,
-    "all zero": all_zero,
-    "all equal": all_equal,
+    "all zero": lambda n, rng: Classic(torch.zeros(n, n, dtype=torch.float64), 0.0),
+    "all equal": lambda n, rng: Classic(-torch.ones(n, n, dtype=torch.float64), -float(n * n)),
     "large penalty": large_penalty,
     "planted": planted,
 }
