@@ -1,8 +1,10 @@
 """Benchmarks measure what they claim: their QUBOs, planted solutions and targets are right."""
 
+import warnings
+
 import pytest
 import torch
-from benchmarks import annealing, constraints, curves, losses, models
+from benchmarks import annealing, constraints, costs, curves, losses, models
 
 from qubolearn import ExhaustiveSearch, SparseQubo, energies, solve
 
@@ -62,3 +64,18 @@ def test_annealing_under_inequalities_is_allowed_and_no_worse_than_slack_bits(mo
         ours, slack = found[family, "ours"], found[family, "neal, slack bits"]
         assert ours["allowed"] == ours["instances"]
         assert slack["gap"] is None or ours["gap"] <= slack["gap"]
+
+
+def test_losses_from_costs_are_compared() -> None:
+    (record,) = costs.quadratic(quick=True)
+    assert 0 < record["SPO+"] < record["two-stage"] < 100
+    assert 0 < record["QuboLayer"] < record["two-stage"]
+
+
+def test_linear_costs_agree_with_pyepo() -> None:
+    pytest.importorskip("pyepo", reason="pip install pyepo pyomo highspy")
+    pytest.importorskip("highspy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Pyomo
+        (record,) = costs.linear(quick=True)
+    assert record["qubolearn"] == pytest.approx(record["PyEPO"], abs=4 * record["difference error"])

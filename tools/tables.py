@@ -96,6 +96,16 @@ COLUMNS: dict[str, Mapping[str, str]] = {
         "by_hand_seconds": "by hand, s",
         "fit_over_by_hand": "fit / by hand",
     },
+    "costs-linear": {
+        "task": "task",
+        "states": "allowed states",
+        "PyEPO": "PyEPO, regret in %",
+        "qubolearn": "qubolearn",
+        "difference error": "error of the difference",
+        "PyEPO s": "PyEPO, CPU s",
+        "qubolearn s": "qubolearn, CPU s",
+        "ratio": "ratio",
+    },
     "train": {"k": "k", "n": "n", "epoch_seconds": "epoch, s", "neal_epoch_seconds": "with neal, s", "ratio": "ratio"},
     "train-gpu": {
         "k": "k",
@@ -206,6 +216,19 @@ def losses() -> str:
     return f"{text}\n\n{note(result, 'losses', 'make benchmark NAME=losses', more)}\n"
 
 
+def costs() -> str:
+    """Return regrets with their standard errors by task and loss, and seconds of training."""
+    result = read("costs")
+    losses = [key.removesuffix(" s") for key in result["records"][0] if key.endswith(" s")]
+    rows = []
+    for r in result["records"]:
+        cells = [f"{r[name]:.1f} ± {r[f'{name} error']:.1f}, {r[f'{name} s']:.1f} s" for name in losses]
+        rows.append([r["task"], r["degree"], *cells, f"{r['QuboLayer']:.1f}"])
+    text = markdown(["task", "degree", *losses, "QuboLayer, pairs"], rows)
+    more = " Regret in % ± standard error over test instances, and CPU seconds of training on one core."
+    return f"{text}\n\n{note(result, 'costs', 'make benchmark NAME=costs', more)}\n"
+
+
 def soak() -> str:
     """Return what was injected and how often, one line per count."""
     result = read("soak")
@@ -239,6 +262,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "curves-sweeps": sweeps,
     "auto-choices": choices,
     "losses": losses,
+    "costs": costs,
     "soak": soak,
     "classic": classic,
 }

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from qubolearn.data.contract import Instances, Problem, RightAnswers, Split, check_bits
 from qubolearn.errors import QubolearnError
+from qubolearn.qubo.sparse import SparseQubo, on_checked_graph
 from qubolearn.random import stream
 
 __all__ = [
@@ -34,6 +35,9 @@ def map_tensors(function: Callable[[Tensor], Any], structure: Any) -> Any:
     """
     if isinstance(structure, Tensor):
         return function(structure)
+    if isinstance(structure, SparseQubo):
+        linear, quadratic = function(structure.linear), function(structure.quadratic)
+        return on_checked_graph(linear, structure.edges.to(linear.device), quadratic)
     if isinstance(structure, Mapping):
         return {name: map_tensors(function, part) for name, part in structure.items()}
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
@@ -46,7 +50,7 @@ def map_tensors(function: Callable[[Tensor], Any], structure: Any) -> Any:
 def tensors_of(structure: Any) -> Iterator[Tensor]:
     """Return all tensors of a structure, in order."""
     found: list[Tensor] = []
-    map_tensors(found.append, structure)
+    map_tensors(lambda tensor: found.append(tensor) or tensor, structure)  # type: ignore[func-returns-value]
     return iter(found)
 
 
@@ -68,6 +72,8 @@ def as_tensors(structure: Any) -> Any:
         return {name: as_tensors(part) for name, part in structure.items()}
     elif isinstance(structure, (tuple, list)):
         return tuple(as_tensors(part) for part in structure)
+    if isinstance(structure, SparseQubo):
+        return structure.to(torch.float32)
     if isinstance(structure, Tensor):
         if structure.is_complex():
             raise QubolearnError(f"a tensor of {structure.dtype}; pass real and imaginary parts as columns")

@@ -13,7 +13,7 @@ from qubolearn.networks import Head
 from qubolearn.notebook import MAX_CELLS, heat_map, table
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, reflected
 
-__all__ = ["HEADS", "MLP", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwork", "Standardise"]
+__all__ = ["HEADS", "MLP", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwork", "Standardise", "UnboundedHead"]
 
 
 class Standardise(nn.Module):
@@ -215,6 +215,13 @@ class DirectHead(DiagonalHead):
 
     def entries(self, outputs: Tensor) -> Tensor:
         return -outputs
+
+
+class UnboundedHead(QuboNetwork):
+    """A head without the last activation: entries of A are the body's outputs, of any size, as costs are."""
+
+    def entries(self, outputs: Tensor) -> Tensor:
+        return outputs
 
 
 #: The heads by their names in recipes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -16,16 +17,23 @@ __all__ = ["Backward", "QuboLayer"]
 
 Backward = Literal["none", "blackbox", "perturbed"]
 
+#: The default step of ``blackbox``, in units of A. On max-cut of 12 nodes, 0.3 left a regret of 36 %, 10 one of 7 %.
+RELATIVE = 10.0
+
 
 class QuboLayer(nn.Module):
-    """Map A ``[batch, n, n]``, dense or sparse, to its minimizer x* ``[batch, n]``.
+    """Map A ``[batch, n, n]``, dense or sparse, to its minimizer x* ``[batch, n]``, or to its pairs φ(x*) = x*x*ᵀ.
+
+    A loss that is linear in x needs x*. A quadratic one, such as the true cost <A_true, x*x*ᵀ>, needs the pairs: its
+    gradient through x* alone does not say which couplings matter.
 
     The minimizer is piecewise constant in A, so its true gradient is zero almost everywhere. ``backward`` selects a
     replacement:
 
     - ``none``: no gradient. Losses that are differentiable in A itself (gap, hinge, likelihood) need nothing else.
-    - ``blackbox``: with g = ∂L/∂x*, solve once more for x' = argmin of A + strength·diag(g); the gradient is
-      (φ(x') - φ(x*)) / strength. One more solver call in the backward pass. Vlastelica et al., ICLR 2020.
+    - ``blackbox``: with g = ∂L/∂x*, solve once more for x' = argmin of A + strength·diag(g), or of A + strength·G with
+      G = ∂L/∂φ for pairs; the gradient is (φ(x') - φ(x*)) / strength. One more solver call in the backward pass.
+      Vlastelica et al., ICLR 2020.
     - ``perturbed``: return the mean of x* over ``samples`` draws of A + strength·Z, Z standard normal on the entries
       of A that are not zero; the gradient is E[<g, x*> Z] / strength. ``samples`` solver calls forward, none backward.
       Berthet et al., NeurIPS 2020.
@@ -33,9 +41,12 @@ class QuboLayer(nn.Module):
     Args:
         solver: any solver.
         backward: one of the three rules.
-        strength: the step of ``blackbox``, the standard deviation of ``perturbed``; above 0.
+        strength: the step of ``blackbox``, by default one that moves A by ten times its norm; the standard deviation of
+            ``perturbed``, by default 1. Above 0.
         samples: the number of draws of ``perturbed``.
         seed: the seed of these draws.
+        pairs: return x*x*ᵀ ``[batch, n, n]``; of a sparse A, x* ``[batch, n]`` and the products ``[batch, m]`` of its
+            edges.
 
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]], requires_grad=True)
@@ -48,27 +59,39 @@ class QuboLayer(nn.Module):
     """
 
     def __init__(
-        self, solver: Solver, backward: Backward = "blackbox", strength: float = 1.0, samples: int = 16, seed: int = 0
+        self,
+        solver: Solver,
+        backward: Backward = "blackbox",
+        strength: float | None = None,
+        samples: int = 16,
+        seed: int = 0,
+        pairs: bool = False,
     ) -> None:
         super().__init__()
         check_solver(solver)
         if backward not in ("none", "blackbox", "perturbed"):
             raise unknown_name("backward rule", backward, ["none", "blackbox", "perturbed"])
-        check_numbers(strength=strength)
+        check_numbers(strength=1.0 if strength is None else strength)
         check_counts(samples=samples)
         self.solver = solver
         self.backward_rule = backward
         self.strength = strength
         self.samples = samples
+        self.pairs = pairs
         self._noise = stream(seed, "perturbed")
 
-    def forward(self, A: Qubo) -> Tensor:
+    def forward(self, A: Qubo) -> Any:
         check_qubo(A)
         rule: Any = {"blackbox": _Blackbox, "perturbed": _Perturbed}.get(self.backward_rule)
         if rule is None:
-            return self.solver(A.detach(), 1).states[:, 0]
-        minimizer: Tensor = rule.apply(self, A.detach(), *_numbers(A))
-        return minimizer
+            found = self.outputs(A, self.solver(A.detach(), 1).states[:, 0])
+        else:
+            found = rule.apply(self, A.detach(), *_numbers(A))
+        return found if len(found) > 1 else found[0]
+
+    def outputs(self, A: Qubo, x: Tensor) -> tuple[Tensor, ...]:
+        """Return what the layer returns for states x ``[..., n]``."""
+        return _features(A, x) if self.pairs else (x,)
 
     def noise(self, A: Qubo) -> list[Tensor]:
         """Draw Z ``[samples, ...]`` for each tensor of A's numbers; zero entries get none."""
@@ -81,40 +104,54 @@ class QuboLayer(nn.Module):
 
 class _Blackbox(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, layer: QuboLayer, A: Qubo, *numbers: Tensor) -> Tensor:
+    def forward(ctx: Any, layer: QuboLayer, A: Qubo, *numbers: Tensor) -> tuple[Tensor, ...]:
         x_star = layer.solver(A, 1).states[:, 0]
         ctx.layer, ctx.A = layer, A
         ctx.save_for_backward(x_star)
-        return x_star
+        return layer.outputs(A, x_star)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (x_star,), strength = ctx.saved_tensors, ctx.layer.strength
-        step, first, *rest = strength * grads[0], *_numbers(ctx.A)
-        moved = _with_numbers(ctx.A, first + step if rest else first + torch.diag_embed(step), *rest)
-        x_moved = ctx.layer.solver(moved, 1).states[:, 0]
-        pairs = zip(_features(ctx.A, x_moved), _features(ctx.A, x_star), strict=True)
-        return None, None, *((after - before) / strength for after, before in pairs)
+        (x_star,), numbers = ctx.saved_tensors, _numbers(ctx.A)
+        steps = [*grads, *(torch.zeros_like(some) for some in numbers[len(grads) :])]  # of x*, only linear terms move
+        if not ctx.layer.pairs and len(numbers) == 1:
+            steps = [torch.diag_embed(grads[0])]
+        strength = _strength(ctx.layer, numbers, steps)
+        moved = (some + scale * step for some, scale, step in zip(numbers, strength, steps, strict=True))
+        x_moved = ctx.layer.solver(_with_numbers(ctx.A, *moved), 1).states[:, 0]
+        pairs = zip(_features(ctx.A, x_moved), _features(ctx.A, x_star), strength, strict=True)
+        return None, None, *((after - before) / scale for after, before, scale in pairs)
 
 
 class _Perturbed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, layer: QuboLayer, A: Qubo, *numbers: Tensor) -> Tensor:
+    def forward(ctx: Any, layer: QuboLayer, A: Qubo, *numbers: Tensor) -> tuple[Tensor, ...]:
         Z = layer.noise(A)
-        noisy = (some + layer.strength * noise for some, noise in zip(numbers, Z, strict=True))
+        ctx.strength = 1.0 if layer.strength is None else layer.strength
+        noisy = (some + ctx.strength * noise for some, noise in zip(numbers, Z, strict=True))
         states = layer.solver(_with_numbers(A, *(some.flatten(0, 1) for some in noisy)), 1).states
         x = states.reshape(layer.samples, len(A), A.shape[2])
-        ctx.strength = layer.strength
+        ctx.layer, ctx.A = layer, A
         ctx.save_for_backward(x, *Z)
-        return x.mean(0)
+        return tuple(some.mean(0) for some in layer.outputs(A, x))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, *Z = ctx.saved_tensors
-        # Centering x on its mean keeps the expectation, since E[Z] = 0, and lowers the variance.
-        inner = ((x - x.mean(0)) * grads[0]).sum(-1)  # [samples, batch]
+        # Centering on the mean keeps the expectation, since E[Z] = 0, and lowers the variance.
+        outputs = ctx.layer.outputs(ctx.A, x)
+        inner = sum(((some - some.mean(0)) * g).flatten(2).sum(-1) for some, g in zip(outputs, grads, strict=True))
         scaled = (inner.reshape(*inner.shape, *[1] * (some.ndim - 2)) * some for some in Z)
         return None, None, *(some.mean(0) / ctx.strength for some in scaled)
+
+
+def _strength(layer: QuboLayer, numbers: Sequence[Tensor], steps: Sequence[Tensor]) -> list[Any]:
+    """Return the factor of each tensor of steps: the layer's own, or the relative one of each instance."""
+    if layer.strength is not None:
+        return [layer.strength] * len(steps)
+    size, step = (torch.cat([some.flatten(1) for some in tensors], 1).norm(dim=1) for tensors in (numbers, steps))
+    scale = torch.where((size > 0) & (step > 0), RELATIVE * size / step, 1.0)
+    return [scale.reshape(-1, *[1] * (some.ndim - 1)) for some in steps]
 
 
 def _numbers(A: Qubo) -> tuple[Tensor, ...]:
@@ -130,5 +167,5 @@ def _features(A: Qubo, x: Tensor) -> tuple[Tensor, ...]:
     """Return φ(x), the gradient of xᵀAx in each of the numbers of A."""
     if isinstance(A, SparseQubo):
         i, j = A.edges
-        return x, x[:, i] * x[:, j]
-    return (x[:, :, None] * x[:, None, :],)
+        return x, x[..., i] * x[..., j]
+    return (x[..., :, None] * x[..., None, :],)

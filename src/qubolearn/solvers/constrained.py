@@ -40,7 +40,7 @@ from qubolearn.qubo import (
     reduced,
     with_penalties,
 )
-from qubolearn.solvers.contract import SearchResult, Solution, Solver, best_distinct
+from qubolearn.solvers.contract import SearchResult, Solution, Solver, best_distinct, solve
 from qubolearn.solvers.forms import SparseForm
 
 
@@ -122,7 +122,7 @@ class Constrained:
     constraints: Sequence[LinearConstraint] = ()
 
     def __call__(self, A: Qubo, count: int = 2) -> Solution:
-        return solve_constrained(A, self.solver, count, self.clamp, self.groups, self.constraints)
+        return solve(A, self.solver, count, clamp=self.clamp, groups=self.groups, constraints=self.constraints)
 
     def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
         """Return reads ``[batch, reads, n]`` among the allowed states; requires a solver with ``search_held``."""

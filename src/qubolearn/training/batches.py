@@ -75,7 +75,8 @@ class Drawn:
         epoch, index = divmod(step, self.steps_per_epoch)
         rows = slice(index * self.batch_size, (index + 1) * self.batch_size)
         found = self.epoch(epoch)
-        if self.fresh or not isinstance(found.p, Tensor) or found.right is not None:
+        plain = isinstance(found.p, Tensor) and isinstance(found.answer, Tensor) and found.right is None
+        if self.fresh or not plain:
             return found.rows(rows if self.fresh else self.order(epoch)[rows])
         order = self.order(epoch)[rows]
         x = found.x_true.index_select(0, order)

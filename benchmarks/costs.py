@@ -1,0 +1,213 @@
+"""Predict-then-optimize: normalized regret of networks that learn QUBOs from costs, and PyEPO where costs are linear.
+
+Costs follow the generator of PyEPO: c = (((B p) / √5 + 3)^degree + 1) / 3.5^degree, with random B of 0 and 1 and
+uniform noise of ±50 %. The network is linear in p, so it fits the costs at degree 1 only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from benchmarks import Record, threads, timed
+from qubolearn import Adam, ExhaustiveSearch, Likelihood, QuboLayer, evaluate, fit, topology
+from qubolearn.costs import CostData, CostRegression, ListedStates, PerturbedFenchelYoung, SPOPlus
+from qubolearn.networks import UnboundedHead
+from qubolearn.solvers.constrained import Constrained
+from qubolearn.training.optimizers import Cosine
+
+INPUTS, TRAINED, TESTED, BATCH, RATE = 5, 1000, 1000, 32, 3e-2
+#: Epochs by loss; more do not lower the regret on the training instances by more than 0.3 %.
+LOSSES = {
+    "two-stage": (CostRegression(), 60),
+    "SPO+": (SPOPlus(), 30),
+    "Fenchel-Young": (PerturbedFenchelYoung(), 10),
+    "likelihood": (Likelihood(1.0), 20),
+}
+
+
+def costs(count: int, size: int, degree: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Return p ``[count, 5]`` and costs ``[count, size]``."""
+    random = np.random.default_rng(seed)
+    B, p = random.binomial(1, 0.5, (size, INPUTS)), random.normal(size=(count, INPUTS))
+    c = ((p @ B.T / np.sqrt(INPUTS) + 3) ** degree + 1) / 3.5**degree * random.uniform(0.5, 1.5, (count, size))
+    return torch.tensor(p, dtype=torch.float32), torch.tensor(c / c.mean(), dtype=torch.float32)
+
+
+def pairs(c: Tensor, n: int) -> Tensor:
+    """Return symmetric matrices ``[count, n, n]`` with zero diagonal of values ``[count, n(n-1)/2]``."""
+    i, j = torch.triu_indices(n, n, 1)
+    W = c.new_zeros(len(c), n, n)
+    W[:, i, j] = c
+    return W + W.mT
+
+
+def max_cut(n: int, degree: int, count: int, seed: int) -> dict[str, Any]:
+    """Return the data of cuts: edge weights are costs less their mean, so that both signs occur; node 0 is fixed."""
+    p, c = costs(count, n * (n - 1) // 2, degree, seed)
+    W = pairs(c - c.mean(), n)
+    return {"p": p, "A_true": W - torch.diag_embed(W.sum(2)), "clamp": {0: 0}, "solver": ExhaustiveSearch()}
+
+
+def quadratic_knapsack(n: int, degree: int, count: int, seed: int) -> dict[str, Any]:
+    """Return the data of subsets within a capacity, with values of items and of pairs."""
+    p, c = costs(count, n * (n + 1) // 2, degree, seed)
+    weights = torch.from_numpy(np.random.default_rng(seed + 1).uniform(3, 8, n))
+    every = torch.cartesian_prod(*[torch.arange(2)] * n)
+    A = -pairs(c[:, n:], n) / 4 - torch.diag_embed(c[:, :n])
+    return {"p": p, "A_true": A, "solver": ListedStates(every[every.double() @ weights <= weights.sum() / 2])}
+
+
+def portfolio(n: int, degree: int, count: int, seed: int) -> dict[str, Any]:
+    """Return the data of four assets: predicted returns, and a known covariance matrix of four factors."""
+    p, c = costs(count, n, degree, seed)
+    factors = torch.from_numpy(np.random.default_rng(seed + 1).normal(size=(n, 4))).float() / 2
+    chosen = torch.stack([torch.eye(n)[list(some)].sum(0) for some in combinations(range(n), 4)])
+    return {"p": p, "A_true": 0.5 * factors @ factors.T - torch.diag_embed(c), "solver": ListedStates(chosen)}
+
+
+def assignment(n: int, degree: int, count: int, seed: int) -> dict[str, Any]:
+    """Return the data of quadratic assignment: known flows between facilities, predicted distances of locations."""
+    p, c = costs(count, n * (n - 1) // 2, degree, seed)
+    flows = pairs(torch.from_numpy(np.random.default_rng(seed + 1).uniform(size=(1, n * (n - 1) // 2))).float(), n)[0]
+    A = torch.einsum("ij,kab->kiajb", flows, pairs(c, n)).reshape(count, n * n, n * n)
+    states = torch.stack([torch.eye(n)[list(order)].flatten() for order in permutations(range(n))])
+    return {"p": p, "A_true": A, "solver": ListedStates(states)}
+
+
+TASKS: dict[str, tuple[Callable[..., dict[str, Any]], int, tuple[int, ...]]] = {
+    "max-cut, 12 nodes": (max_cut, 12, (1, 4, 6)),
+    "max-cut, 20 nodes": (max_cut, 20, (6,)),
+    "quadratic knapsack, 12 items": (quadratic_knapsack, 12, (1, 6)),
+    "portfolio, 4 of 12 assets": (portfolio, 12, (1, 6)),
+    "quadratic assignment, 4 facilities": (assignment, 4, (1, 6)),
+}
+
+
+def quadratic(quick: bool) -> Iterator[Record]:
+    """Yield regrets of all losses on quadratic tasks, on test instances that no choice depends on."""
+    tasks = {name: TASKS[name] for name in list(TASKS)[: 1 if quick else None]}
+    with threads(1):
+        for task, (make, n, degrees) in tasks.items():
+            for degree in degrees[-1:] if quick else degrees:
+                given = make(n, degree, 400 if quick else TRAINED + TESTED, 0)
+                data = CostData(**given, validation=0, test=0.5)
+                record: Record = {"task": task, "bits": data.bits, "degree": degree, "trained": data.size("train")}
+                for name, (loss, epochs) in LOSSES.items():
+                    if name == "Fenchel-Young" and n == 20:
+                        epochs = 3  # of 8 solver calls per instance
+                    network = untrained(data)
+                    how = {"epochs": epochs, "batch_size": BATCH, "optimizer": Adam(RATE, schedule=Cosine())}
+                    began = time.process_time()
+                    fit(network, data, loss, **how, solver=given["solver"], validation=None)
+                    record |= {f"{name} s": time.process_time() - began}
+                    found = evaluate(network, data).scores["regret"]
+                    record |= {name: 100 * found.mean().item()}
+                    record |= {f"{name} error": 100 * found.std().item() / len(found) ** 0.5}
+                record["QuboLayer"] = 100 * through_layer(data, given)
+                yield record
+
+
+def untrained(data: CostData) -> UnboundedHead:
+    torch.manual_seed(0)
+    graph = topology("dense", data.bits)
+    return UnboundedHead(nn.Linear(INPUTS, graph.size), graph, INPUTS)
+
+
+def through_layer(data: CostData, given: dict[str, Any]) -> float:
+    """Return the regret after training by the true cost of the decision, through the pairs of ``QuboLayer``."""
+    network, train = untrained(data), data.whole("train")
+    solver = Constrained(given["solver"], given.get("clamp"), None)
+    layer, optimizer = QuboLayer(solver, pairs=True), torch.optim.Adam(network.parameters(), RATE)
+    for _ in range(20):
+        for rows in torch.randperm(len(train.p)).split(BATCH):
+            some = train.rows(rows)
+            cost = (some.answer * layer(network(some.p))).sum((1, 2)).mean()
+            optimizer.zero_grad()
+            cost.backward()
+            optimizer.step()
+    return evaluate(network, data).metrics["regret"]
+
+
+def linear(quick: bool) -> Iterator[Record]:
+    """Yield regret and seconds of SPO+ in PyEPO (Pyomo and HiGHS) and here, on tasks and generators of PyEPO."""
+    from pyepo import data, model
+
+    train, epochs = (20, 1) if quick else (200, 20)
+    how = {"num_data": train + (20 if quick else 500), "num_features": INPUTS, "deg": 6, "noise_width": 0.5}
+    options = {"backend": "pyomo", "solver": "appsi_highs"}
+    weights, *items = data.knapsack.genData(num_items=12, dim=2, **how)
+    path, tour = model.shortestPathModel((5, 5), **options), model.tspModel(6, formulation="GG", **options)
+    every = torch.cartesian_prod(*[torch.arange(2)] * 12)
+    fits = (every.double() @ torch.tensor(weights.T) <= torch.tensor(weights.sum(1) / 2)).all(1)
+    tasks = {
+        "shortest path, 5 x 5": (path, paths(path.arcs), *data.shortestpath.genData(grid=(5, 5), **how)),
+        "knapsack, 12 items": (model.knapsackModel(weights, weights.sum(1) / 2, **options), every[fits], *items),
+        "TSP, 6 cities": (tour, tours(tour.edges), *data.tsp.genData(num_nodes=6, **how)),
+    }
+    with threads(1):
+        for task, (solved, states, p, c) in list(tasks.items())[: 1 if quick else None]:
+            c = c / c.mean()
+            seconds, theirs = timed(lambda: in_pyepo(solved, p, c, train, epochs), time.process_time)  # noqa: B023
+            own_seconds, ours = timed(lambda: here(solved, states, p, c, train, epochs), time.process_time)  # noqa: B023
+            record = {"task": task, "trained": train, "states": len(states), "PyEPO": 100 * theirs.mean()}
+            apart = 100 * (ours - theirs)
+            record |= {"qubolearn": 100 * ours.mean(), "difference error": apart.std() / len(apart) ** 0.5}
+            yield {**record, "PyEPO s": seconds, "qubolearn s": own_seconds, "ratio": seconds / own_seconds}
+
+
+def paths(arcs: list[tuple[int, int]]) -> Tensor:
+    """Return all paths from node 0 to the last one as bits of the arcs."""
+    last, done, open_ = max(max(arc) for arc in arcs), [], [(0, [])]
+    while open_:
+        node, taken = open_.pop()
+        if node == last:
+            done.append(taken)
+        open_ += [(v, [*taken, number]) for number, (u, v) in enumerate(arcs) if u == node]
+    return torch.stack([torch.zeros(len(arcs)).index_fill(0, torch.tensor(taken), 1.0) for taken in done])
+
+
+def tours(edges: list[tuple[int, int]]) -> Tensor:
+    """Return all tours as bits of the edges."""
+    cities = 1 + max(max(edge) for edge in edges)
+    rounds = [{frozenset(step) for step in zip((0, *o), (*o, 0), strict=True)} for o in permutations(range(1, cities))]
+    return torch.tensor([[float(frozenset(edge) in some) for edge in edges] for some in rounds]).unique(dim=0)
+
+
+def in_pyepo(model: Any, p: Any, c: Any, train: int, epochs: int) -> Any:
+    """Return the regret of each test instance, over the mean optimum, of SPO+ in PyEPO."""
+    import pyepo
+    from torch.utils.data import DataLoader
+
+    torch.manual_seed(0)
+    network, some = nn.Linear(INPUTS, c.shape[1]), pyepo.data.dataset.optDataset(model, p[:train], c[:train])
+    optimizer, loss = torch.optim.Adam(network.parameters(), RATE), pyepo.func.SPOPlus(model)
+    for _ in range(epochs):
+        for x, cost, w, z in DataLoader(some, BATCH, shuffle=True):
+            optimizer.zero_grad()
+            loss(network(x), cost, w, z).backward()
+            optimizer.step()
+    test = pyepo.data.dataset.optDataset(model, p[train:], c[train:])
+    found = pyepo.metric.regret(network, model, DataLoader(test, BATCH), reduction="none")
+    return np.asarray(found).ravel() / np.abs(np.asarray(test.objs)).mean()
+
+
+def here(model: Any, states: Tensor, p: Any, c: Any, train: int, epochs: int) -> Any:
+    """Return the same with our SPO+ and an exact search of the listed states."""
+    A = torch.diag_embed(torch.tensor(c)) * int(model.modelSense)
+    first, test = (
+        CostData(p[some], A[some], solver=ListedStates(states), validation=0)
+        for some in (slice(train), slice(train, None))
+    )
+    diagonal = topology("diagonal", c.shape[1])
+    torch.manual_seed(0)
+    network = UnboundedHead(nn.Linear(INPUTS, c.shape[1]), diagonal)
+    how = {"epochs": epochs, "batch_size": BATCH, "optimizer": Adam(RATE), "validation": None}
+    fit(network, first, SPOPlus(), solver=first.solver, **how)
+    return evaluate(network, test, split="train").scores["regret"].numpy()
