@@ -314,7 +314,7 @@ def distributions() -> Iterator[tuple[str, dict[str, list[float]]]]:
     yield "annealing at beta=0.5", reads_of(annealing(reads=2000, sweeps=200, seed=12), few, few_lowest, 0.5)
     best_known = solve(many, annealing(reads=100, sweeps=1000, seed=13), 1).energies[:, 0]
     yield "annealing, best of 4", found_by(annealing(reads=4, sweeps=10, seed=14), many, best_known)
-    tempering = partial(ParallelTempering, replicas=16, target=None, reads=500, ladders=1)
+    tempering = partial(ParallelTempering, replicas=16, target=None, reads=500)
     betas = tuple(np.geomspace(0.05, 2.0, 16).tolist())  # chosen ones would come from a long annealing run
     yield "tempering at beta=0.5", reads_of(tempering(sweeps=20_000, seed=15), few, few_lowest, 0.5)
     yield "tempering, 20 sweeps", found_by(tempering(sweeps=20, seed=16, betas=betas), many, best_known)

@@ -21,7 +21,6 @@ _MOVED = {
     "qubolearn.problems": "make_problem",
     "qubolearn.qubo": "from_ising to_cqm to_ising",
     "qubolearn.solvers": "QuboSolver auto_solver make_solver pair_marginals",
-    "qubolearn.solvers.chains": "PersistentChains",
     "qubolearn.solvers.temperature": "effective_beta",
     "qubolearn.training.callbacks": "ClipGradients ProgressBar Training",
     "qubolearn.training.optimizers": "Cosine",

@@ -164,8 +164,7 @@ assert (found.energies == 0).all()
 assert ((grids_of(found.states[:, 0]) == puzzles) | (puzzles == 0)).all()
 A = torch.randn(2, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 best = torch.einsum("si,bij,sj->bs", all_states(8).double(), A, all_states(8).double()).sort(1).values[:, :2]
-for ladders in (1, 2):
-    assert torch.allclose(tempering.ParallelTempering(sweeps=30, seed=0, ladders=ladders)(A, 2).energies, best)
+assert torch.allclose(tempering.ParallelTempering(sweeps=30, seed=0)(A, 2).energies, best)
 """
 
 

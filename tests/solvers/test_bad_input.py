@@ -11,7 +11,6 @@ import qubolearn as q
 from qubolearn import ExhaustiveSearch, Groups, ParallelTempering, QuantumAnnealing, QubolearnError, SimulatedAnnealing
 from qubolearn.qubo import flip_costs, to_cqm
 from qubolearn.solvers import make_solver, solve
-from qubolearn.solvers.chains import PersistentChains
 
 A = torch.linspace(-1, 1, 32).reshape(2, 4, 4)
 SOME = ExhaustiveSearch()
@@ -28,7 +27,6 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "dict as model": (lambda: q.QubolearnSampler().sample({"a": 1}), "dict"),  # type: ignore[arg-type]
     "one beta": (lambda: SimulatedAnnealing(beta_range=3), "beta_range=3"),  # type: ignore[arg-type]
     "betas of a word": (lambda: ParallelTempering(betas="x" * 16), "expected 16"),  # type: ignore[arg-type]
-    "too many ladders": (lambda: solve(A, ParallelTempering(ladders=2**50)), "GiB"),
     "an object as text": (lambda: make_solver("quantum:embedding=3"), "embedding=3"),
     "an option twice": (lambda: make_solver("annealing:reads=1,reads=2"), "reads"),
     "control errors beyond float64": (lambda: solve(A, QuantumAnnealing(h_error=1e308)), r"h_error=1e\+308"),
@@ -37,8 +35,6 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "fewer than no bits": (lambda: ExhaustiveSearch(max_bits=-5), "max_bits=-5"),
     "initial states in numpy": (lambda: SimulatedAnnealing().sample(A, initial=NUMPY), "ndarray"),  # type: ignore[arg-type]
     "a number as state": (lambda: flip_costs(A, torch.tensor(1.0)), r"states \[\]"),
-    "rows of chains by a half": (lambda: PersistentChains(3, 4).sample(A, 1.0, torch.tensor([0.5, 1])), "float32"),
-    "chains from nothing": (lambda: PersistentChains(3, 4).load_state_dict({}), "states and calls"),
     "lists as groups of a CQM": (lambda: to_cqm(A[0], [[0, 1]]), "Groups"),  # type: ignore[arg-type]
     "more reads than the memory tells apart": (lambda: SimulatedAnnealing(reads=10**13)(A[:1, :1, :1], 1), "GiB"),
 }

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.kernels import kernel_threads
 from qubolearn.qubo import FREE, Groups, SparseQubo, propagate_clamps
 from qubolearn.solvers import ExhaustiveSearch, pair_marginals, solve
 from qubolearn.solvers.forms import SparseForm
@@ -151,34 +150,3 @@ def test_given_temperatures_are_taken() -> None:
 def test_bad_options_are_rejected(options: dict[str, object], said: str) -> None:
     with pytest.raises(QubolearnError, match=said):
         ParallelTempering(**options)  # type: ignore[arg-type]
-
-
-def test_ladders_search_each_qubo_several_times() -> None:
-    A = torch.randn(3, 40, 40, generator=torch.Generator().manual_seed(0))
-    one = ParallelTempering(sweeps=20, seed=0)
-    several = ParallelTempering(sweeps=20, seed=0, ladders=4)(A, 2)
-    alone = one(A.repeat_interleave(4, 0), 2)  # the same random numbers
-    lowest = alone.energies.unflatten(0, (3, 4)).amin((1, 2))
-    torch.testing.assert_close(several.energies[:, 0], lowest)
-    assert (several.energies[:, 1] > several.energies[:, 0]).all()
-    assert several.info["betas"].shape == (3, 4, 16)
-    assert several.info["sweeps"].tolist() == alone.info["sweeps"].unflatten(0, (3, 4)).sum(1).tolist()
-    with pytest.raises(QubolearnError, match="ladders=0"):
-        ParallelTempering(ladders=0)
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_the_first_ladder_that_meets_a_target_ends_the_others_of_its_qubo(count: int) -> None:
-    A, ladders = qubos("normal", 3, 60), 8
-    lowest = ParallelTempering(sweeps=3000, seed=5)(A, 1).energies
-    for row in range(3):
-        solver = ParallelTempering(sweeps=200_000, target=lowest[row].item() + 1e-6, seed=0)
-        alone = solver(A[row : row + 1].expand(ladders, -1, -1), count)  # the same random numbers
-        first = int(alone.info["sweeps"].argmin())
-        together = [replace(solver, ladders=ladders)(A[row : row + 1], count) for _ in range(2)]
-        with kernel_threads(1):
-            together.append(replace(solver, ladders=ladders)(A[row : row + 1], count))
-        for found in together:
-            assert found.states.equal(alone.states[first : first + 1])
-            assert found.info["sweeps"].item() == ladders * alone.info["sweeps"][first]
-            assert found.info["exchange_rates"][0].isfinite().all(1).tolist().count(True) == 1

@@ -14,8 +14,8 @@ from qubolearn.losses.contract import Batch, Loss
 from qubolearn.losses.groups import refuse_broken
 from qubolearn.qubo import Groups, Qubo, energies, shared_qubo
 from qubolearn.random import derive_seed, stream
-from qubolearn.solvers.chains import move_chains
 from qubolearn.solvers.contract import instance_seeds
+from qubolearn.solvers.tempering import move_chains
 
 __all__ = ["PersistentContrastive"]
 

@@ -58,7 +58,7 @@ def auto_solver(n: int, seed: int | None = 0, groups: Groups | None = None, clam
     >>> auto_solver(8), auto_solver(40)
     (ExhaustiveSearch(max_bits=None), SimulatedAnnealing(reads=32, sweeps=250, beta_range=None, seed=0))
     >>> auto_solver(40, groups=Groups.consecutive(10, 4))
-    ParallelTempering(replicas=16, sweeps=2000, target=None, betas=None, reads=100, seed=0, ladders=1)
+    ParallelTempering(replicas=16, sweeps=2000, target=None, betas=None, reads=100, seed=0)
     """
     groups = as_groups(groups)
     bits = allowed_bits(as_clamp(clamp, 1 if clamp is None else len(clamp), n), groups)

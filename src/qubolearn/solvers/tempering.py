@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,12 +16,12 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts, check_nondecreasing, check_numbers, counted
 from qubolearn.kernels import kernel_call, native
-from qubolearn.qubo import Clamp, Groups, Qubo, SparseQubo, as_clamp, as_groups, check_qubo, propagate_clamps
+from qubolearn.qubo import Clamp, Groups, Qubo, as_clamp, as_groups, check_qubo, propagate_clamps
 from qubolearn.qubo.sparse import check_memory
 from qubolearn.solvers.contract import QuboSolver, SearchResult, check_exponents, instance_seeds
 from qubolearn.solvers.forms import SparseForm
 
-__all__ = ["ParallelTempering"]
+__all__ = ["ParallelTempering", "move_chains"]
 
 Bits = npt.NDArray[np.int8]
 Floats = npt.NDArray[np.float64]
@@ -33,11 +34,11 @@ GPU_BATCH, GPU_OPTIONS = 64, 128
 LADDER_SWEEPS = 360
 
 
-def on_gpu(A: Qubo, groups: Groups, replicas: int, ladders: int = 1) -> bool:
+def on_gpu(A: Qubo, groups: Groups, replicas: int) -> bool:
     """Return True if A is tempered on its NVIDIA GPU."""
     if replicas not in (16, 32, 64) or A.device.type != "cuda" or find_spec("triton") is None:
         return False
-    return len(A) * ladders >= GPU_BATCH and max(map(len, groups.members), default=1) <= GPU_OPTIONS
+    return len(A) >= GPU_BATCH and max(map(len, groups.members), default=1) <= GPU_OPTIONS
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,10 @@ class ParallelTempering(QuboSolver):
             gives the steps so that neighbors swap equally often.
         reads: the number of states that :meth:`sample` draws per QUBO.
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
-        ladders: independent sets of replicas per QUBO, which share threads as instances do; the lowest states of all
-            are kept. On a CPU the first to meet a target, by sweeps, ends the others, and its states are the answer.
 
-    ``info`` holds ``betas`` and ``exchange_rates`` (NaN if another ladder ended the search), ``[batch, replicas]`` or
-    ``[batch, ladders, replicas]``, and the ``sweeps`` of each QUBO over all ladders. The result does not depend on the
-    number of threads. Batches of 64 and more on an NVIDIA GPU are tempered there, with other random numbers.
+    ``info`` holds ``betas`` and ``exchange_rates`` of the replicas, and the ``sweeps`` of each QUBO. The result is the
+    same for any number of threads; to search one QUBO on all cores, pass it several times. Batches of 64 and more on
+    an NVIDIA GPU are tempered there, with other random numbers.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ParallelTempering(sweeps=100, seed=0)(A).states.tolist()
@@ -78,11 +77,10 @@ class ParallelTempering(QuboSolver):
     betas: tuple[float, ...] | None = None
     reads: int = 100
     seed: int | None = None
-    ladders: int = 1
     takes_sparse: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_counts(replicas=self.replicas, sweeps=self.sweeps, reads=self.reads, ladders=self.ladders)
+        check_counts(replicas=self.replicas, sweeps=self.sweeps, reads=self.reads)
         if self.replicas % LANES:
             raise QubolearnError(f"replicas={self.replicas}; expected a multiple of {LANES}")
         valid = self.target in (None, "bound") or (isinstance(self.target, int | float) and math.isfinite(self.target))
@@ -99,49 +97,24 @@ class ParallelTempering(QuboSolver):
         """Search the states that clamp ``[batch, n]``, as of ``propagate_clamps``, and groups allow."""
         self._check_memory(A, 0)
         form, held = SparseForm.make(A, groups), np.ascontiguousarray(clamp.numpy(), np.int8)
-        if self.ladders > 1:  # each is a separate instance
-            rows = np.arange(len(A)).repeat(self.ladders)
-            form, held = form.of(rows), held[rows]
         if self.target == "bound":
             targets = form.lower_bounds(held)
         else:
             targets = np.full(len(held), -np.inf if self.target is None else self.target) / form.scale
-        if on_gpu(A, groups, self.replicas, self.ladders):
-            found = self._search_on_gpu(form, count, held, targets, A.device)
-        else:
-            found = self._search_on_cpu(form, count, held, targets, self.sweeps)
-        if self.ladders == 1:
-            return found
-        per_ladder = {
-            k: v.reshape(len(A), self.ladders, *v.shape[1:]) for k, v in found.info.items() if isinstance(v, Tensor)
-        }
-        info = {**found.info, **per_ladder, "sweeps": per_ladder["sweeps"].sum(1)}
-        return SearchResult(found.states.reshape(len(A), -1, A.shape[2]), info)
+        if on_gpu(A, groups, self.replicas):
+            return self._search_on_gpu(form, count, held, targets, A.device)
+        return self._search_on_cpu(form, count, held, targets, self.sweeps)
 
     def _search_on_cpu(self, form: SparseForm, count: int, held: Bits, targets: Floats, sweeps: int) -> SearchResult:
         betas, (batch, n) = self._betas(form), held.shape
         states, rates = np.zeros((batch, count, n), np.int8), np.zeros((batch, self.replicas - 1))
-        swept, ends = np.zeros(batch, np.int64), np.full(batch // self.ladders, np.iinfo(np.int64).max)
+        swept, ends = np.zeros(batch, np.int64), np.full(batch, np.iinfo(np.int64).max)
         with self._kernel_call(form, max(sweeps, LADDER_SWEEPS)) as options:
-            goal = (betas, sweeps, targets, self.ladders, states, rates, swept, ends)
+            goal = (betas, sweeps, targets, 1, states, rates, swept, ends)
             native().temper(self._problem(form, held), *goal, **options)
-        for qubo in np.flatnonzero(ends < np.iinfo(np.int64).max) if self.ladders > 1 else ():
-            self._keep_first(form, slice(qubo * self.ladders, (qubo + 1) * self.ladders), states, swept, rates)
         info = {"source": "simulated", "betas": torch.from_numpy(betas / form.scale[:, None])}
         info |= {"exchange_rates": torch.from_numpy(rates), "sweeps": torch.from_numpy(swept)}
         return SearchResult(torch.from_numpy(states), info)
-
-    @staticmethod
-    def _keep_first(form: SparseForm, some: slice, states: Any, swept: Any, rates: Any) -> None:
-        """Copy the result of the ladder that met the target in the fewest sweeps to the others of its QUBO.
-
-        How far those came depends on the threads.
-        """
-        lowest = form.of(np.arange(some.start, some.stop)).energies(states[some]).min(1)
-        first = some.start + np.lexsort((lowest, swept[some]))[0]
-        own = rates[first].copy()
-        states[some], swept[some], rates[some] = states[first], swept[first], np.nan
-        rates[first] = own
 
     def _search_on_gpu(
         self, form: SparseForm, count: int, held: Bits, targets: Floats, device: torch.device
@@ -205,9 +178,6 @@ class ParallelTempering(QuboSolver):
 
     def _check_memory(self, A: Qubo, reads: int) -> None:
         batch, n, _ = A.shape
-        sparse = n if isinstance(A, SparseQubo) else n * n
-        what = f"{counted(self.ladders, 'ladder')} of {counted(batch, 'QUBO')} of n={n} bits"
-        check_memory(8 * batch * (self.ladders - 1) * sparse, what, "take fewer ladders")
         check_memory(8 * self.replicas * n, f"{self.replicas} replicas of n={n} bits", "take fewer replicas")
         needed = batch * reads * n * (1 + A.dtype.itemsize)
         what = f"{counted(reads, 'read')} of {counted(batch, 'QUBO')} of n={n} bits"
@@ -225,3 +195,20 @@ class ParallelTempering(QuboSolver):
     def _kernel_call(self, form: SparseForm, sweeps: int) -> AbstractContextManager[dict[str, Any]]:
         per_sweep = form.linear.size * 5e-9 + form.quadratic.size * 2e-10
         return kernel_call("parallel tempering", sweeps * self.replicas * per_sweep)
+
+
+def move_chains(
+    A: Qubo, states: Tensor, betas: Sequence[float], sweeps: int, seeds: npt.NDArray[np.uint32], groups: Groups | None
+) -> None:
+    """Move Markov chains ``[batch, chains, n]``, int8 on the CPU, in place by ``sweeps`` sweeps.
+
+    Chain c moves at ``betas[c]``; ``seeds [batch]`` fix the moves. Chains have one bit of each group set.
+    """
+    groups, (batch, chains, n) = as_groups(groups), states.shape
+    held = np.ascontiguousarray(propagate_clamps(as_clamp(None, batch, n), groups).numpy(), np.int8)
+    form = SparseForm.make(A.detach(), groups)
+    check_exponents(max(betas), form.scale)
+    colds, moved = np.multiply.outer(form.scale, np.asarray(betas, np.float64)), states.contiguous()
+    with kernel_call("chains", batch * chains * n * sweeps * 1e-8) as options:
+        native().move_chains((form.qubos, form.units, held, seeds), colds, sweeps, moved.numpy(), **options)
+    states.copy_(moved)
