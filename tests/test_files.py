@@ -138,7 +138,7 @@ def test_a_pipe_raises_and_does_not_block(kind: str, tmp_path: Path) -> None:
     signal.alarm(5)
     try:
         for name in ("pipe", "link"):
-            with pytest.raises(QubolearnError, match=f"{name} is a pipe or device"):
+            with pytest.raises(QubolearnError, match=name):
                 READERS[kind](tmp_path / name)
     finally:
         signal.alarm(0)

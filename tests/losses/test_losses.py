@@ -261,7 +261,7 @@ def test_weights_and_margins_are_not_negative(make: Callable[[], Loss]) -> None:
 def test_losses_of_the_user_are_checked(A: Tensor, x_true: Tensor) -> None:
     own = as_loss(lambda A, batch: A.sum((1, 2)))
     torch.testing.assert_close((own + 0.5 * Likelihood())(A, batch_of(x_true)).shape, torch.Size([COUNT]))
-    with pytest.raises(QubolearnError, match=r"returned \[\] for 5 instances"):
+    with pytest.raises(QubolearnError, match=r"\[\] for 5"):
         as_loss(lambda A, batch: A.sum())(A, batch_of(x_true))
     with pytest.raises(QubolearnError, match=r"Likelihood\(\)"):
         as_loss(Likelihood)  # type: ignore[arg-type]

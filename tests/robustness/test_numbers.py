@@ -126,7 +126,7 @@ def test_a_finite_loss_with_a_gradient_that_is_not_stops_training(
 
     monkeypatch.setattr(PseudoLikelihood, "__call__", steep)
     run = Run.create(tmp_path, PROBLEM, PLAIN)
-    with pytest.raises(NonFiniteError, match=r"the loss is 0, but its gradient has norm nan at step 0 "):
+    with pytest.raises(NonFiniteError, match=r"gradient.*nan.*step 0"):
         train(PROBLEM, PLAIN, run)
     assert Fault(tmp_path / "fault").step == 0
 
@@ -137,7 +137,7 @@ def test_a_fault_without_a_folder_or_with_a_full_one_is_still_reported(tmp_path:
         train(problem, PLAIN)
     run = Run.create(tmp_path / "run", PROBLEM, PLAIN)
     (run.folder / "fault").write_text("in the way")
-    with pytest.raises(NonFiniteError, match=r"step 9 .*could not be stored"):
+    with pytest.raises(NonFiniteError, match=r"step 9 .*stored"):
         train(problem, PLAIN, run)
 
 

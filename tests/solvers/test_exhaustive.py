@@ -140,9 +140,7 @@ def test_float32_of_wide_range_is_searched_in_float64_where_it_must() -> None:
 
 
 def test_too_many_bits() -> None:
-    with pytest.raises(
-        QubolearnError, match=r"n=40 bits needs 2\*\*40 states \(limit 2\*\*36\), about .* h .*annealing"
-    ):
+    with pytest.raises(QubolearnError, match=r"n=40.*2\*\*36"):
         ExhaustiveSearch()(torch.zeros(1, 40, 40))
     with pytest.raises(QubolearnError, match=r"limit 2\*\*10"):
         ExhaustiveSearch(max_bits=10)(torch.zeros(1, 11, 11))

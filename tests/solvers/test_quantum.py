@@ -171,9 +171,9 @@ def test_bad_options(options, message):
 
 def test_bad_problems():
     solver = QuantumAnnealing(seed=0)
-    with pytest.raises(QubolearnError, match=r"27 qubits .* limit of 26: .* 12.5 GiB .*; use simulated annealing"):
+    with pytest.raises(QubolearnError, match=r"27 qubits.*26"):
         solver(torch.zeros(1, 27, 27))
-    with pytest.raises(QubolearnError, match="1100 qubits are over the limit"):  # more GiB than a float can hold
+    with pytest.raises(QubolearnError, match="1100 qubits"):  # more GiB than a float can hold
         solver(torch.zeros(1, 1100, 1100))
     for call in (solver, solver.sample, solver.probabilities):
         with pytest.raises(QubolearnError, match="must be finite"):

@@ -123,6 +123,14 @@ def test_samples_cross_a_barrier_that_a_single_chain_does_not() -> None:
     assert ((share < 0.2) | (share > 0.8)).double().mean() > 0.9
 
 
+def test_the_seed_decides_and_an_instance_does_not_depend_on_the_others() -> None:
+    A, solver = qubos("normal", 6, 40), ParallelTempering(sweeps=300, reads=5, seed=3)
+    reads = solver.sample(A, 1.0)
+    assert torch.equal(solver.sample(A, 1.0), reads)
+    assert torch.equal(solver.sample(A[:3], 1.0), reads[:3])
+    assert not torch.equal(replace(solver, seed=4).sample(A, 1.0), reads)
+
+
 def test_chosen_temperatures_exchange_about_equally_often() -> None:
     rates = ParallelTempering(sweeps=4000, seed=0)(qubos("normal", 4, 64), 1).info["exchange_rates"]
     assert rates.min() > 0.3

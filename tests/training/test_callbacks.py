@@ -157,9 +157,7 @@ def test_a_callback_that_raises_is_named(moment: str) -> None:
         raise ZeroDivisionError("by hand")
 
     broken = type("Broken", (Callback,), {moment: fail})()
-    with pytest.raises(
-        QubolearnError, match=rf"callback Broken\.{moment} failed at step \d+: ZeroDivisionError: by hand"
-    ):
+    with pytest.raises(QubolearnError, match=rf"Broken\.{moment}.*ZeroDivisionError: by hand"):
         run(broken)
 
 
@@ -185,5 +183,5 @@ def test_the_others_see_the_end_after_an_error(moment: str, steps: int) -> None:
 
 
 def test_a_metric_that_is_not_there_is_named_with_those_that_are() -> None:
-    with pytest.raises(QubolearnError, match="unknown metric 'acuracy'; did you mean accuracy"):
+    with pytest.raises(QubolearnError, match=r"acuracy.*accuracy"):
         run(EarlyStopping("acuracy"))

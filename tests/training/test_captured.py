@@ -201,7 +201,7 @@ class Poisoned(RandGraph):
 def test_a_step_along_nan_is_found_and_named(epoch: int, tmp_path: Path) -> None:
     problem, bad = Poisoned(k=4, epoch=epoch), 5 * epoch + 2
     config = replace(PLAIN, fresh=True, epochs=9, standardize=False)
-    with pytest.raises(NonFiniteError, match=rf"at step {bad} \(seed 0, epoch {epoch}"):
+    with pytest.raises(NonFiniteError, match=rf"step {bad} \(seed 0, epoch {epoch}"):
         train(problem, config, Run(tmp_path, problem, config))
     assert (tmp_path / "fault" / "batch.npz").is_file()
     # and the network is that of before
