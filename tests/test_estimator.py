@@ -52,7 +52,7 @@ def test_it_works_in_pipelines_and_searches() -> None:
     assert clone(model).get_params()["quboclassifier__hidden"] == 8
 
 
-def test_predictions_are_minimisers_and_more_labels_than_sums_can_take_work() -> None:
+def test_predictions_are_minimizers_and_more_labels_than_sums_can_take_work() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, (60, 18))
     model = QuboClassifier(epochs=2, hidden=8, solver=ExhaustiveSearch(), random_state=0).fit(X, y)

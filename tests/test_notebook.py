@@ -1,4 +1,4 @@
-"""What a notebook shows: well-formed, escaped, and the numbers of the value. Plots draw where they are told to."""
+"""HTML of values in a notebook is well-formed and escaped; plots draw on given axes."""
 
 from __future__ import annotations
 

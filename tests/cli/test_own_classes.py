@@ -25,7 +25,7 @@ WORDS = [word for name, value in OPTIONS.items() for word in (f"--{name.replace(
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the command line calls the class, from the folder of its file."""
+    """The name of the class on the command line, in the folder of its file."""
     (tmp_path / "own.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     return "own.py:Mine"

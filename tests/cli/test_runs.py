@@ -101,7 +101,7 @@ def test_the_interval_is_that_of_a_mean_of_differences() -> None:
 
 
 def test_embed_takes_a_problems_own_pattern_and_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Snakes couples neighbouring cells alone, as a run of it says, and the size of a Sudoku is not that of a chip."""
+    """Snakes couples neighboring cells alone, as a run of it says, and the size of a Sudoku is not that of a chip."""
     problem, recipe = preset("best", "snakes", rows=1, columns=2)
     Run.create(tmp_path / "run", problem, recipe)
     chip = ("--chip", "pegasus", "--chip-size", "4", "--json")

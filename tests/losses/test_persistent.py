@@ -1,4 +1,4 @@
-"""Persistent contrastive divergence: its gradient against exact marginals, its chains, and trainings with it."""
+"""Persistent contrastive divergence: its gradient against exact marginals, its chains, and training runs with it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_groups_are_never_broken() -> None:
 
 
 def test_trainings_begin_with_new_chains_and_learn() -> None:
-    """A planted shared A: the correlation of two bits is learned, and two trainings with one loss are equal."""
+    """A planted shared A: the correlation of two bits is learned, and two training runs with one loss are equal."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(0, 2, (400, 3), generator=generator).float()
     x[:, 1] = x[:, 0]

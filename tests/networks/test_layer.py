@@ -1,4 +1,4 @@
-"""The solver as a layer: forward is the minimiser, backward follows its documented rule."""
+"""The solver as a layer: forward is the minimizer, backward follows its documented rule."""
 
 from __future__ import annotations
 

@@ -81,14 +81,14 @@ def test_allowed_states_have_one_bit_of_each_group() -> None:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("kind", list(kinds(1, 2, 0)))
 @pytest.mark.parametrize("sparse", [False, True])
-def test_lowest_penalised_states_are_the_lowest_allowed_ones(seed: int, kind: str, sparse: bool) -> None:
+def test_lowest_penalized_states_are_the_lowest_allowed_ones(seed: int, kind: str, sparse: bool) -> None:
     """40 QUBOs a case, 7,680 in all, against all 2**n states; ties included."""
     n, groups = 3 + seed % 6, random_groups(3 + seed % 6, seed)
     A = kinds(40, n, seed)[kind]
-    penalised, offset = with_penalties(SparseQubo.from_dense(A) if sparse else A, groups)
+    penalized, offset = with_penalties(SparseQubo.from_dense(A) if sparse else A, groups)
     x = all_states(n, dtype=torch.float64).expand(len(A), -1, -1)
     allowed = groups.allowed(x)
-    true, shifted = energies(A, x), energies(penalised, x) + offset[:, None]
+    true, shifted = energies(A, x), energies(penalized, x) + offset[:, None]
     torch.testing.assert_close(shifted[allowed], true[allowed], rtol=1e-9, atol=1e-6 * float(A.abs().max() + 1e-9))
     best = true.masked_fill(~allowed, float("inf")).amin(1)
     margin = shifted.masked_fill(allowed, float("inf")).amin(1) - best

@@ -44,7 +44,7 @@ class ChildTraining:
         )
 
     def start(self, folder: Path) -> int:
-        """Train in a folder, in a process of its own, whose id is returned."""
+        """Train in a folder, in its own process, and return its id."""
         assert self.process.stdin
         self.process.stdin.write(f"{folder}\n")
         return self._number()

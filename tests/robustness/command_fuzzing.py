@@ -1,6 +1,6 @@
 """Commands on damaged files: a run folder, one file of it mutated, given to a real command.
 
-``python command_fuzzing.py COUNT SEED FOLDER`` runs the long loop in a process of its own, with bounded memory.
+``python command_fuzzing.py COUNT SEED FOLDER`` runs the long loop in its own process, with bounded memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ON_RUNS = {
 
 
 class Case(NamedTuple):
-    """What a command was given: which file, with which content."""
+    """The input of a command: a file and its content."""
 
     command: str
     file: str

@@ -1,4 +1,4 @@
-"""What the tests of our promises share: helpers beside them, and the figures of a long run."""
+"""Helper modules, and the figures of long tests."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
 
 
 def is_refused(kind: Kind, data: bytes) -> bool:
-    """Whether the reader refuses the input, in one line; any other exception passes through."""
+    """Return True if the reader rejects the input, in one line; any other exception passes through."""
     try:
         kind.read(data)
     except QubolearnError as error:

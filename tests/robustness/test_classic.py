@@ -188,14 +188,14 @@ def found_by(solvers: Mapping[str, str], A: Tensor) -> dict[str, float]:
 
 
 def right_ones(found: Mapping[str, float], A: Tensor, lowest: float) -> dict[str, bool]:
-    """Which solvers found the lowest energy; none can find a lower one."""
+    """Return which solvers found the lowest energy; none can find a lower one."""
     scale = 1e-9 * float(A.abs().sum())
     assert min(found.values()) >= lowest - scale, found
     return {name: energy <= lowest + scale for name, energy in found.items()}
 
 
 def middle_results(family: str, n: int, seed: int, solvers: Mapping[str, str] = MIDDLE) -> dict[str, bool]:
-    """Which solvers find the lowest energy, which is known or proven."""
+    """Return which solvers find the lowest energy, which is known or proven."""
     A, known = classic(family, n, seed)
     lowest = proven_lowest(A) if known is None else known
     assert lowest is not None, (family, n, seed)
@@ -203,7 +203,7 @@ def middle_results(family: str, n: int, seed: int, solvers: Mapping[str, str] = 
 
 
 def large_results(family: str, n: int, seed: int) -> dict[str, dict[str, bool]]:
-    """Which solvers reach what they are measured against."""
+    """Return which solvers reach their reference."""
     A, lowest = classic(family, n, seed)
     found = found_by(HUGE if n == 2000 else LARGE, A)
     results = {} if lowest is None else {"known optimum": right_ones(found, A, lowest)}
@@ -228,7 +228,7 @@ def test_exchanges_find_the_best_knapsack(name: str, n: int) -> None:
 
 
 class Cells:
-    """How often each solver was right, by family, size and what that means."""
+    """Counts of right answers by solver, family, size and reference."""
 
     def __init__(self) -> None:
         self._cells: dict[tuple[str, str, str], dict[str, list[int]]] = {}

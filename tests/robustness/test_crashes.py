@@ -139,7 +139,7 @@ def read_only_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "run"
         train(PROBLEM, CONFIG, Run.create(folder, PROBLEM, CONFIG), callbacks=[StopIf(lambda: True)])
-        folder.chmod(mode)
+        folder.chmod(0o555)
         Path(made).chmod(0o555)
         user = os.geteuid()
         try:

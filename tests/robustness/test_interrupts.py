@@ -62,7 +62,7 @@ for line in sys.stdin:
 
 
 class Worker:
-    """A process that works on what it is told; all of it in one, since starting it takes seconds."""
+    """A process that runs one job after another, since starting it takes seconds."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -70,7 +70,7 @@ class Worker:
         )
 
     def interrupted(self, work: str, number: signal.Signals) -> tuple[str, float]:
-        """What it says after a signal, and after how many seconds; where it says nothing it is killed."""
+        """Return its output after a signal and the seconds until then; kill it if there is none."""
         process = self.process
         assert process.stdin
         assert process.stdout

@@ -23,7 +23,7 @@ from qubolearn.recipes import train
 from qubolearn.solvers import Solver, log_partition, make_solver
 
 MANY = 10_000
-#: Solvers that take more than a second for so many: in the long test.
+#: Solvers that take more than a second for this many: in the long test.
 SLOW = {"tabu", "path-integral", "dimod", "dwave-mock", "neal", "quantum"}
 
 
@@ -134,7 +134,7 @@ def resident_bytes() -> int:
 
 
 def growth(work: Callable[[], object], seconds: float, least: int) -> tuple[float, int]:
-    """How many bytes per call ``work`` adds to this process, as the slope over its second half, and how many calls."""
+    """Return the bytes per call that ``work`` adds to this process (a slope over the second half) and the calls."""
     for _ in range(least // 2):
         work()
     gc.collect()

@@ -47,7 +47,7 @@ def test_stopped_at_any_step_the_bits_are_the_same(config: Recipe, tmp_path: Pat
         train(PROBLEM, config, run, callbacks=[StopIf(stop_after(step))])
         assert not run.finished
         assert bits(train(PROBLEM, config, run)) == want, f"stopped after step {step}"
-        assert saved(run) == saved(whole), "moments and step of the optimiser"
+        assert saved(run) == saved(whole), "moments and step of the optimizer"
         scores = [{**record, "seconds": 0} for record in run.metrics()]
         assert scores == [{**record, "seconds": 0} for record in whole.metrics()]
 

@@ -35,7 +35,7 @@ def wait_until(happened: Callable[[], bool], seconds: float = 90.0) -> None:
 
 
 def has_begun(folder: Path) -> bool:
-    """Whether the untrained network was scored, which comes right before the first step."""
+    """Return True if the untrained network was scored, which comes right before the first step."""
     return (folder / "metrics.jsonl").exists()
 
 

@@ -82,7 +82,7 @@ def share_kinds(kinds: dict[str, Kind]) -> Iterator[None]:
 
 @pytest.mark.soak
 def test_a_million_mutated_files_are_read_or_rejected(tmp_path: Path, figures: dict[str, Any]) -> None:
-    """Two processes, each with half of the inputs and a seed of its own."""
+    """Two processes, each with half of the inputs and its own seed."""
     memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else tmp_path
     halves = {name: count // 2 for name, count in COUNTS.items()}
     processes = []
@@ -103,7 +103,7 @@ def test_a_million_mutated_files_are_read_or_rejected(tmp_path: Path, figures: d
 
 
 class Evil:
-    """What a pickle may ask for when it is loaded."""
+    """A pickle that runs code when it is loaded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What a newcomer passes by mistake: each is one line that names the value and the remedy, and never a traceback."""
+"""Common mistakes: each raises one line that names the value."""
 
 from collections.abc import Callable
 

@@ -161,7 +161,7 @@ for n, plan in [(8, SumPlan(1)), (10, SumPlan(2))]:
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 def test_triton_kernels_in_the_interpreter() -> None:
-    # In a process of its own: Triton decides on import whether to interpret.
+    # In its own process: Triton decides on import whether to interpret.
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     tools = Path(__file__).parents[2] / "tools"
     subprocess.run([sys.executable, "-c", INTERPRETED], env=environment, cwd=tools, check=True, timeout=300)

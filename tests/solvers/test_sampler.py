@@ -24,7 +24,7 @@ class TestConformance(unittest.TestCase):
         dimod.testing.assert_sampler_api(QubolearnSampler(ExhaustiveSearch()))
 
 
-def labelled(n: int, vartype: str, seed: int = 0, degree: int = 4) -> dimod.BinaryQuadraticModel:
+def labeled(n: int, vartype: str, seed: int = 0, degree: int = 4) -> dimod.BinaryQuadraticModel:
     """A sparse model whose labels are of several types and whose order is not that of their names."""
     rng = np.random.default_rng(seed)
     labels = [f"bit {n - i}" if i % 3 else (i, "tuple") for i in range(n)]
@@ -38,7 +38,7 @@ def labelled(n: int, vartype: str, seed: int = 0, degree: int = 4) -> dimod.Bina
 @pytest.mark.parametrize("vartype", ["SPIN", "BINARY"])
 @pytest.mark.parametrize("n", [1, 12, 200])
 def test_reads_are_samples_of_the_model(n: int, vartype: str) -> None:
-    model = labelled(n, vartype)
+    model = labeled(n, vartype)
     found = QubolearnSampler().sample(model, num_reads=20, num_sweeps=200, seed=1)
     assert len(found) == found.record.num_occurrences.sum() == 20
     assert found.vartype is model.vartype
@@ -51,7 +51,7 @@ def test_reads_are_samples_of_the_model(n: int, vartype: str) -> None:
 
 
 def test_the_seed_fixes_the_reads() -> None:
-    model, sampler = labelled(300, "SPIN"), QubolearnSampler()
+    model, sampler = labeled(300, "SPIN"), QubolearnSampler()
     assert sampler.sample(model, num_reads=3, num_sweeps=2, seed=4) == sampler.sample(
         model, num_reads=3, num_sweeps=2, seed=4
     )
@@ -60,7 +60,7 @@ def test_the_seed_fixes_the_reads() -> None:
 
 @pytest.mark.parametrize("vartype", ["SPIN", "BINARY"])
 def test_reads_begin_at_initial_states(vartype: str) -> None:
-    model, sampler = labelled(100, vartype), QubolearnSampler()
+    model, sampler = labeled(100, vartype), QubolearnSampler()
     start = sampler.sample(model, num_reads=2, seed=0)
     cold = {"num_sweeps": 1, "beta_range": (1e6, 1e6)}
     reversed_labels = start.samples(sorted_by=None)[0]
@@ -85,14 +85,14 @@ def test_thousands_of_labelled_variables_take_no_dense_matrix(monkeypatch: pytes
         raise AssertionError("a dense matrix")
 
     monkeypatch.setattr(SparseQubo, "dense", refuse)
-    model = labelled(6000, "SPIN")
+    model = labeled(6000, "SPIN")
     found = QubolearnSampler().sample(model, num_reads=2, num_sweeps=5, seed=0)
     assert len(found.variables) == 6000
     dimod.testing.assert_sampleset_energies(found, model, precision=5)
 
 
 def test_other_solvers_return_their_lowest_states() -> None:
-    model = labelled(6, "BINARY")
+    model = labeled(6, "BINARY")
     found = QubolearnSampler(ExhaustiveSearch()).sample(model, num_reads=4)
     expected = np.sort(dimod.ExactSolver().sample(model).record.energy)[:4]
     np.testing.assert_allclose(found.record.energy, expected)
@@ -103,7 +103,7 @@ def test_other_solvers_return_their_lowest_states() -> None:
 
 
 def test_bad_arguments_are_rejected() -> None:
-    model, sampler = labelled(6, "SPIN"), QubolearnSampler(SimulatedAnnealing(reads=7, sweeps=3))
+    model, sampler = labeled(6, "SPIN"), QubolearnSampler(SimulatedAnnealing(reads=7, sweeps=3))
     assert len(sampler.sample(model)) == 1
     for options in (
         {"num_reads": 0},

@@ -100,7 +100,7 @@ def test_the_best_weights_are_kept_and_put_back(tmp_path: Path) -> None:
 
 
 class StopOnce(Callback):
-    """Stops after a step, until the same call goes on."""
+    """Stops after a step, until the same call resumes."""
 
     def __init__(self, step: int) -> None:
         self.at = step

@@ -56,7 +56,7 @@ CONFIGS = {
 
 
 class Told(Callback):
-    """Notes the steps that it is told of, and after which of them validation instances were scored."""
+    """Notes the steps that it sees, and after which of them validation instances were scored."""
 
     def __init__(self) -> None:
         self.steps: list[int] = []

@@ -1,4 +1,4 @@
-"""What lasts: run folders of every format are read, and a new field with a default makes none of them stale."""
+"""Run folders of every format are read, and a new field with a default makes none of them stale."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_old_run_can_be_resumed(tmp_path: Path) -> None:
 class Grown(RandGraph):
     """RandGraph as a later version might have it."""
 
-    colours: int = 1
+    colors: int = 1
 
 
 def test_a_new_field_with_a_default_leaves_old_runs_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,14 +66,14 @@ def test_a_new_field_with_a_default_leaves_old_runs_readable(tmp_path: Path, mon
     again = Run.create(tmp_path / "run", Grown(k=3), run.recipe)
     assert again.finished
     with pytest.raises(QubolearnError, match="another configuration"):
-        Run.create(tmp_path / "run", Grown(k=3, colours=2), run.recipe)
+        Run.create(tmp_path / "run", Grown(k=3, colors=2), run.recipe)
 
 
 def test_a_field_of_a_newer_version_is_passed_over(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(FORMATS / "1-randgraph", folder)
     config = json.loads((folder / "config.json").read_text())
-    config["problem"]["colours"] = 3
+    config["problem"]["colors"] = 3
     config["training"]["momentum"] = 0.5
     (folder / "config.json").write_text(json.dumps(config))
     assert Run.open(folder).problem == RandGraph(k=2)

@@ -1,4 +1,4 @@
-"""What the open loop says to bad parts: one line that names the thing, and nothing half-written."""
+"""Bad parts raise one line that names the part, and nothing half-written stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training changes in its process is put back, whoever trains beside it."""
+"""Settings that training changes in its process are restored, even if several runs overlap."""
 
 from __future__ import annotations
 

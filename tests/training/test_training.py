@@ -23,7 +23,7 @@ QUICK = recipe_for("best", PROBLEM, topology="dense", **SIZES)
 
 
 class Watching(Callback):
-    """Notes the steps that it is told of, and after which of them validation instances were scored."""
+    """Notes the steps that it sees, and after which of them validation instances were scored."""
 
     def __init__(self) -> None:
         self.steps: list[int] = []

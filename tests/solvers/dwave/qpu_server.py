@@ -34,7 +34,7 @@ LONGEST_WAIT = 15.0  # seconds; no reply is held back for longer
 
 @dataclass(frozen=True)
 class Fault:
-    """How a request goes wrong: first the delay, then the change, then the reply."""
+    """A fault of one request: first the delay, then the change, then the reply."""
 
     delay: float = 0.0  # seconds before anything is done
     status: int = 0  # an HTTP status in place of the right reply; the request is not carried out
@@ -126,7 +126,7 @@ class QpuServer(ThreadingHTTPServer):
 
     @property
     def billed_seconds(self) -> float:
-        """What the user pays: all that was accepted and not canceled in time."""
+        """Seconds that the user pays: all that was accepted and not canceled in time."""
         paid = [problem for problem in list(self.problems.values()) if problem.status != "CANCELLED"]
         return sum(1e-6 * self.microseconds(problem.body["params"]["num_reads"]) for problem in paid)
 
