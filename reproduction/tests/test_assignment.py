@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from quant_reproduction.assignment import Assignment, column_weights
+from quant_reproduction.problems.willow_matching import Assignment, column_weights
 from qubolearn import ExhaustiveSearch, QubolearnError, energies
 from qubolearn.qubo import Groups, all_states
 from qubolearn.solvers.tempering import ParallelTempering

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from quant_reproduction.grid.thermal_task import boltzmann, ground_states, programmed
-from quant_reproduction.open_system import (
+from quant_reproduction.grid.thermal import (
     FIRST,
     FREEZE_OUT_GHZ,
     GHZ_PER_MILLIKELVIN,
@@ -18,8 +17,11 @@ from quant_reproduction.open_system import (
     _flips,
     _lanczos,
     _transitions,
+    boltzmann,
     final_states,
+    ground_states,
     levels,
+    programmed,
 )
 from qubolearn.chips.programming import Embedding
 from qubolearn.errors import QubolearnError

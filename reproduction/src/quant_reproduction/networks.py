@@ -17,8 +17,6 @@ from qubolearn.networks import HEADS
 from qubolearn.qubo import Qubo, SparseQubo
 from qubolearn.recipes import Recipe
 
-__all__ = ["Ensemble", "GridBody", "PairMatching", "grid", "keypoints"]
-
 GEOMETRY = 5  # numbers of an edge: its vector, its length, its direction
 
 
@@ -139,9 +137,9 @@ class PairMatching(nn.Module):
 
     A_(ia),(ia) = -s cos(u_i, u_a), where u is a linear embedding of a keypoint's features and position. A_(ia),(jb) =
     -t (g_ij·g_ab + g_ji·g_ba) / 2, where g_ij, of norm 1, is the output of a small MLP for the edge from i to j, given
-    its vector, length and direction, and a few features of each end. s and t are learned. Couplings within a row or a
-    column are 0; :class:`quant_reproduction.assignment.Assignment` makes a matching one-to-one. Renumbering keypoints
-    renumbers the bits of A and changes nothing else. Lengths are relative to the mean distance between an image's
+    its vector, length and direction, and a few features of each end. s and t are learned. Couplings within a row or
+    a column are 0; the solver ``Assignment`` makes a matching one-to-one. Renumbering keypoints renumbers
+    the bits of A and changes nothing else. Lengths are relative to the mean distance between an image's
     keypoints, so scale does not matter.
 
     Args:

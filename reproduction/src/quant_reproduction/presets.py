@@ -13,8 +13,6 @@ from qubolearn.data import Problem
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.recipes import Recipe
 
-__all__ = ["Method", "recipe_for"]
-
 #: The paper's names of a QUBO, one without couplings, and the bits themselves.
 Method = Literal["quant", "diag", "pure"]
 GRAPHS: Mapping[str, Any] = {"loss": "gap", "solver": "annealing:reads=100,sweeps=1000", "standardize": False}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import binomtest
 
-from quant_reproduction.couplings import scene, snakes
+from quant_reproduction.couplings import structured
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def _no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_scene_is_compared_picture_by_picture() -> None:
     pytest.importorskip("sklearn")
-    found = scene.labelled_pictures(0, quick=True)
+    found = structured.labelled_pictures(0, quick=True)
     assert found["quant"]["accuracy"] > 0.5
     rival = found["chain of SVMs"]
     difference = found["quant, mean of 3"]["accuracy"] - rival["accuracy"]
@@ -32,7 +32,7 @@ def test_scene_is_compared_picture_by_picture() -> None:
 def test_snakes_are_numbered_by_every_way_to_learn() -> None:
     pytest.importorskip("sklearn")
     for method in ("quant", "pure", "forest", "diag"):
-        found = snakes.numbered_cells(0, method, quick=True)
+        found = structured.numbered_cells(0, method, quick=True)
         assert 0.5 < found[method]["accuracy"] <= 1
         assert found[method]["instances"] == 20
     snake = found["grids"]["figure"]["panels"][0]["values"]

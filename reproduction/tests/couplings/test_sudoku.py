@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from quant_reproduction.couplings.chip import puzzle_on_chip, view_of
-from quant_reproduction.couplings.sudoku import by_search, solved_puzzles
-from quant_reproduction.couplings.visual_sudoku import read_puzzles
+from quant_reproduction.couplings import puzzle_on_chip, view_of
+from quant_reproduction.couplings.sudoku import by_search, read_puzzles, solved_puzzles
 
 
 @pytest.fixture(scope="module")

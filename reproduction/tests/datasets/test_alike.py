@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation as Turn
 
-from quant_reproduction.datasets.alike import clouds_alike, outlines_alike
+from quant_reproduction.datasets import clouds_alike, outlines_alike
 from qubolearn.errors import QubolearnError
 
 

@@ -9,8 +9,16 @@ import pytest
 import torch
 
 from quant_reproduction.datasets.files import data_root
-from quant_reproduction.datasets.willow import WillowImages, read_vgg_features, read_willow
-from quant_reproduction.datasets.willow_sources import draw_split, persons, read_sources, sources_of, thumbnails
+from quant_reproduction.datasets.willow import (
+    WillowImages,
+    draw_split,
+    persons,
+    read_sources,
+    read_vgg_features,
+    read_willow,
+    sources_of,
+    thumbnails,
+)
 from quant_reproduction.problems.willow import split_images
 from qubolearn.errors import QubolearnError
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from quant_reproduction.cli import main
-from quant_reproduction.grid.entries import ENTRIES, Entry
+from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.jobs import Job, Outcome
 from quant_reproduction.grid.tasks import TASKS
-from quant_reproduction.grid.views import View
+from quant_reproduction.grid.views import Entry, View
 
 OVERRIDES = {"topology": "dense", "hidden": 16, "instances": 1000, "batch_size": 50, "validation": 20, "epochs": 25}
 

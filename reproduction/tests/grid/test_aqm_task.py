@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from quant_reproduction.baselines.clouds import aqm_angle, solve_exactly
-from quant_reproduction.grid.aqm_task import _answers, _matched_moments
-from quant_reproduction.problems.angles import geodesic_so2, rotation_2d
+from quant_reproduction.baselines import aqm_angle, solve_exactly
+from quant_reproduction.grid.tasks import _aqm_answers, _matched_moments
+from quant_reproduction.problems.clouds import geodesic_so2, rotation_2d
 from quant_reproduction.problems.pointset import CloudPairs
 
 
@@ -29,7 +29,9 @@ def test_with_the_right_matches_one_round_finds_the_turn() -> None:
 
 def test_neighbors_find_less_and_rounds_and_starts_more_of_it() -> None:
     known = pairs()
-    error = {label: float(geodesic_so2(angle, known.angle).mean()) for label, angle in _answers(known, [3], [1, 10])}
+    error = {
+        label: float(geodesic_so2(angle, known.angle).mean()) for label, angle in _aqm_answers(known, [3], [1, 10])
+    }
     assert error.keys() == {"3, 1", "3, 10", "starts, 1", "starts, 10", "own, 1"}
     assert max(error["own, 1"], error["starts, 10"]) < error["3, 1"] / 2
     assert error["3, 10"] < error["3, 1"] > error["starts, 1"]

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from quant_reproduction.datasets.files import data_folder
-from quant_reproduction.grid import panels
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.jobs import Job
-from quant_reproduction.grid.panels import check_figure
 from quant_reproduction.grid.tasks import TASKS
+from quant_reproduction.report import draw_figure
 from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
 
@@ -30,7 +29,7 @@ def quick(item: str, column: str | None = None) -> tuple[Job, dict[str, Any]]:
     job = next(job for job in ENTRIES[item].jobs(1, True) if column in (None, job.column, job.row))
     metrics = TASKS[job.task](job.seed, **job.options)
     (label,) = ENTRIES[item].figures
-    check_figure(metrics[label]["figure"])
+    draw_figure(metrics[label]["figure"])
     assert len(json.dumps(metrics, separators=(",", ":"))) < MAX_BYTES
     return job, metrics[label]["figure"]
 
@@ -67,22 +66,5 @@ def test_an_instance_on_its_way_ends_in_what_its_lowest_read_encodes(item: str, 
     assert not given["lines"]
 
 
-@pytest.mark.parametrize(
-    ("panel", "said"),
-    [
-        ({"kind": "pie", "title": ""}, "kind of panel"),
-        (panels.matrix("m", [[float("nan")]]), "not finite"),
-        (panels.bars("b", "x", "y", [0, 1], {"s": [1, 2]}), "2 bars between 2 edges"),
-        (panels.lines("l", "x", "y", {"s": [[0.0, 0.0]] * 401}), "401 points"),
-    ],
-)
-def test_panels_that_cannot_be_drawn_are_rejected(panel: dict[str, Any], said: str) -> None:
-    with pytest.raises(QubolearnError, match=said):
-        panels.titled("title", [panel])
-    with pytest.raises(QubolearnError, match="0 panels"):
-        panels.titled("title", [])
-
-
-@pytest.mark.parametrize("item", ["training", "errors", "alignment-2d", "alignment-3d", "failures", "matches"])
 def test_quick_figures_have_the_format_of_the_report(item: str) -> None:
     quick(item)

@@ -12,7 +12,7 @@ import torch
 
 from quant_reproduction.cli import main
 from quant_reproduction.datasets.files import data_folder
-from quant_reproduction.grid.answers import seeded
+from quant_reproduction.grid.models import seeded
 from quant_reproduction.grid.sampler_figures import all_reads, second_lowest
 from qubolearn.cli import main as train
 from qubolearn.errors import QubolearnError
@@ -85,11 +85,11 @@ def test_errors_count_the_same_instances_for_each_solver(graphs: str, capsys: py
     found = run.problem.decode(make_solver("exhaustive")(run.network()(data.p), 1).states[:, 0])
     cases = zip(found.tolist(), data.answer.tolist(), strict=True)
     wrong = [sum(a != b for a, b in zip(x, y, strict=True)) for x, y in cases]
-    exact = result["solvers"]["exhaustive"]
-    assert exact["shares"] == pytest.approx([sum(w == nodes for w in wrong) / 40 for nodes in range(4)])
-    assert exact["mean"] == pytest.approx(sum(wrong) / 40)
-    assert result["solvers"]["quantum"]["label"] == "simulated QA"
-    assert all(sum(each["shares"]) == pytest.approx(1) for each in result["solvers"].values())
+    shares = {each["name"]: each["counts"] for each in result["panels"][0]["series"]}
+    assert shares["exhaustive search"] == pytest.approx([2.5 * sum(w == nodes for w in wrong) for nodes in range(4)])
+    assert f"exhaustive search: mean {sum(wrong) / 40:.2f}" in result["note"]
+    assert "simulated QA" in shares
+    assert all(sum(each) == pytest.approx(100) for each in shares.values())
 
 
 def test_energies_are_those_of_all_reads(graphs: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,12 +99,11 @@ def test_energies_are_those_of_all_reads(graphs: str, capsys: pytest.CaptureFixt
         A = run.network()(run.problem.sample(2, stream(0, "test"), "test").p)[-1:]
     A /= A.abs().max()
     every = energies(A.double(), all_states(A.shape[-1]).double()[None])[0].sort().values
-    assert result["two_lowest"] == pytest.approx(every[:2].tolist())
-    for spec, row in result["solvers"].items():
-        assert sum(row["counts"]) == row["reads"] == int(spec.partition("reads=")[2].split(",")[0])
+    for spec, panel in zip(SAMPLERS[1::2], result["panels"], strict=True):
+        assert panel["at"] == pytest.approx(every[:2].tolist())
+        assert sum(panel["series"][0]["counts"]) == int(spec.partition("reads=")[2].split(",")[0])
         reads = energies(A.double(), all_reads(seeded(spec, 0), A).double())[0]
-        assert row["share_at_lowest"] == pytest.approx((reads < every[0] + 1e-6).double().mean().item())
-        assert row["second_best"] is None or row["second_best"] >= every[1] - 1e-9
+        assert f"{100 * (reads < every[0] + 1e-6).double().mean():.1f} % at the lowest" in panel["title"]
 
 
 def test_second_best_is_relative_to_the_first_solver(graphs: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,12 +135,12 @@ def test_all_reads_follow_from_the_seed_and_have_the_order_of_the_bits(spec: str
 def test_alignment_and_failures_of_point_sets(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = trained(made / "shapes", "pointset", "--train-shapes", "20", "--test-shapes", "10", "--rotations", "5")
     aligned = draw(capsys, "alignment", run, "--instances", "2")
-    assert len(aligned["cases"]) == 2
+    assert len(aligned["panels"]) == 4
     failed = draw(capsys, "failures", run, "--instances", "40", "--out", str(made / "elsewhere"))
-    worst = [case["error_degrees"] for case in failed["cases"]]
+    worst = [float(panel["title"].split("turned back, ")[1].split("°")[0]) for panel in failed["panels"][1:-1:2]]
     assert worst == sorted(worst, reverse=True)
     assert (made / "elsewhere" / "figure-failures.png").is_file()
-    assert max(failed["mean_error_by_turn_degrees"].values()) <= worst[0]
+    assert max(error for _, error in failed["panels"][-1]["series"][0]["points"]) <= worst[0] + 0.1
     # The picture's p is that of the instances which the network is scored on.
     problem = Run.open(run).problem
     pairs = problem.pairs("test", 1)  # type: ignore[attr-defined]
@@ -157,7 +156,7 @@ def test_stages_of_rotation_are_drawn_together_only(made: Path, capsys: pytest.C
     runs = [trained(made / stage, "rotation", "--stage", stage, *few) for stage in ("alpha", "beta", "gamma")]
     result = draw(capsys, "alignment", *runs, "--set", "noise=0.1", "--instances", "1")
     assert result["runs"][0]["problem"]["noise"] == 0.1
-    assert "annealing" in str(draw(capsys, "errors", *runs, "--instances", "30", "--solver", "annealing")["solvers"])
+    assert "SA (ours)" in draw(capsys, "errors", *runs, "--instances", "30", "--solver", "annealing")["note"]
     assert "stage alpha alone" in refused(capsys, ["alignment", runs[0]])
     assert "gamma, beta, alpha" in refused(capsys, ["alignment", *reversed(runs)])
     assert "one run" in refused(capsys, ["energies", *runs])
@@ -167,9 +166,9 @@ def test_matches_and_failures_of_images(made: Path, capsys: pytest.CaptureFixtur
     pytest.importorskip("PIL")
     run = trained(made / "images", "willow", "--k", "3")
     result = draw(capsys, "matches", run, "--instances", "50")
-    right = [case["found"] == case["true"] for case in result["drawn"]]
-    assert right == sorted(right, reverse=True)
-    assert all(case["found"] != case["true"] for case in draw(capsys, "failures", run)["drawn"])
+    missed = [len(panel["missed"]) > 0 for panel in result["panels"]]
+    assert missed == sorted(missed)
+    assert all(panel["missed"] for panel in draw(capsys, "failures", run)["panels"])
 
 
 @pytest.mark.parametrize(

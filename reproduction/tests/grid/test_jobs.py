@@ -54,7 +54,7 @@ def test_a_failed_job_is_reported_and_does_not_stop_the_others(tmp_path: Path, c
 def test_a_torn_last_line_is_skipped_and_the_next_record_replaces_it(tmp_path: Path, calls: list[int]) -> None:
     store = Store(tmp_path)
     run_jobs([job(0), job(1)], store)
-    path = store.path(job(0))
+    path = store.paths("item")[0]
     path.write_bytes(path.read_bytes()[:-30])  # as a kill while writing leaves it
     assert (store.get(job(0)) is None) + (store.get(job(1)) is None) == 1
     run_jobs([job(0), job(1)], Store(tmp_path))
@@ -66,8 +66,8 @@ def test_a_torn_last_line_is_skipped_and_the_next_record_replaces_it(tmp_path: P
 def test_a_damaged_line_is_an_error_that_names_its_number(tmp_path: Path, calls: list[int]) -> None:
     store = Store(tmp_path)
     run_jobs([job(0), job(1)], store)
-    lines = store.path(job(0)).read_text().splitlines()
-    store.path(job(0)).write_text(f"{lines[0]}\n{lines[1][:20]}\n")
+    lines = store.paths("item")[0].read_text().splitlines()
+    store.paths("item")[0].write_text(f"{lines[0]}\n{lines[1][:20]}\n")
     with pytest.raises(QubolearnError, match="line 2"):
         store.get(job(0))
 

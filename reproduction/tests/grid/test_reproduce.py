@@ -19,10 +19,9 @@ from grids import processes, wait_until
 
 from quant_reproduction.cli import main, reproduce
 from quant_reproduction.grid import tasks as tasks_module
-from quant_reproduction.grid.entries import Entry
 from quant_reproduction.grid.jobs import Job, Outcome, Store
 from quant_reproduction.grid.runner import run_jobs
-from quant_reproduction.grid.views import View
+from quant_reproduction.grid.views import Entry, View
 from qubolearn.errors import QubolearnError
 
 SEEDS, WORKERS = 8, 2
@@ -148,7 +147,6 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: 
     for words, wrong in {
         "randgrph": "unknown item 'randgrph'; did you mean randgraph?",
         "randgraph --seeds 0": "--seeds: expected an integer from 1",
-        "randgraph --address 10.0.0.1:6379": "use it with --engine ray",
         "randgraph --device cuda": "--device cuda, but torch finds no GPU here; use cpu",
     }.items():
         code, _, said = call(capsys, *words.split())

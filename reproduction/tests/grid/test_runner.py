@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -15,10 +13,8 @@ from typing import Any
 import pytest
 from grids import accident, forever, job, visible, wait_until
 
-from quant_reproduction.grid.cost import suits_gpu
 from quant_reproduction.grid.jobs import Job, Outcome, Store
-from quant_reproduction.grid.runner import LocalPool, RayPool, check_listening, code_version, on_node, prepare, run_jobs
-from qubolearn.errors import QubolearnError
+from quant_reproduction.grid.runner import LocalPool, run_jobs, suits_gpu
 
 
 def alive(process: int) -> bool:
@@ -38,7 +34,7 @@ def test_workers_that_die_lose_no_job_and_take_no_other_with_them(tmp_path: Path
     assert [outcome.job.seed for outcome in outcomes if outcome.error] == [1]
     runs = Counter((tmp_path / "notes").read_text().split())
     assert runs["1"] >= 2
-    assert max(runs.values()) <= 3
+    assert max(runs.values()) <= 2
     assert "last words" in store.log(jobs[1]).read_text()
     store.put(Outcome(jobs[1], {"key": jobs[1].key, "job": asdict(jobs[1])}))
     assert not store.log(jobs[1]).exists()
@@ -84,35 +80,6 @@ def test_an_error_of_the_grid_ends_its_workers(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), LocalPool(2, work=forever) as pool:
         run_jobs([job(0), job(1)], Store(tmp_path), pool, lambda outcome: 1 // 0)  # type: ignore[arg-type,return-value]
     assert multiprocessing.active_children() == []
-
-
-def test_jobs_on_cores_see_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    prepare(1, "cuda")
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
-    prepare(1, "cpu")
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
-
-
-def test_a_cluster_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-    assert RayPool().address == "10.0.0.1:6379"
-    assert RayPool("auto").address == "auto"
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))  # nothing listens
-        address = f"127.0.0.1:{silent.getsockname()[1]}"
-        for form in (address, f"ray://{address}"):
-            with pytest.raises(QubolearnError, match=address):
-                check_listening(form)
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(QubolearnError, match="ray"), RayPool():
-        pass
-
-
-def test_a_node_with_other_code_runs_nothing() -> None:
-    assert on_node((forever, code_version(), "cuda", None), job(0)) == forever(job(0))
-    with pytest.raises(QubolearnError, match=r"torch 2\S+ there, 0\.1 here"):
-        on_node((forever, {**code_version(), "torch": "0.1"}, "cuda", None), job(0))
 
 
 def graph_matching(variant: str, k: int, seed: int = 0) -> Job:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from quant_reproduction.grid import trained as module
+from quant_reproduction.grid import models as module
 from quant_reproduction.grid.jobs import Job, Store, run_job
+from quant_reproduction.grid.models import SHARED, trained, trainings
 from quant_reproduction.grid.runner import LocalPool, run_jobs
-from quant_reproduction.grid.trained import SHARED, trained, trainings
 from qubolearn.errors import QubolearnError
 
 OPTIONS: dict[str, Any] = {

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from quant_reproduction.cli import main, reproduce
-from quant_reproduction.cli.verify import choose, difference, judge
+from quant_reproduction.cli.reproduce import choose, difference, judge
 from quant_reproduction.grid import tasks
-from quant_reproduction.grid.entries import Entry
 from quant_reproduction.grid.jobs import Job
-from quant_reproduction.grid.views import View
+from quant_reproduction.grid.views import Entry, View
 from qubolearn.errors import QubolearnError
 
 TEST = {
@@ -39,7 +38,7 @@ TEST = {
         ({"figure": {"title": "10 % of 8", "points": [[1]]}}, 0.2, "figure title"),
         ({"figure": {"title": "10 % of all", "points": [[1]]}}, math.inf, "figure title"),
         ({"figure": {"title": "12.5 % of 8", "points": [[2]]}}, 0.5, "figure points 0"),
-        ({"figure": {"title": "12.5 % of 8", "points": []}}, math.inf, "figure points"),
+        ({"figure": {"title": "12.5 % of 8", "points": []}}, math.inf, "figure points 0"),
         ({"accuracy": None}, math.inf, "accuracy"),
     ],
 )

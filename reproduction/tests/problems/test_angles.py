@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation as ScipyRotation
 
-from quant_reproduction.problems.angles import (
+from quant_reproduction.problems.clouds import (
     AngleBins,
     bits_to_index,
     geodesic_so2,

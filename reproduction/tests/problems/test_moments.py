@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
-from quant_reproduction.problems import moments
-from quant_reproduction.problems.moments import (
+from quant_reproduction.problems import clouds as moments
+from quant_reproduction.problems.clouds import (
     PairMoments,
     aqm_matrix,
     check_clouds,

@@ -12,13 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quant_reproduction.baselines import evaluate_baseline
-from quant_reproduction.baselines.clouds import icp
-from quant_reproduction.datasets.alike import outlines_alike
+from quant_reproduction.baselines import evaluate_baseline, icp
+from quant_reproduction.datasets import outlines_alike
 from quant_reproduction.datasets.files import clear_data_cache, data_root
 from quant_reproduction.datasets.shapes2d import load_outlines
 from quant_reproduction.problems import pointset, split_by_class
-from quant_reproduction.problems.angles import rotation_2d
+from quant_reproduction.problems.clouds import rotation_2d
 from quant_reproduction.problems.pointset import CloudPairs, PointSet
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import Split

@@ -10,11 +10,11 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation as ScipyRotation
 
-from quant_reproduction.baselines.clouds import procrustes
-from quant_reproduction.datasets.alike import clouds_alike
+from quant_reproduction.baselines import procrustes
+from quant_reproduction.datasets import clouds_alike
 from quant_reproduction.datasets.files import clear_data_cache, data_root
 from quant_reproduction.problems import rotation
-from quant_reproduction.problems.angles import (
+from quant_reproduction.problems.clouds import (
     STAGES,
     advance,
     cross_covariance,

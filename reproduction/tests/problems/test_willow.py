@@ -13,8 +13,7 @@ import torch
 
 from quant_reproduction.baselines.graphs import direct
 from quant_reproduction.datasets.files import data_folder
-from quant_reproduction.datasets.willow import read_willow
-from quant_reproduction.datasets.willow_sources import read_sources
+from quant_reproduction.datasets.willow import read_sources, read_willow
 from quant_reproduction.problems.willow import Willow, split_images
 from qubolearn.data.contract import Split
 from qubolearn.errors import QubolearnError

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from quant_reproduction.assignment import Assignment
-from quant_reproduction.couplings import willow
+from quant_reproduction.couplings import structured
 from quant_reproduction.datasets.files import data_root
 from quant_reproduction.problems.willow import Willow
 from quant_reproduction.problems.willow_matching import (
+    Assignment,
     KeypointPair,
     WillowMatching,
     decode_matching,
@@ -86,8 +86,8 @@ def test_validation_needs_images_of_its_own() -> None:
 
 @needs_willow
 def test_quick_tasks_score_every_class_and_the_best_permutation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(willow, "QUICK_EPOCHS", 1)
-    found = willow.matched_pairs(0, "quant", quick=True) | willow.matched_pairs(0, "diag", quick=True)
+    monkeypatch.setattr(structured, "QUICK_EPOCHS", 1)
+    found = structured.matched_pairs(0, "quant", quick=True) | structured.matched_pairs(0, "diag", quick=True)
     for name in ("quant", "diag", "diag, Hungarian"):
         kinds = [found[name][f"accuracy_{kind}"] for kind in ("car", "duck", "face", "motorbike", "winebottle")]
         assert found[name]["accuracy"] == pytest.approx(sum(kinds) / 5)

@@ -62,7 +62,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 continue
             metrics, seconds = metrics_by_chance(job, chance), chance.uniform(1, 100)
             record = {"key": job.key, "job": asdict(job), "metrics": metrics, "seconds": seconds, **made}
-            with open(folder / job.file, "a") as file:
+            with open(folder / f"{job.item}.jsonl", "a") as file:
                 file.write(json.dumps(record) + "\n")
     return folder
 

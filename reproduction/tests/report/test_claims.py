@@ -10,8 +10,8 @@ import pytest
 import torch
 from scipy import stats
 
+from quant_reproduction.grid.jobs import packed
 from quant_reproduction.grid.paper import paper
-from quant_reproduction.grid.scores import packed
 from quant_reproduction.grid.views import Cell
 from quant_reproduction.report.claims import Pair, check_claims
 from quant_reproduction.report.compare import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quant_reproduction.couplings.chip import chip_view
+from quant_reproduction.couplings import chip_view
 from quant_reproduction.couplings.sudoku import SEARCHED
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.jobs import Job, Outcome, Store

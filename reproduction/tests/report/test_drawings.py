@@ -10,8 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from quant_reproduction.grid.jobs import Job
-from quant_reproduction.report import _draw
-from quant_reproduction.report.drawings import draw_figure, inline_svg
+from quant_reproduction.report import _draw, draw_figure, inline_svg
 
 JOB = Job("item", "row", "column", 0, "task", {})
 PANELS: dict[str, dict[str, Any]] = {

@@ -1,136 +1,95 @@
 """Problem-specific baselines without learning.
 
-A baseline is a function ``(problem, count, seed, split, solver) -> (answers, true answers)``.
+AQM (Golyanik and Theobalt, CVPR 2020) is planar registration as an analytic QUBO of 21 qubits, the matrix P of
+:mod:`quant_reproduction.problems.clouds` with its first qubit fixed at 1. Since R = c·I + s·M with c and s from
+different qubits, two searches over ten bits each solve it exactly.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from quant_reproduction.baselines.clouds import aqm, icp, procrustes
 from quant_reproduction.baselines.graphs import Variant, direct, qgm
-from quant_reproduction.problems.angles import cross_covariance
+from quant_reproduction.problems.clouds import (
+    BASIS,
+    aqm_matrix,
+    check_clouds,
+    cross_covariance,
+    pair_moments,
+    rotation_2d,
+)
 from quant_reproduction.problems.pointset import CloudPairs, PointSet
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.evaluation import Evaluation, evaluate_answers, evaluate_bits
 from qubolearn.problems import Instances, Problem, Split
-from qubolearn.problems.knapsack import Knapsack, greedy_by_density
-from qubolearn.problems.maxcut import MaxCut, local_search
+from qubolearn.problems.knapsack import greedy_by_density
+from qubolearn.problems.maxcut import local_search
+from qubolearn.qubo import all_states
 from qubolearn.random import stream
 from qubolearn.solvers import Solver
 
-__all__ = ["BASELINES", "Answers", "evaluate_baseline"]
+#: (problem, instances, or clouds of point sets, solver, seed) -> answers, or bits where there may be several answers
+Baseline = Callable[[Any, Any, Solver, int], Tensor]
 
 
-class Answers(NamedTuple):
-    """Found and true answers, or found bits and the instances if these may have several answers."""
-
-    found: Tensor  # [batch, ...]
-    true: Tensor | Instances  # [batch, ...]
-
-
-Baseline = Callable[[Problem, int, int, Split, Solver], Answers]
-
-
-def _assignments(problem: Problem, count: int, seed: int, split: Split) -> tuple[Tensor, Tensor]:
-    """Return W ``[count, k², k²]`` of instances of graph matching, and their permutations."""
-    data = problem.sample(count, stream(seed, split), split)
-    side = math.isqrt(data.p.shape[1])
-    return data.p.reshape(count, side, side), data.answer
-
-
-def by_direct_search(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
-    """Return the best of all permutations."""
-    W, P = _assignments(problem, count, seed, split)
-    return Answers(direct(W), P)
-
-
-def by_guessing(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
+def by_guessing(problem: Problem, data: Any, solver: Solver, seed: int) -> Tensor:
     """Return random permutations, or random bits."""
-    data = problem.sample(count, stream(seed, split), split)
-    generator = stream(seed, "guess")
+    generator, answer = stream(seed, "guess"), data.angle if isinstance(data, CloudPairs) else data.answer
     if problem.name in _GRAPHS:
-        return Answers(torch.rand(data.answer.shape, generator=generator).argsort(-1), data.answer)
-    return Answers(problem.decode(torch.randint(2, (count, problem.bits), generator=generator).float()), data.answer)
+        return torch.rand(answer.shape, generator=generator).argsort(-1)
+    return problem.decode(torch.randint(2, (len(answer), problem.bits), generator=generator).float())
 
 
 def by_qgm(variant: Variant) -> Baseline:
     """Decode the minimizer of QGM's QUBO."""
 
-    def run(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
-        W, P = _assignments(problem, count, seed, split)
-        made = qgm(W, variant)
-        return Answers(made.decode(solver(made.A, 1).states[:, 0]), P)
+    def run(problem: Problem, data: Instances, solver: Solver, seed: int) -> Tensor:
+        made = qgm(_weights(data), variant)
+        return made.decode(solver(made.A, 1).states[:, 0])
 
     return run
 
 
-def by_procrustes(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
+def _weights(data: Instances) -> Tensor:
+    """Return W ``[count, k², k²]`` of instances of graph matching."""
+    side = math.isqrt(data.p.shape[1])
+    W: Tensor = data.p.reshape(-1, side, side)
+    return W
+
+
+def by_procrustes(problem: Problem, data: Instances, solver: Solver, seed: int) -> Tensor:
     """Return the rotation closest to the covariance, as Euler angles α, β, γ with |β| < π/2."""
-    data = problem.sample(count, stream(seed, split), split)
     R = procrustes(cross_covariance(data.p.double()))
     alpha, gamma = torch.atan2(R[:, 1, 0], R[:, 0, 0]), torch.atan2(R[:, 2, 1], R[:, 2, 2])
-    return Answers(torch.stack([alpha, -torch.asin(R[:, 2, 0].clamp(-1, 1)), gamma], 1), data.answer)
+    return torch.stack([alpha, -torch.asin(R[:, 2, 0].clamp(-1, 1)), gamma], 1)
 
 
-def by_icp(starts_degrees: Sequence[float]) -> Baseline:
-    """Align the point sets by iterative closest points, from one or several starting angles."""
-
-    def run(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
-        pairs = _pairs(problem, count, seed, split)
-        return Answers(icp(*pairs[:4], [math.radians(start) for start in starts_degrees]), pairs.angle)
-
-    return run
-
-
-def by_aqm(iterations: int) -> Baseline:
-    """Solve AQM's analytic QUBO exactly; once as in the paper, or several times with new neighbors."""
-
-    def run(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
-        pairs = _pairs(problem, count, seed, split)
-        return Answers(aqm(*pairs[:4], iterations=iterations), pairs.angle)
-
-    return run
-
-
-def by_local_search(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
-    """Return cuts that moving a single node does not improve."""
-    assert isinstance(problem, MaxCut)
-    data = problem.sample(count, stream(seed, split), split)
-    return Answers(local_search(problem, data.p), data)
-
-
-def by_greedy_packing(problem: Problem, count: int, seed: int, split: Split, solver: Solver) -> Answers:
-    """Pack items in order of value per weight."""
-    assert isinstance(problem, Knapsack)
-    data = problem.sample(count, stream(seed, split), split)
-    return Answers(greedy_by_density(problem, data.p), data)
-
-
-def _pairs(problem: Problem, count: int, seed: int, split: Split) -> CloudPairs:
-    assert isinstance(problem, PointSet)
-    return problem.sample_pairs(count, stream(seed, split), split)
+def _aligned(method: Callable[..., Tensor], pairs: CloudPairs, **options: Any) -> Tensor:
+    return method(pairs.template, pairs.reference, pairs.template_counts, pairs.reference_counts, **options)
 
 
 _GRAPHS = ("randgraph", "willow")
+#: A quarter and three quarters of the range of angles, in radians.
+TWO_STARTS = (math.radians(15), math.radians(45))
 #: name -> (problems, method)
 BASELINES: Mapping[str, tuple[tuple[str, ...], Baseline]] = {
-    "direct": (_GRAPHS, by_direct_search),
+    "direct": (_GRAPHS, lambda problem, data, *_: direct(_weights(data))),
     "qgm-baseline": (_GRAPHS, by_qgm("baseline")),
     "qgm-row-wise": (_GRAPHS, by_qgm("row-wise")),
     "qgm-inserted": (_GRAPHS, by_qgm("inserted")),
-    "aqm": (("pointset",), by_aqm(1)),
-    "aqm-iterated": (("pointset",), by_aqm(10)),
-    "icp": (("pointset",), by_icp([0.0])),
-    "icp-two-starts": (("pointset",), by_icp([15.0, 45.0])),
+    "aqm": (("pointset",), lambda problem, pairs, *_: _aligned(aqm, pairs)),
+    "aqm-iterated": (("pointset",), lambda problem, pairs, *_: _aligned(aqm, pairs, iterations=10)),
+    "icp": (("pointset",), lambda problem, pairs, *_: _aligned(icp, pairs)),
+    "icp-two-starts": (("pointset",), lambda problem, pairs, *_: _aligned(icp, pairs, starts=TWO_STARTS)),
     "procrustes": (("rotation",), by_procrustes),
-    "local-search": (("maxcut",), by_local_search),
-    "greedy": (("knapsack",), by_greedy_packing),
+    "local-search": (("maxcut",), lambda problem, data, *_: local_search(problem, data.p)),
+    "greedy": (("knapsack",), lambda problem, data, *_: greedy_by_density(problem, data.p)),
     "guess": ((*_GRAPHS, "pointset", "rotation"), by_guessing),
 }
 
@@ -144,7 +103,145 @@ def evaluate_baseline(
     problems, method = BASELINES[name]
     if problem.name not in problems:
         raise QubolearnError(f"expected {' or '.join(problems)} for baseline {name}, got {problem.name}")
-    answers = method(problem, count, seed, split, solver)
-    if isinstance(answers.true, Instances):
-        return evaluate_bits(problem, answers.found, answers.true)
-    return evaluate_answers(problem, answers.found, Instances(None, answers.true, answers.true))
+    draw = problem.sample_pairs if isinstance(problem, PointSet) else problem.sample
+    data: Any = draw(count, stream(seed, split), split)
+    found = method(problem, data, solver, seed)
+    if problem.name in ("maxcut", "knapsack"):
+        return evaluate_bits(problem, found, data)
+    truth = data.angle if isinstance(data, CloudPairs) else data.answer
+    return evaluate_answers(problem, found, Instances(None, truth, truth))
+
+
+def aqm(
+    template: Tensor,
+    reference: Tensor,
+    template_counts: Tensor | None = None,
+    reference_counts: Tensor | None = None,
+    neighbors: int = 3,
+    iterations: int = 1,
+) -> Tensor:
+    """Return the angle ``[batch]`` that rotates templates ``[batch, m, 2]`` onto references ``[batch, n, 2]``.
+
+    One iteration is the paper's method; with more, the template is rotated and its neighbors are found again. The
+    QUBO is solved exactly by its structure. Clouds should be centered.
+    """
+    check_clouds(template, reference, 2)
+    if iterations < 1:
+        raise QubolearnError(f"expected at least 1 iteration, got {iterations}")
+    angle = template.new_zeros(len(template))
+    for _ in range(iterations):
+        turned = template @ rotation_2d(angle).mT
+        moments = pair_moments(turned, reference, neighbors, template_counts, reference_counts)
+        angle = angle + aqm_angle(solve_exactly(torch.stack(moments[:4], 1)))
+    return angle
+
+
+def aqm_qubo(numbers: Tensor) -> Tensor:
+    """Return the QUBO of the 20 free qubits, A ``[batch, 20, 20]``, for (xx, yy, dot, cross) ``[batch, 4]``.
+
+    Its energies are those of P minus |x|²: the couplings of the fixed qubit are on the diagonal.
+    """
+    P = aqm_matrix(numbers)
+    return P[:, 1:, 1:] + torch.diag_embed(2 * P[:, 0, 1:])
+
+
+def aqm_angle(q: Tensor) -> Tensor:
+    """Return the angle of R = c·I + s·M ``[batch]`` for bits ``[batch, 20]``; 0 if R = 0."""
+    cosine, sine = (q.to(torch.float32) @ BASIS.to(q.device)).unbind(-1)
+    return torch.atan2(sine, cosine)
+
+
+def solve_exactly(numbers: Tensor) -> Tensor:
+    """Return the best bits ``[batch, 20]`` for (xx, yy, dot, cross) ``[batch, 4]``, with the fewest ones."""
+    _, yy, dot, cross = numbers.double().unbind(1)
+    values, bits = (tensor.to(numbers.device) for tensor in _reachable())
+    q = torch.zeros(len(numbers), 20, dtype=numbers.dtype, device=numbers.device)
+    for part, target in enumerate((dot, cross)):
+        energy = values**2 * yy[:, None] - 2 * values * target[:, None]
+        q[:, part::2] = bits[energy.argmin(1)].to(q.dtype)
+    return q
+
+
+@cache
+def _reachable() -> tuple[Tensor, Tensor]:
+    """Return all values of c (and of s) ``[values]``, each with the ten bits ``[values, 10]`` of fewest ones."""
+    weights = BASIS[::2, 0].double()  # even basis elements belong to c, odd ones to s
+    states = all_states(10, dtype=torch.float64)
+    states = states[states.sum(1).argsort(stable=True)]
+    sums = (states @ weights).mul(100).round().long()  # all weights are hundredths
+    first = {int(value): row for row, value in reversed(list(enumerate(sums)))}
+    rows = torch.tensor(list(first.values()))
+    return sums[rows].double() / 100, states[rows]
+
+
+def icp(
+    template: Tensor,
+    reference: Tensor,
+    template_counts: Tensor | None = None,
+    reference_counts: Tensor | None = None,
+    starts: Sequence[float] = (0.0,),
+    iterations: int = 100,
+) -> Tensor:
+    """Return the angle ``[batch]``, in (-π, π], from templates ``[batch, m, 2]`` to references ``[batch, n, 2]``.
+
+    Each template point is matched with its nearest reference point, and the best rotation of these matches is applied,
+    until no angle changes. Of several starting angles the one with the smallest final
+    mean squared distance is returned. Only the first ``counts`` ``[batch]`` points of each cloud are real. Clouds
+    should be centered.
+
+    >>> line = torch.tensor([[[1.0, 0.0], [-1.0, 0.0], [2.0, 0.0]]])
+    >>> round(math.degrees(icp(line, line @ rotation_2d(torch.tensor(0.2)).mT)), 2)
+    11.46
+    """
+    check_clouds(template, reference, 2)
+    if not starts or iterations < 1:
+        raise QubolearnError(f"expected at least 1 start and iteration, got {len(starts)} and {iterations}")
+    counts = (template_counts, reference_counts)
+    found = [_descend(template, reference, counts, start, iterations) for start in starts]
+    angles, distances = (torch.stack(parts) for parts in zip(*found, strict=True))
+    best = angles.gather(0, distances.argmin(0)[None])[0]
+    return math.pi - torch.remainder(math.pi - best, 2 * math.pi)
+
+
+def _descend(
+    template: Tensor,
+    reference: Tensor,
+    counts: tuple[Tensor | None, Tensor | None],
+    start: float,
+    iterations: int,
+) -> tuple[Tensor, Tensor]:
+    """Return angles and mean squared distances ``[batch]`` from one starting angle."""
+    batch = len(template)
+    angle = torch.full((batch,), start, dtype=torch.float64, device=template.device)
+    distance = torch.zeros_like(angle)
+    moving = torch.arange(batch, device=template.device)
+    for _ in range(iterations):
+        if not len(moving):
+            break
+        turned = (template[moving].double() @ rotation_2d(angle[moving]).mT).to(template.dtype)
+        m = pair_moments(turned, reference[moving], 1, *(None if each is None else each[moving] for each in counts))
+        turn = torch.atan2(m.cross.double(), m.dot.double())
+        distance[moving] = (m.xx - 2 * m.dot + m.yy).double()
+        angle[moving] += turn
+        moving = moving[turn.abs() > 1e-6]
+    return angle, distance
+
+
+def procrustes(H: Tensor) -> Tensor:
+    """Return argmax_R tr(RᵀH) over rotations ``[batch, d, d]``, which is argmin_R Σ |x - R y|² for H = Σ x yᵀ.
+
+    R = U diag(1, ..., 1, det(UVᵀ)) Vᵀ with H = U S Vᵀ; the determinant excludes reflections. If H does not determine
+    the rotation, one of the best is returned.
+
+    >>> procrustes(torch.tensor([[[0.0, -2.0], [1.0, 0.0]]])).round().tolist()
+    [[[0.0, -1.0], [1.0, 0.0]]]
+    """
+    if H.ndim != 3 or H.shape[1] != H.shape[2] or not H.dtype.is_floating_point:
+        raise QubolearnError(f"expected covariances [batch, d, d] in floats, got {H.dtype} {list(H.shape)}")
+    if not bool(torch.isfinite(H).all()):
+        raise QubolearnError("expected finite covariances; check the clouds for NaN")
+    U, _, Vh = torch.linalg.svd(H.double())
+    sign = torch.ones_like(H[:, 0], dtype=torch.float64)
+    sign[:, -1] = torch.linalg.det(U @ Vh)
+    R: Tensor = (U * sign[:, None]) @ Vh
+    return R.to(H.dtype)

@@ -19,8 +19,6 @@ from torch import Tensor
 from qubolearn.data.encodings import all_permutations
 from qubolearn.errors import QubolearnError, unknown_name
 
-__all__ = ["QGM_VARIANTS", "MatchingQubo", "Variant", "assignment_energies", "assignment_size", "direct", "qgm"]
-
 MAX_K = 8
 #: Energies per chunk: 32 MB in float32.
 MAX_ENERGIES = 2**23

@@ -1,8 +1,4 @@
-"""Write the report: every table and figure of the paper alongside ours, as one HTML file.
-
-The page needs no network and nothing beside it: open it from disk, print it, send it around. It is made of the result
-files of `quant reproduce`; what has no result yet is named as missing.
-"""
+"""``quant report`` and ``quant tables``: what records say, as one HTML page and as tables of Markdown files."""
 
 from __future__ import annotations
 
@@ -10,20 +6,28 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from quant_reproduction.cli.common import Output, concise_errors, count, results_folder
-from quant_reproduction.grid.entries import SEEDS
-from quant_reproduction.report import gather, write_report
+from quant_reproduction.cli import Output, concise_errors, count, results_folder
+from quant_reproduction.grid.views import SEEDS
+from quant_reproduction.report import write_report
 from quant_reproduction.report.errata import findings
+from quant_reproduction.report.summary import gather
+from quant_reproduction.report.tables import TABLES, fill
 from qubolearn.errors import QubolearnError
+from qubolearn.files import write_output
 
-EPILOG = """examples:
+EXAMPLES = {
+    "report": """examples:
   quant report                                     results/ -> report.html
   quant report --quick                             runs/quick/ -> report.html
   quant report --results results --out page.html --json
-  quant report --errata                            what in the paper looks like an error, computed and printed"""
+  quant report --errata                            what in the paper looks like an error, computed and printed""",
+    "tables": """examples:
+  quant tables README.md docs/results.md
+  quant tables README.md docs/results.md --check""",
+}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--results", metavar="DIR", help="folder of the records [reproduction/results]")
     parser.add_argument("--quick", action="store_true", help="report on the quick jobs")
     parser.add_argument("--seeds", type=count, metavar="N", help=f"requested seeds per cell [{SEEDS}, quick: 1]")
@@ -31,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", default="report.html", metavar="FILE", help="the page [report.html]")
 
 
-def run(args: argparse.Namespace, output: Output) -> None:
+def run_report(args: argparse.Namespace, output: Output) -> None:
+    """Write the report: every table and figure of the paper alongside ours, as one HTML file.
+
+    The page needs nothing beside it: open it from disk, print it, send it around. What has no record is named."""
     results = results_folder(args.results, args.quick)
     seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
     if args.errata:  # formulas and the paper's own numbers need no results
@@ -60,3 +67,31 @@ def print_findings(results: Path, quick: bool, seeds: int, output: Output) -> No
         shown = "; ".join(filter(None, (each.quick, each.command)))
         output.say(f"{each.where}\n  the paper: {each.printed}\n  comes out: {each.found}\n  shown by: {shown}\n")
     output.result(findings=[each._asdict() for each in found])
+
+
+def add_tables(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE.md", help=f"files with tables among: {', '.join(TABLES)}")
+    parser.add_argument("--results", metavar="DIR", help="folder of the records [reproduction/results]")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 2 where a table is out of date")
+
+
+def run_tables(args: argparse.Namespace, output: Output) -> None:
+    """Fill the tables of Markdown files from result files, or check that they are up to date.
+
+    A table stands between the lines <!-- table: NAME --> and <!-- end -->."""
+    stale, results = [], results_folder(args.results)
+    for path in map(Path, args.files):
+        try:
+            before = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise QubolearnError(f"cannot read {path}: {getattr(error, 'strerror', 'expected text')}") from error
+        with concise_errors(results):
+            after = fill(before, results, "" if path.resolve().parent.name == "docs" else "docs/")
+        if after != before:
+            stale.append(str(path))
+            if not args.check:
+                write_output(path, after.encode())
+    if args.check and stale:
+        raise QubolearnError(f"tables out of date in {', '.join(stale)}; run: quant tables {' '.join(stale)}")
+    output.say(f"changed: {', '.join(stale) or 'nothing'}")
+    output.result(changed=stale)

@@ -1,51 +1,71 @@
-"""Reproduce tables and figures of the paper, and ours alongside them: train and score every cell for several seeds.
-
-Finished jobs are stored and never run again; stop at any time and run the same command to resume. At the end an HTML
-page shows all records of the folder; DIR/grid.json has the time they took.
-"""
+"""``quant reproduce``: run the jobs of tables and figures, or rerun records and compare."""
 
 from __future__ import annotations
 
 import argparse
+import math
+import random
+import re
+import secrets
+import statistics
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, NamedTuple
 
-from quant_reproduction.cli.common import Output, concise_errors, count, progress, results_folder, seed, stop_on_signals
-from quant_reproduction.cli.verify import MOST_SECONDS, TOLERANCE, verify
+from quant_reproduction.cli import Output, concise_errors, count, progress, results_folder, seed, stop_on_signals
 from quant_reproduction.datasets.files import data_folder
-from quant_reproduction.grid.entries import ENTRIES, SEEDS, Entry
-from quant_reproduction.grid.jobs import Job, Outcome, Store, add_piece, all_pieces, by_code, code_note
-from quant_reproduction.grid.runner import JOBS_PER_GPU, LocalPool, RayPool, cores, room_on_gpu, run_jobs
+from quant_reproduction.grid.entries import ENTRIES
+from quant_reproduction.grid.jobs import (
+    Job,
+    Outcome,
+    Store,
+    add_piece,
+    all_pieces,
+    record_digest,
+)
+from quant_reproduction.grid.runner import (
+    JOBS_PER_GPU,
+    SECONDS_PER_STEP_AND_BIT,
+    LocalPool,
+    cores,
+    effort,
+    room_on_gpu,
+    run_jobs,
+)
+from quant_reproduction.grid.views import SEEDS, Entry
 from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.provenance import code, provenance
 
-EPILOG = """examples:
+EXAMPLES = {
+    "reproduce": """examples:
   quant reproduce --list
   quant reproduce randgraph --quick
   quant reproduce all --seeds 3 --out reproduction/results
+  quant reproduce all --part 2/4 --minutes 8                     one of four machines; run it again to resume
+  quant reproduce --key 52d43a1c83f0b9de                         remake one record and compare
   quant reproduce --verify 3 --most-seconds 60                   rerun three of the records and compare
-  quant reproduce all --engine ray --address 10.0.0.1:6379       on a cluster
 
 A job that fails does not stop the others; its log is in DIR/logs. Datasets are in QUBOLEARN_DATA: an item that is named
-needs its own, `all` skips those without and prints why.
-On a cluster (ray start on each machine, also on this one) every node needs the same packages and the datasets; this
-machine alone writes results. Nodes may join and die meanwhile.
+needs its own, `all` skips those without and prints why. Parts run on several machines; their ITEM.jsonl files are
+joined by cat, line by line.
 
 Exit codes: 0 done, 1 some jobs failed or differ from their records, 2 bad input or missing data, 130 interrupted, 143
 terminated."""
+}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("items", nargs="*", metavar="ITEM", help=f"{', '.join(ENTRIES)}, or all")
     parser.add_argument("--list", action="store_true", help="list items, datasets and progress")
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument("--full", action="store_true", help="everything [default]")
-    length.add_argument("--quick", action="store_true", help="a short run of every item, to show that it works")
+    parser.add_argument("--quick", action="store_true", help="a short run of every item, to show that it works")
     parser.add_argument("--seeds", type=count, metavar="N", help=f"seeds per cell [{SEEDS}, quick: 1]")
     parser.add_argument("--out", metavar="DIR", help="folder of the records [reproduction/results, quick: runs/quick]")
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where jobs run [local]")
-    parser.add_argument("--address", help="address of a Ray cluster [RAY_ADDRESS, or a new one on this machine]")
+    parser.add_argument("--part", type=part, default=(0, 1), metavar="I/N", help="every N-th job [1/1]")
+    parser.add_argument("--minutes", type=float, default=math.inf, metavar="M", help="stop after this time")
     parser.add_argument(
         "--processes", type=count, metavar="N", help=f"jobs at a time [one per core, {JOBS_PER_GPU} with --device cuda]"
     )
@@ -54,41 +74,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("cpu", "cuda", "auto"),
         default="auto",
         help="auto: simulations of many qubits and training on large batches or of the permutation-aware network use a "
-        "GPU if there is one, all others the cores [auto; ray: cpu]",
+        "GPU if there is one, all others the cores [auto]",
     )
     again = parser.add_argument_group("rerunning records")
+    again.add_argument("--key", help="rerun the record with this key and compare")
     again.add_argument("--verify", type=count, metavar="N", help="rerun N random records and compare")
     again.add_argument("--seed", type=seed, metavar="S", help="seed of the choice [random]")
     again.add_argument(
         "--most-seconds", type=float, default=MOST_SECONDS, metavar="M", help=f"skip slower records [{MOST_SECONDS:g}]"
     )
-    again.add_argument(
-        "--tolerance", type=float, default=TOLERANCE, metavar="R", help=f"relative tolerance of numbers [{TOLERANCE}]"
-    )
 
 
-def run(args: argparse.Namespace, output: Output) -> int:
+def part(text: str) -> tuple[int, int]:
+    """Return (0, 4) for 1/4."""
+    first, _, parts = text.partition("/")
+    if not 1 <= int(first) <= int(parts):
+        raise argparse.ArgumentTypeError(f"expected I/N with 1 <= I <= N, got {text}")
+    return int(first) - 1, int(parts)
+
+
+def run_reproduce(args: argparse.Namespace, output: Output) -> int:
+    """Reproduce tables and figures of the paper, and ours alongside them: train and score every cell for several seeds.
+
+    Finished jobs are stored and never run again; stop at any time and run the same command to resume. At the end an
+    HTML page shows all records of the folder; DIR/grid.json has the time they took."""
     seeds = args.seeds if args.seeds is not None else (1 if args.quick else SEEDS)
     store = Store(results_folder(args.out, args.quick))
     grid = {name: ENTRIES[name].jobs(seeds, args.quick) for name in chosen_items(args.items or ["all"])}
-    if args.verify is not None:
+    if args.verify is not None or args.key:
         jobs = [job for name in grid if not missing_data(ENTRIES[name], args.quick) for job in grid[name]]
-        return verify(args, jobs, store, output, pool_of)
+        return verify(args, jobs, store, output)
     if args.list or not args.items:
         with concise_errors(store.folder):
             return list_items(grid, store, args.quick, output)
     named = "all" not in args.items
-    missing = skip_missing_data(grid, store, named, args.quick) if args.engine == "local" else {}
+    missing = skip_missing_data(grid, store, named, args.quick)
     for name, reason in missing.items():
         output.errors.print(f"skipping {name}: {reason}")
+    first, parts = args.part
+    grid = {name: jobs[first::parts] for name, jobs in grid.items()}
     jobs = [job for name in grid for job in grid[name]]
     before, began = sum(store.get(job) is not None for job in jobs), time.monotonic()
+    end = began + 60 * args.minutes
+    suffix = (" --quick" if args.quick else "") + ("" if args.device == "auto" else f" --device {args.device}")
     with stop_on_signals() as caught, pool_of(args, len(jobs)) as pool, progress(output, len(jobs)) as watch:
-        outcomes = run_jobs(jobs, store, pool, watch, lambda: bool(caught), command(args, seeds))
+        outcomes = run_jobs(jobs, store, pool, watch, lambda: bool(caught) or time.monotonic() > end, suffix)
     seconds = round(time.monotonic() - began, 1)
     failed = [outcome for outcome in outcomes if outcome.record is None]
     done = len(outcomes) - len(failed)
-    if args.engine == "local" and not named and not missing:  # on a cluster the time would not be this machine's
+    if not named and not missing and parts == 1:
         add_piece(store, jobs, before, {"jobs": done - before, "seconds": seconds})
     result: dict[str, Any] = {
         "jobs": len(jobs),
@@ -103,7 +137,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.result(**result)
         kept = f"stopped; {done} of {len(jobs)} jobs are done and stored in {store.folder}"
         output.errors.print(f"{kept}; run the same command again to resume")
-        return 128 + caught[0]
+        return 128 + caught[0] if caught else 1
     tables = show(grid, outcomes, output)
     if (whole := all_pieces(store, jobs)) and not failed:
         result["whole"] = {"seconds": whole["seconds"], "pieces": len(whole["pieces"])}
@@ -116,12 +150,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return 1 if failed else 0
 
 
-def command(args: argparse.Namespace, seeds: int) -> str:
-    """Return the command as records store it: everything that decides their numbers, without folders and addresses."""
-    words = ["quant reproduce", *args.items, *(["--quick"] if args.quick else []), f"--seeds {seeds}"]
-    return " ".join([*words, *([] if args.device == "auto" else [f"--device {args.device}"])])
-
-
 def chosen_items(words: Sequence[str]) -> list[str]:
     """Return the names of entries, each once; ``all`` is all of them."""
     for word in words:
@@ -131,24 +159,18 @@ def chosen_items(words: Sequence[str]) -> list[str]:
 
 
 def list_items(grid: Mapping[str, Sequence[Job]], store: Store, quick: bool, output: Output) -> int:
-    """Print the items: where in the paper, how many jobs are done, and how many of them by other code."""
+    """Print the items: where in the paper, and how many jobs are done."""
     plain: dict[str, Any] = {}
-    all_codes = Counter[str]()
     wide = 2 + max(len(entry.paper) for entry in ENTRIES.values())
-    header = f"{'item':<18}{'in the paper':<{wide}}{'jobs done':<12}{'by other code':<15}what it shows"
-    output.say(f"{header} (done: in {store.folder})")
+    output.say(f"{'item':<18}{'in the paper':<{wide}}{'jobs done':<12}what it shows (done: in {store.folder})")
     for name, jobs in grid.items():
         entry = ENTRIES[name]
-        records = [record for job in jobs if (record := store.get(job))]
-        code = by_code(records)
-        all_codes.update(code)
+        done = sum(store.get(job) is not None for job in jobs)
         lacking, data = missing_data(entry, quick), entry.needs(quick)
         needs = f" [needs the dataset {data}{': missing' if lacking else ''}]" if data else ""
-        counted = f"{f'{len(records)} of {len(jobs)}':<12}{code['other'] + code['unknown']:<15}"
-        output.say(f"{name:<18}{entry.paper or 'beyond it':<{wide}}{counted}{entry.title}{needs}")
-        counts = {"jobs": len(jobs), "done": len(records), "code": code, "data": data, "missing_data": lacking}
+        output.say(f"{name:<18}{entry.paper or 'beyond it':<{wide}}{f'{done} of {len(jobs)}':<12}{entry.title}{needs}")
+        counts = {"jobs": len(jobs), "done": done, "data": data, "missing_data": lacking}
         plain[name] = {"title": entry.title, "paper": entry.paper, **counts}
-    output.say(code_note(all_codes))
     output.result(items=plain)
     return 0
 
@@ -177,12 +199,8 @@ def skip_missing_data(grid: dict[str, list[Job]], store: Store, named: bool, qui
     return reasons
 
 
-def pool_of(args: argparse.Namespace, jobs: int) -> LocalPool | RayPool:
+def pool_of(args: argparse.Namespace, jobs: int) -> LocalPool:
     """Return the workers that the options ask for."""
-    if args.engine == "ray":
-        return RayPool(args.address, args.processes, "cuda" if args.device == "cuda" else "cpu")
-    if args.address:
-        raise QubolearnError(f"--address {args.address} is of a Ray cluster; use it with --engine ray")
     import torch
 
     if args.device == "cuda":
@@ -195,13 +213,15 @@ def pool_of(args: argparse.Namespace, jobs: int) -> LocalPool | RayPool:
 
 def show(grid: Mapping[str, object], outcomes: Sequence[Outcome], output: Output) -> dict[str, dict[str, Any]]:
     """Print the tables, and return them as plain values: table -> "row | column" -> values of each metric."""
+    from quant_reproduction.report.tables import cells_table
+
     plain = {}
     for name in grid:
-        mine = [outcome for outcome in outcomes if outcome.job.item == name]
-        output.say(f"{ENTRIES[name].title}\n{ENTRIES[name].markdown(mine)}")
+        output.say(f"\n{ENTRIES[name].title}")
         for view in ENTRIES[name].views:
-            cells = view.cells(mine).items()
-            plain[view.name] = {f"{row} | {column}": cell.values for (row, column), cell in cells}
+            cells = view.cells([outcome for outcome in outcomes if outcome.job.item == name])
+            output.say(f"\n{view.title}\n\n{cells_table(cells)}" if cells else "")
+            plain[view.name] = {f"{row} | {column}": cell.values for (row, column), cell in cells.items()}
     return plain
 
 
@@ -213,3 +233,183 @@ def report_failures(failed: Sequence[Outcome], store: Store, output: Output) -> 
     for (_, error), jobs in groups.items():
         more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
         output.errors.print(f"failed: {jobs[0].name}{more}: {error} (log: {store.log(jobs[0])})")
+
+
+def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: Output) -> int:
+    """Rerun records of these jobs; return 1 if a number is beyond tolerance and spread, or a job fails."""
+    import torch
+
+    records = {job: record for job in grid if (record := store.get(job))}
+    seed = secrets.randbelow(10**6) if args.seed is None else args.seed
+    gpu = args.device != "cpu" and torch.cuda.is_available()
+    if args.key:
+        jobs, skipped = [job for job in records if job.key == args.key], Counter[str]()
+    else:
+        jobs, skipped = choose(records, args.verify, seed, args.most_seconds, gpu)
+    for reason, number in skipped.items():
+        output.errors.print(f"skipping {number} of {len(records)} records: {reason}")
+    if not jobs:
+        raise QubolearnError(f"no record in {store.folder} can be rerun; run quant reproduce, or see --list")
+    again, workers = TemporaryDirectory(), pool_of(args, len(jobs))
+    with again as folder, stop_on_signals() as caught, workers as pool, progress(output, len(jobs)) as watch:
+        outcomes = run_jobs(jobs, Store(Path(folder)), pool, watch, lambda: bool(caught))
+    cells = defaultdict(list)
+    for job, record in records.items():
+        cells[job.item, job.row, job.column].append(record["metrics"])
+
+    def compare(outcome: Outcome) -> dict[str, Any]:
+        job = outcome.job
+        if outcome.record is None:
+            return {"job": job.name, "again": "failed", "difference": math.inf, "where": outcome.error}
+        seeds = cells[job.item, job.row, job.column]
+        found = judge(records[job]["metrics"], outcome.record["metrics"], seeds, TOLERANCE)
+        return {"job": job.name, **found._asdict()}
+
+    rows = [compare(outcome) for outcome in outcomes]
+    table = [[row["job"], row["again"], f"{row['difference']:.1e}", row["where"]] for row in rows]
+    output.table(
+        f"{len(rows)} records rerun, chosen by --seed {seed}", ["record", "again", "difference", "where"], table
+    )
+    counts = Counter(row["again"] for row in rows)
+    shown = [f"{counts[name]} {text}" for name, text in AGAIN.items() if counts[name] or name in ("equal", "beyond")]
+    output.say(f"{', '.join(shown)}; the tolerance is {100 * TOLERANCE:g} %")
+    plain = [{**row, "difference": row["difference"] if row["difference"] < math.inf else None} for row in rows]
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    choice = {"seed": seed, "tolerance": TOLERANCE, "most_seconds": args.most_seconds, "left_out": skipped}
+    made = {"date": date, **code(), "source": record_digest(), **provenance()}
+    output.result(records=plain, of=len(records), **choice, **counts, **made)
+    if caught:
+        output.errors.print(f"stopped; {len(rows)} of {len(jobs)} records were rerun")
+        return 128 + caught[0]
+    return 1 if counts["beyond"] or counts["failed"] else 0
+
+
+#: Relative difference up to which numbers count as reproduced: machines and versions round differently.
+TOLERANCE = 0.01
+#: Records that would take longer here are not chosen, unless requested.
+MOST_SECONDS = 120.0
+#: Numbers are compared relative to the larger one, but never to less than this: 1e-7 and 2e-7 degrees are both none.
+SMALL = 1e-3
+#: How sure the interval of a cell's spread is, for all numbers of a record together.
+LEVEL = 0.99
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+Again = Literal["equal", "close", "spread", "alone", "beyond", "failed"]
+#: Outcomes of a record that was rerun.
+AGAIN: Mapping[Again, str] = {
+    "equal": "equal in all digits",
+    "close": "within the tolerance",
+    "spread": "within the spread of the cell's seeds and splits",
+    "alone": "different, of a cell with one seed, which has no spread",
+    "beyond": "beyond all that",
+    "failed": "failed",
+}
+
+
+class Judged(NamedTuple):
+    """The outcome of a record, and its number with the largest relative difference."""
+
+    again: Again
+    difference: float
+    where: str
+
+
+def choose(
+    records: Mapping[Job, Mapping[str, Any]], count: int, seed: int, most_seconds: float, gpu: bool
+) -> tuple[list[Job], Counter[str]]:
+    """Return ``count`` random jobs, and how many were skipped because they would take longer than ``most_seconds``.
+
+    What ran on a GPU says nothing about its seconds on a CPU: without a ``gpu`` these follow from steps and bits.
+    """
+    left_out, fit = Counter[str](), []
+    for job, record in records.items():
+        there = "cores, " in record["machine"]  # the GPU is named behind the cores
+        training = record["metrics"].get("training_seconds", 0.0)  # by another job of its run, if that is longer
+        seconds = effort(job) * SECONDS_PER_STEP_AND_BIT if there and not gpu else max(record["seconds"], training)
+        if seconds > most_seconds:
+            where = "on a GPU, and on a CPU would take" if there and not gpu else "and took"
+            left_out[f"made {where} more than {most_seconds:g} s"] += 1
+        else:
+            fit.append(job)
+    return random.Random(seed).sample(fit, min(count, len(fit))), left_out
+
+
+def judge(old: Any, new: Any, seeds: Sequence[Any], tolerance: float = TOLERANCE) -> Judged:
+    """Compare the metrics of a record that was rerun with the old ones, and with those of all seeds of the same cell.
+
+    The spread is Student's interval for one more seed, over the values of all seeds, and holds with 99 % for all
+    numbers of a record together. Three seeds say little about a spread: their interval is wide.
+
+    >>> seeds = [{"test": {"accuracy": value}} for value in (0.7, 0.75, 0.8, 0.72)]
+    >>> [judge(seeds[0], {"test": {"accuracy": value}}, seeds).again for value in (0.7, 0.705, 0.82, 0.2)]
+    ['equal', 'close', 'spread', 'beyond']
+    """
+    far, where = difference(old, new)
+    if far <= tolerance:
+        return Judged("close" if far else "equal", far, where if far else "")
+    off = {name: far for name, far in _differences(old, new) if far > tolerance}
+    if any(math.isinf(far) for far in off.values()):
+        return Judged("beyond", far, where)
+    if len(seeds) < 2:
+        return Judged("alone", far, where)
+    known, fresh = [dict(_leaves(each)) for each in seeds], dict(_leaves(new))
+    values = {
+        name: [each[name] for each in known if name in each] for name in off if isinstance(fresh[name], (int, float))
+    }
+    known_spread = {name: some for name, some in values.items() if len(some) > 1}  # a metric may be of one seed alone
+    numbers = sum(isinstance(value, (int, float)) for value in fresh.values())
+    outside = [name for name, some in known_spread.items() if not _within(some, fresh[name], numbers)]
+    if outside or not values:
+        return Judged("beyond", far, where if not outside else max(outside, key=off.__getitem__))
+    return Judged("spread" if len(known_spread) == len(values) else "alone", far, where)
+
+
+def _within(values: Sequence[float], fresh: float, numbers: int) -> bool:
+    """Return True if a number is within the interval of one more seed."""
+    from scipy.special import stdtrit  # not at the top: help of commands waits for nothing
+
+    n = len(values)
+    quantile = float(stdtrit(n - 1, 1 - (1 - LEVEL) / 2 / numbers))
+    return abs(fresh - statistics.fmean(values)) <= quantile * statistics.stdev(values) * math.sqrt(1 + 1 / n)
+
+
+def difference(old: Any, new: Any) -> tuple[float, str]:
+    """The largest relative difference between the metrics of two records, and the name of the number that has it.
+
+    0 means equal digits. A list of numbers is compared relative to its largest one. Infinite where a metric is gone or
+    a text has other words; times, devices, packed scores and metrics of the new record alone are not compared.
+
+    >>> difference({"test": {"accuracy": 0.5, "seconds": 3}}, {"test": {"accuracy": 0.375, "seconds": 4, "more": 1}})
+    (0.25, 'test accuracy')
+    """
+    return max(((far, name) for name, far in _differences(old, new)), default=(0.0, ""))
+
+
+def _differences(old: Any, new: Any) -> Iterator[tuple[str, float]]:
+    found = dict(_leaves(new))
+    for name, value in _leaves(old):
+        yield name, _relative(value, found.get(name))
+
+
+def _leaves(metrics: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Numbers, texts and lists of numbers by name, without what is not compared."""
+    if isinstance(metrics, Mapping):
+        for key, value in metrics.items():
+            if key not in ("device", "scores", "trained_together") and not key.endswith("seconds"):
+                yield from _leaves(value, f"{name} {key}".strip())
+    elif isinstance(metrics, list) and not all(isinstance(value, (int, float)) for value in metrics):
+        for index, value in enumerate(metrics):
+            yield from _leaves(value, f"{name} {index}")
+    else:
+        yield name, metrics
+
+
+def _relative(old: Any, new: Any) -> float:
+    if isinstance(old, str) and isinstance(new, str) and NUMBER.sub("#", old) == NUMBER.sub("#", new):
+        numbers = zip(*(map(float, NUMBER.findall(text)) for text in (old, new)), strict=True)
+        return max((_relative(*both) for both in numbers), default=0.0)
+    a, b = (value if isinstance(value, list) else [value] for value in (old, new))
+    if len(a) != len(b) or not all(isinstance(value, (int, float)) for value in (*a, *b)):
+        return 0.0 if old == new else math.inf
+    largest = max((abs(value) for value in (*a, *b)), default=0.0)
+    return max((abs(x - y) for x, y in zip(a, b, strict=True)), default=0.0) / max(largest, SMALL)

@@ -3,3 +3,72 @@
 Each file trains and scores the methods of one problem, and its classical baseline, as tasks of the grid. Max-cut and
 knapsack need no file: the grid's own tasks suffice.
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from quant_reproduction.problems.snakes import Snakes
+from qubolearn.chips.embedding import DoesNotFit, embed_report
+from qubolearn.chips.topologies import Topology, topology
+from qubolearn.errors import QubolearnError
+from qubolearn.problems import make_problem
+from qubolearn.problems.sudoku import Sudoku, hint_clamp, rule_groups, rule_qubo
+from qubolearn.qubo import Groups, SparseQubo, propagate_clamps, reduced, with_penalties
+from qubolearn.random import stream
+
+
+def chip_view(pattern: Topology, chip: str = "pegasus", size: int | None = None) -> dict[str, Any]:
+    """Return the cost of a QUBO with these couplers on a chip without defects, by default the largest that was built.
+
+    >>> chip_view(topology("dense", 4))["couplers"]
+    6
+    """
+    view: dict[str, Any] = {"bits": pattern.n, "couplers": len(pattern.couplers), "chip": chip}
+    try:
+        report = embed_report(pattern, chip, size)
+    except DoesNotFit:
+        return {**view, "fits": False}
+    return {
+        **view,
+        "fits": True,
+        "qubits": report.physical_qubits,
+        "mean_chain": report.chain_mean,
+        "longest_chain": report.chain_max,
+        "per_anneal": report.instances_per_anneal,
+    }
+
+
+def view_of(seed: int, bits: int = 0, problem: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the cost of ``bits`` bits that are all coupled, or of the free bits of a test puzzle or grid."""
+    if bits:
+        return {"chip": chip_view(topology("dense", bits))}
+    made = make_problem(**{**(problem or {}), **({"name": "sudoku-set"} if "set" in (problem or {}) else {})})
+    if isinstance(made, Sudoku):
+        A = puzzle_on_chip(made.sample(1, stream(seed, "test"), "test").p[0], made.size)
+    elif isinstance(made, Snakes):
+        p, edges = made.whole("test").p[:1], torch.tensor(made.topology().couplers).T
+        A = SparseQubo(torch.zeros(1, made.bits), edges, torch.ones(1, edges.shape[1]))
+        A = _free(A, made.clamp(p), made.groups)
+    else:
+        raise QubolearnError(f"bits of {made.name} are all free; give their number")
+    pairs = A.edges.sort(0).values
+    return {"chip": chip_view(Topology("learned", A.n, tuple(sorted((int(i), int(j)) for i, j in pairs.T))))}
+
+
+def puzzle_on_chip(puzzle: torch.Tensor, size: int) -> SparseQubo:
+    """Return Sudoku's rules and penalties for one digit per cell, for the bits that a puzzle's hints leave free."""
+    clamp, A = hint_clamp(puzzle[None]), rule_qubo(size)
+    shown, (i, j) = clamp[0] == 1, A.edges
+    clamp[0, torch.cat([j[shown[i]], i[shown[j]]])] = 0  # a rule forbids them beside a hint
+    return _free(A, clamp, rule_groups(size))
+
+
+def _free(A: SparseQubo, clamp: torch.Tensor, groups: Groups) -> SparseQubo:
+    """Return the QUBO of the bits that are not clamped, with penalties in place of groups."""
+    (left,) = reduced(A, propagate_clamps(clamp, groups), groups)
+    penalized, _ = with_penalties(left.A, left.groups)
+    assert isinstance(penalized, SparseQubo)
+    return penalized

@@ -16,17 +16,6 @@ import numpy as np
 from qubolearn import data
 from qubolearn.errors import QubolearnError
 
-__all__ = [
-    "cached_data",
-    "clear_data_cache",
-    "data_folder",
-    "data_root",
-    "file_digest",
-    "files_read",
-    "load_npz",
-    "note_file",
-]
-
 Loader = TypeVar("Loader", bound=Callable[..., Any])
 
 

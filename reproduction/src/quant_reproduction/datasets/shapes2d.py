@@ -17,8 +17,6 @@ from quant_reproduction.datasets import fetch
 from quant_reproduction.datasets.files import cached_data, data_folder, load_npz, note_file
 from qubolearn.errors import QubolearnError
 
-__all__ = ["Outlines", "download", "load_outlines", "read_compact", "read_original"]
-
 URL = "https://2dshapesstructure.github.io/data/ShapesJSON.zip"
 REMEDY = 'download it: python -c "from quant_reproduction.datasets.shapes2d import download; download()"'
 COMPACT = "shapes2d_outlines.npz"

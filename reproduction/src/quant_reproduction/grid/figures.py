@@ -7,26 +7,24 @@ their records; ``quant figure`` draws them into a file. What samplers read is in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from quant_reproduction.baselines.clouds import procrustes
+from quant_reproduction.baselines import procrustes
 from quant_reproduction.datasets.willow import WillowImages
 from quant_reproduction.grid import panels
-from quant_reproduction.grid.answers import (
+from quant_reproduction.grid.models import (
     Model,
+    Panel,
     aligned_clouds,
-    error_histograms,
-    mean_error_by_turn,
+    misfit,
     sampler_label,
     seeded,
     worst_of_each_shape,
 )
-from quant_reproduction.grid.panels import Drawn, PanelNumbers
-from quant_reproduction.problems.angles import geodesic_so3
-from quant_reproduction.problems.cloud_pictures import Panel, misfit
+from quant_reproduction.grid.panels import PanelNumbers
+from quant_reproduction.problems.clouds import geodesic_so3
 from quant_reproduction.problems.pointset import PointSet
 from quant_reproduction.problems.rotation import Rotation
 from quant_reproduction.problems.willow import Pairs, Willow
@@ -34,28 +32,16 @@ from qubolearn.errors import QubolearnError
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.random import stream
 
-__all__ = [
-    "Drawn",
-    "Model",
-    "alignment",
-    "cloud_panel",
-    "errors",
-    "failures",
-    "match_panel",
-    "matches",
-    "pair_panel",
-    "right_and_wrong",
-    "seeded",
-]
-
 #: Points of one cloud of a picture, so that records stay small.
 SHOWN_POINTS = {2: 120, 3: 90}
 #: Degrees: errors are shown by the angle before, in steps of this.
 TURNS = 10
+#: Bars of the histogram of errors.
+BINS = 15
 UPWARDS = torch.tensor([1.0, -1.0])  # images count pixels downwards
 
 
-def matches(model: Model, solvers: Sequence[str], instances: int, seed: int, each: int = 2) -> Drawn:
+def matches(model: Model, solvers: Sequence[str], instances: int, seed: int, each: int = 2) -> PanelNumbers:
     """Pairs of Willow images: ``each`` whose matching is right and as many whose matching is wrong."""
     if not isinstance(model.problem, Willow):
         raise QubolearnError(f"a run of {model.problem.name}; matches are drawn on images: give a run of willow")
@@ -67,10 +53,10 @@ def matches(model: Model, solvers: Sequence[str], instances: int, seed: int, eac
     )
     chosen = right_and_wrong(pairs, P, each)
     drawn = [pair_panel(model.problem.images(), pairs, P, index) for index in chosen.tolist()]
-    return Drawn(_matching_numbers(P, pairs.P, chosen), panels.titled("Matched keypoints of Willow", drawn, note))
+    return panels.titled("Matched keypoints of Willow", drawn, note)
 
 
-def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
+def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
     """Clouds before and after alignment; in 3D after every stage, and after Procrustes."""
     aligned = aligned_clouds(model, solvers[0], instances, seed)
     drawn = []
@@ -82,11 +68,10 @@ def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int) -
     name, noise = model.problem.name, getattr(model.problem, "noise", 0.0)
     what = "of the matches are wrong" if name == "rotation" else "of the extent is the range of uniform noise"
     note = f"{100 * noise:.0f} % {what}." if noise else ""
-    figure = panels.titled(f"Test instances of {name} before and after alignment", drawn, note)
-    return Drawn({"cases": [aligned.numbers(index) for index in range(len(aligned.error))]}, figure)
+    return panels.titled(f"Test instances of {name} before and after alignment", drawn, note)
 
 
-def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int = 5) -> Drawn:
+def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int = 5) -> PanelNumbers:
     """The worst of all instances: clouds that ended far from aligned, or matchings with the most wrong nodes."""
     if isinstance(model.problem, (PointSet, Rotation)):
         return _cloud_failures(model, solvers, instances, seed, cases)
@@ -95,7 +80,7 @@ def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, ca
         pairs, P = _willow_matchings(model, solvers, instances, seed)
         chosen = _most_wrong(P, pairs.P)
         drawn = [pair_panel(model.problem.images(), pairs, P, index) for index in chosen.tolist()]
-        return Drawn(_matching_numbers(P, pairs.P, chosen), panels.titled(title, drawn))
+        return panels.titled(title, drawn)
     if isinstance(model.problem, RandGraph):
         data = model.problem.sample(instances, stream(seed, "test"), "test")
         P = model.answers(data.p, seeded(solvers[0], seed))
@@ -103,24 +88,33 @@ def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, ca
         rows = -torch.arange(P.shape[1]).double()
         x, y = (torch.stack([torch.full_like(rows, side), rows], 1) for side in (0.0, len(rows) - 1.0))
         drawn = [match_panel("", x, y, P[index], data.answer[index]) for index in chosen.tolist()]
-        return Drawn(_matching_numbers(P, data.answer, chosen), panels.titled(title, drawn))
+        return panels.titled(title, drawn)
     raise QubolearnError(
         f"failures of {model.problem.name} cannot be drawn; expected pointset, rotation, randgraph or willow"
     )
 
 
-def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
-    """Return the errors of each solver on the same instances: degrees, or wrong nodes of a matching."""
-    numbers = error_histograms(model, solvers, instances, seed)
-    rows = {sampler_label(spec): row for spec, row in numbers["solvers"].items()}
-    shares = {name: [100 * share for share in row["shares"]] for name, row in rows.items()}
-    panel = panels.bars("By solver at test time", numbers["error"], "instances in %", numbers["edges"], shares)
-    note = "; ".join(f"{name}: mean {row['mean']:.2f}, median {row['median']:.2f}" for name, row in rows.items())
-    title = f"Errors on the same {instances} test instances of {model.problem.name}"
-    return Drawn(numbers, panels.titled(title, [panel], note))
+def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
+    """Histograms of the errors of each solver on the same instances: degrees, or wrong nodes of a matching."""
+    problem, values = model.problem, {}
+    data = problem.sample(instances, stream(seed, "test"), "test")
+    nodes = isinstance(problem, (RandGraph, Willow))
+    for spec in solvers:
+        answer = model.answers(data.p, seeded(spec, seed))
+        score = (answer != data.answer).sum(-1) if nodes else problem.score(answer, data)[problem.metric]
+        values[sampler_label(spec)] = score.double()
+    largest = max(float(value.max()) for value in values.values())
+    bins = data.answer.shape[1] + 1 if nodes else BINS
+    edges = torch.arange(bins + 1) - 0.5 if nodes else torch.linspace(0, max(largest, 1e-6), bins + 1)
+    edges = edges.double()
+    shares = {name: (100 * torch.histogram(value, edges).hist / len(value)).tolist() for name, value in values.items()}
+    what = "wrongly matched nodes" if nodes else f"error in {problem.metric}"
+    panel = panels.bars("By solver at test time", what, "instances in %", edges.tolist(), shares)
+    note = "; ".join(f"{name}: mean {each.mean():.2f}, median {each.median():.2f}" for name, each in values.items())
+    return panels.titled(f"Errors on the same {instances} test instances of {problem.name}", [panel], note)
 
 
-def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int) -> Drawn:
+def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int) -> PanelNumbers:
     """The worst instance of each of the worst shapes, and how errors grow with the angle."""
     aligned = aligned_clouds(model, solvers[0], instances, seed)
     chosen, drawn = worst_of_each_shape(aligned, cases), []
@@ -128,15 +122,10 @@ def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: 
         first, *_, last = aligned.panels(index)
         fit = f"misfit {100 * misfit(last.template, last.reference):.1f} % of the extent"
         drawn += [cloud_panel(first.title, first), cloud_panel(f"{last.title}, {fit}", last)]
-    by_turn = mean_error_by_turn(aligned, TURNS)
-    curve = [[low + TURNS / 2, error] for low, error in by_turn.items()]
+    lows = torch.div(aligned.turn, TURNS, rounding_mode="floor").int() * TURNS
+    curve = [[low + TURNS / 2, aligned.error[lows == low].mean().item()] for low in sorted(set(lows.tolist()))]
     drawn.append(panels.lines("By angle", "turned by, degrees", "mean error in degrees", {"mean": curve}))
-    numbers = {
-        "cases": [aligned.numbers(index) for index in chosen],
-        "mean_error_by_turn_degrees": {f"{low}-{low + TURNS}": error for low, error in by_turn.items()},
-    }
-    title = f"The worst shapes among {instances} test instances of {model.problem.name}"
-    return Drawn(numbers, panels.titled(title, drawn))
+    return panels.titled(f"The worst shapes among {instances} test instances of {model.problem.name}", drawn)
 
 
 def _by_procrustes(first: Panel) -> Panel:
@@ -179,13 +168,6 @@ def _most_wrong(P: Tensor, P_true: Tensor, count: int = 8) -> Tensor:
     if not bool(wrong.any()):
         raise QubolearnError(f"all of {len(P)} matchings are right; raise --instances to find a failure")
     return wrong.argsort(descending=True, stable=True)[: min(count, int((wrong > 0).sum()))]
-
-
-def _matching_numbers(P: Tensor, P_true: Tensor, chosen: Tensor) -> dict[str, Any]:
-    wrong = (P_true != P).sum(-1)
-    drawn = [{"found": P[index].tolist(), "true": P_true[index].tolist()} for index in chosen.tolist()]
-    counts = torch.bincount(wrong, minlength=P.shape[1] + 1).tolist()
-    return {"accuracy": (wrong == 0).double().mean().item(), "instances_by_wrong_nodes": counts, "drawn": drawn}
 
 
 def match_panel(name: str, x: Tensor, y: Tensor, P: Tensor, P_true: Tensor) -> PanelNumbers:

@@ -6,39 +6,32 @@ machine made it. :mod:`quant_reproduction.grid.runner` runs the others.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import time
 import traceback
-from collections import Counter
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from qubolearn.errors import QubolearnError
 from qubolearn.files import lock_folder, make_folder, read_json, read_text, write_atomic, write_json
 from qubolearn.provenance import code, provenance, source_digest
 
-__all__ = [
-    "Job",
-    "Outcome",
-    "Place",
-    "Store",
-    "add_piece",
-    "all_pieces",
-    "by_code",
-    "code_note",
-    "digest",
-    "record_digest",
-    "run_job",
-]
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 Place = tuple[str, str, int]  # row, column, seed
-MAX_RECORDS = 2**28  # bytes of one file
+MAX_RECORDS, MAX_BYTES = 2**28, 2**20  # bytes of one file that is read, and that is written
 PACKAGE = Path(__file__).parents[1]
 ONLY_SHOW = ("cli", "report")  # no number in a record depends on these parts of the package
 
@@ -78,11 +71,6 @@ class Job:
         """Return what distinguishes the jobs of an item."""
         return self.row, self.column, self.seed
 
-    @property
-    def file(self) -> str:
-        """Return the file of the item's records."""
-        return f"{self.item}.jsonl"
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -95,7 +83,7 @@ class Outcome:
 
 
 class Store:
-    """A folder of records: ``folder/ITEM.jsonl`` has one line of JSON per finished job.
+    """A folder of records: ``folder/ITEM.jsonl`` has one line of JSON per finished job (see :meth:`paths`).
 
     Lines are appended under a lock of the folder, so several processes may write. A process that is killed while it
     writes leaves at most a torn last line, which readers skip and the next writer removes.
@@ -105,8 +93,12 @@ class Store:
         self.folder = folder
         self._read: dict[str, tuple[object, dict[Place, dict[str, Any]]]] = {}
 
-    def path(self, job: Job) -> Path:
-        return self.folder / job.file
+    def paths(self, item: str) -> list[Path]:
+        """Return the files of an item's records: ITEM.jsonl, and then ITEM.2.jsonl ..., each below a mebibyte."""
+        found = [self.folder / f"{item}.jsonl"]
+        while (more := self.folder / f"{item}.{len(found) + 1}.jsonl").exists():
+            found.append(more)
+        return found
 
     def log(self, job: Job) -> Path:
         """Return the path of a failed job's log, which is kept until the job is done."""
@@ -114,8 +106,11 @@ class Store:
 
     def get(self, job: Job) -> Mapping[str, Any] | None:
         """Return the record of a finished job, unless its job had other options."""
-        record = self._records(self.path(job)).get(job.place)
-        return record if record is not None and record.get("key") == job.key else None
+        for path in self.paths(job.item):
+            record = self._records(path).get(job.place)
+            if record is not None and record.get("key") == job.key:
+                return record
+        return None
 
     def put(self, outcome: Outcome) -> None:
         """Store the record of a finished job in place of an older one, or the log of a failed job."""
@@ -125,14 +120,16 @@ class Store:
             write_atomic(log, f"{outcome.error}\n\n{outcome.log}".encode())
             return
         with lock_folder(self.folder, wait=True):
-            path = self.path(job)
-            known = self._records(path)
-            line = _line(outcome.record)
-            if job.place in known:
-                lines = [line if place == job.place else _line(record) for place, record in known.items()]
-                write_atomic(path, b"".join(lines))
+            paths, line = self.paths(job.item), _line(outcome.record)
+            for path in paths:
+                if job.place in (known := self._records(path)):
+                    lines = [line if place == job.place else _line(record) for place, record in known.items()]
+                    write_atomic(path, b"".join(lines))
+                    break
             else:
-                _append(path, line)
+                if paths[-1].exists() and paths[-1].stat().st_size + len(line) > MAX_BYTES:
+                    paths.append(self.folder / f"{job.item}.{len(paths) + 1}.jsonl")
+                _append(paths[-1], line)
         log.unlink(missing_ok=True)
 
     def _records(self, path: Path) -> dict[Place, dict[str, Any]]:
@@ -211,29 +208,8 @@ def record_digest() -> str:
     return found.hexdigest()[:12]
 
 
-def by_code(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Count the records made by ``this`` code, by ``other`` code, and by ``unknown`` code; all of them are valid."""
-    sources = Counter(record.get("source") for record in records)
-    this, unknown = sources.pop(record_digest(), 0), sources.pop(None, 0)
-    return {"this": this, "other": sources.total(), "unknown": unknown}
-
-
-def code_note(counts: Mapping[str, int]) -> str:
-    """Return the counts of :func:`by_code` as one sentence.
-
-    >>> code_note({"this": 3, "other": 1, "unknown": 444})
-    'Of 448 records 3 were made by this code, 1 by other code, and 444 by unknown code.'
-    """
-    this, other, unknown = counts["this"], counts["other"], counts["unknown"]
-    text = f"{this} were made by this code, {other} by other code, and {unknown} by unknown code"
-    return f"Of {this + other + unknown} records {text}."
-
-
 def add_piece(store: Store, jobs: Sequence[Job], before: int, piece: Mapping[str, Any]) -> None:
-    """Add the jobs and seconds of a command to ``grid.json``, which has the time of all jobs of a folder.
-
-    If other commands made some of the ``before`` records that were there, the time of the whole is not known.
-    """
+    """Add the jobs and seconds of a command to ``grid.json``, unless other commands made some of the older records."""
     path, keys = store.folder / "grid.json", digest(jobs)
     found = read_json(path) if before and path.is_file() else {}
     pieces = found.get("pieces", []) if found.get("keys") == keys else []
@@ -249,3 +225,29 @@ def all_pieces(store: Store, jobs: Sequence[Job]) -> Mapping[str, Any] | None:
     found = read_json(path) if path.is_file() else {}
     made = sum(piece["jobs"] for piece in found.get("pieces", []))
     return found if found.get("keys") == digest(jobs) and made >= len(jobs) else None
+
+
+#: Instances whose scores a record keeps, the first of its test: enough for the variance of differences.
+KEPT = 200
+STEPS = 100  # scores are kept in hundredths
+
+
+def packed(scores: Tensor) -> str:
+    """The first scores ``[instances]``, from 0 to 655, in hundredths: 16 bits each, deflated, in base 64.
+
+    >>> import torch
+    >>> unpacked(packed(torch.tensor([0.0, 1.0, 12.3456]))).tolist()
+    [0.0, 1.0, 12.35]
+    """
+    kept = (scores[:KEPT].double().cpu().numpy() * STEPS).round().clip(0, 2**16 - 1)
+    return base64.b64encode(zlib.compress(kept.astype("<u2").tobytes(), 9)).decode()
+
+
+def unpacked(text: str) -> np.ndarray[Any, Any]:
+    """Return the scores that :func:`packed` stored, ``[instances]``."""
+    try:
+        raw = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), 2 * KEPT)
+        scores: np.ndarray[Any, Any] = np.frombuffer(raw, "<u2") / STEPS
+    except (ValueError, zlib.error) as error:
+        raise QubolearnError(f"scores of a record are damaged ({error}); delete it and reproduce it") from error
+    return scores

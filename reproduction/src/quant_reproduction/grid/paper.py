@@ -16,8 +16,6 @@ import msgspec
 
 from qubolearn.errors import unknown_name
 
-__all__ = ["PROTOCOLS", "Claim", "Comparison", "Paper", "PaperCell", "PaperTable", "Protocol", "Times", "paper"]
-
 Protocol = Literal["a", "b", "c"]
 PROTOCOLS: Mapping[Protocol, str] = {
     "a": "the paper's protocol",
@@ -63,19 +61,10 @@ class PaperTable:
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(cell.column for cell in self.cells))
 
-    def value(self, row: str, column: str, metric: str) -> Decimal | None:
-        """The printed number, or None where the paper prints none."""
-        for cell in self.cells:
-            if (cell.row, cell.column) == (row, column):
-                return cell.values[self.metrics.index(metric)]
-        return None
-
-    def printed_spread(self, row: str, column: str, metric: str) -> Decimal | None:
-        """The printed ±, or None where the paper prints none."""
-        for cell in self.cells:
-            if (cell.row, cell.column) == (row, column) and cell.spread:
-                return cell.spread[self.metrics.index(metric)]
-        return None
+    def value(self, row: str, column: str, metric: str, part: Literal["values", "spread"] = "values") -> Decimal | None:
+        """The printed number, or its printed ±; None where the paper prints none."""
+        found = [getattr(cell, part) for cell in self.cells if (cell.row, cell.column) == (row, column)]
+        return found[0][self.metrics.index(metric)] if found and found[0] else None
 
     def place(self, row: str, column: str, protocol: Protocol) -> tuple[str, str, str] | None:
         """Return our (view, row, column); methods without training are in the same place under each protocol."""

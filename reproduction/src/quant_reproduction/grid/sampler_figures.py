@@ -6,26 +6,44 @@ Here x⁺ is taken from the reads alone. Our solvers complete it, which would hi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from quant_reproduction.grid import panels
-from quant_reproduction.grid.answers import Model, sampler_label, seeded, solver_label
+from quant_reproduction.grid import figures, panels
 from quant_reproduction.grid.figures import cloud_panel, pair_panel
-from quant_reproduction.grid.panels import Drawn, PanelNumbers
-from quant_reproduction.problems.cloud_pictures import planar_panels, spatial_panels
+from quant_reproduction.grid.models import (
+    Model,
+    device,
+    planar_panels,
+    sampler_label,
+    seeded,
+    solver_label,
+    spatial_panels,
+    time_of,
+    trained_model,
+)
+from quant_reproduction.grid.panels import PanelNumbers
+from quant_reproduction.presets import recipe_for
 from quant_reproduction.problems.pointset import PointSet
 from quant_reproduction.problems.rotation import Rotation
 from quant_reproduction.problems.willow import Willow
+from qubolearn.chips.embedding import Chip, find_tiles
+from qubolearn.chips.topologies import FAMILIES, topology
+from qubolearn.data.contract import Instances
 from qubolearn.errors import QubolearnError
+from qubolearn.evaluation import Evaluation, evaluate_bits, solve_instances
+from qubolearn.problems import Problem, make_problem
 from qubolearn.qubo import energies as qubo_energies
 from qubolearn.random import stream
+from qubolearn.recipes import train
 from qubolearn.solvers import ExhaustiveSearch, Solver
-
-__all__ = ["all_reads", "energies", "energy_histograms", "pipeline", "second_best", "second_lowest"]
+from qubolearn.training.callbacks import Callback
+from qubolearn.training.fit import Training
 
 #: Bits up to which exhaustive search gives the two lowest energies.
 EXACT_BITS = 24
@@ -50,45 +68,29 @@ def second_lowest(A: Tensor, reads: Tensor) -> float | None:
     return qubo_energies(A[None].double(), states[None])[0].sort().values[1].item()
 
 
-def energy_histograms(model: Model, solvers: Sequence[str], instances: int, seed: int) -> dict[str, Any]:
-    """Histograms of the energies that samplers read on one QUBO: that of the last of ``instances``."""
-    A = _qubos(model, instances, seed)[-1:]
-    reads = {spec: all_reads(seeded(spec, seed), A) for spec in solvers}
-    energy = {spec: qubo_energies(A.double(), states.double())[0] for spec, states in reads.items()}
+def energies(model: Model, solvers: Sequence[str], instances: int, seed: int, marks: bool = False) -> PanelNumbers:
+    """Histograms of the energies that samplers read on one QUBO: that of the last of ``instances``.
+
+    With ``marks`` they are on a logarithmic scale, with lines at the two lowest energies.
+    """
+    A, drawn = _qubos(model, instances, seed)[-1:], []
+    reads = {sampler_label(spec): all_reads(seeded(spec, seed), A) for spec in solvers}
+    energy = {name: qubo_energies(A.double(), states.double())[0] for name, states in reads.items()}
     exact = _two_lowest(A)
+    two = [] if exact is None else exact[0].tolist()
     known = [*energy.values(), *([] if exact is None else [exact[0]])]
-    low = min(float(value.min()) for value in known)
-    edges = _edges(known)
-    rows = {
-        spec: {
-            "label": solver_label(spec),
-            "reads": len(value),
-            "share_at_lowest": (value <= low + SAME_ENERGY * abs(low)).double().mean().item(),
-            "distinct_states": len(torch.unique(reads[spec][0], dim=0)),
-            "second_best": second_lowest(A[0], reads[spec][0]),
-            "counts": torch.histogram(value.clamp(max=edges[-1].item()), edges).hist.int().tolist(),
-        }
-        for spec, value in energy.items()
-    }
-    two = None if exact is None else exact[0].tolist()
-    return {"instance": instances - 1, "two_lowest": two, "edges": edges.tolist(), "solvers": rows}
-
-
-def energies(model: Model, solvers: Sequence[str], instances: int, seed: int, marks: bool = False) -> Drawn:
-    """The histograms; with ``marks`` on a logarithmic scale, with lines at the two lowest energies."""
-    numbers = energy_histograms(model, solvers, instances, seed)
-    drawn = []
-    for spec, row in numbers["solvers"].items():
-        name, at_lowest = sampler_label(spec), 100 * row["share_at_lowest"]
-        title = f"{name}: {at_lowest:.1f} % at the lowest, {row['distinct_states']} states"
-        x, y = "energy, largest entry of A: 1", f"of {row['reads']} reads"
-        drawn.append(panels.bars(title, x, y, numbers["edges"], {name: row["counts"]}))
+    low, edges = min(float(value.min()) for value in known), _edges(known)
+    for name, value in energy.items():
+        states, lowest = len(torch.unique(reads[name][0], dim=0)), value <= low + SAME_ENERGY * abs(low)
+        counts = torch.histogram(value.clamp(max=edges[-1].item()), edges).hist.int().tolist()
+        title = f"{name}: {100 * lowest.double().mean():.1f} % at the lowest, {states} states"
+        x, y = "energy, largest entry of A: 1", f"of {len(value)} reads"
+        drawn.append(panels.bars(title, x, y, edges.tolist(), {name: counts}))
     if marks:
-        drawn = [{**panel, "log": True, "at": numbers["two_lowest"] or ()} for panel in drawn]
-    lowest = ", ".join(f"{energy:.3f}" for energy in numbers["two_lowest"] or ())
-    note = f"The two lowest energies are {lowest}. The last bar of each panel holds all that is above."
+        drawn = [{**panel, "log": True, "at": two} for panel in drawn]
+    note = f"The two lowest energies are {', '.join(f'{each:.3f}' for each in two)}. The last bar of each panel holds "
     title = f"Energies that samplers read on one QUBO of {model.problem.bits} bits"
-    return Drawn(numbers, panels.titled(title, drawn, note))
+    return panels.titled(title, drawn, f"{note}all that is above.")
 
 
 def _edges(energy: Sequence[Tensor]) -> Tensor:
@@ -102,7 +104,7 @@ def _edges(energy: Sequence[Tensor]) -> Tensor:
     return torch.linspace(low - margin, high + margin, BINS + 1, dtype=torch.float64)
 
 
-def second_best(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
+def second_best(model: Model, solvers: Sequence[str], instances: int, seed: int) -> dict[str, Any]:
     """Second-best energies of each sampler in % of the first one's, and of the true ones: mean and deviation.
 
     Energies are negative, so higher is better. An instance counts where both have a second state, and the first one's
@@ -117,7 +119,7 @@ def second_best(model: Model, solvers: Sequence[str], instances: int, seed: int)
         if exact is not None:
             truth = _relative(found[spec], exact[:, 1])
             rows[spec] |= {f"exact_{name}": value for name, value in truth.items()}
-    return Drawn({"relative_to": solver_label(solvers[0]), "solvers": rows})
+    return {"relative_to": solver_label(solvers[0]), "solvers": rows}
 
 
 def _second_energies(A: Tensor, solver: Solver) -> Tensor:
@@ -154,7 +156,7 @@ PIPELINE_BINS = 30
 
 
 @torch.no_grad()
-def pipeline(model: Model, solvers: Sequence[str], instances: int, seed: int) -> Drawn:
+def pipeline(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
     """The last of ``instances`` test instances: what is given, p, the learned A, what a sampler reads, the solution.
 
     Of a rotation in stages, p and A are those of the first one. The solution is decoded from the lowest read; that of a
@@ -181,7 +183,7 @@ def pipeline(model: Model, solvers: Sequence[str], instances: int, seed: int) ->
         {**solved, "title": f"5. The solution: {solved['title']}"},
     ]
     title = f"One test instance of {problem.name} on its way: p, A, reads, solution"
-    return Drawn({"lowest": lowest}, panels.titled(title, drawn))
+    return panels.titled(title, drawn)
 
 
 def _inputs(model: Model, instances: int, seed: int) -> Tensor:
@@ -215,3 +217,121 @@ def _scenes(model: Model, instances: int, seed: int, answer: Tensor) -> tuple[Pa
 def _points(matched: PanelNumbers) -> list[PanelNumbers]:
     """The keypoints of both images before anything is known of them."""
     return [{"name": "keypoints", "points": [place for each in matched["series"] for place in each["points"]]}]
+
+
+Options = Mapping[str, Any]
+
+
+def drawn_by(name: str, draw: Callable[..., PanelNumbers]) -> Callable[..., dict[str, Any]]:
+    """The task that trains a model and keeps the panels of one figure of it, under the figure's name."""
+
+    def task(
+        seed: int,
+        problem: Options,
+        protocol: str,
+        overrides: Options,
+        solvers: Sequence[str] = ("exhaustive",),
+        instances: int = 1,
+        noise: float = 0.0,
+        **more: int,
+    ) -> dict[str, Any]:
+        model, seconds = trained_model(seed, problem, protocol, overrides)
+        if noise:
+            model = replace(model, problem=replace(model.problem, noise=noise))  # type: ignore[type-var]
+        took = time_of(seconds)
+        return {**took, name: {"figure": draw(model, solvers, instances, seed, **more)}}
+
+    return task
+
+
+def alignment(seed: int, cases: int, **options: Any) -> dict[str, Any]:
+    """Clouds before and after alignment."""
+    return drawn_by("alignment", figures.alignment)(seed, instances=cases, **options)
+
+
+class _Moments(Callback):
+    """Wrong bits of given instances and the couplings of one of them, at the start, half-way and at the end."""
+
+    def __init__(self, problem: Problem, data: Instances) -> None:
+        self.problem, self.data = problem, data
+        self.found: dict[int, tuple[Evaluation, list[list[float]]]] = {}  # step -> what was seen
+        self.history: list[dict[str, Any]] = []
+
+    def on_start(self, training: Training) -> None:
+        self._look(training)
+
+    def on_step(self, training: Training) -> None:
+        if training.scores is not None and 2 * training.step >= training.steps and len(self.found) < 2:
+            self._look(training)
+
+    def on_end(self, training: Training) -> None:
+        self._look(training)
+        self.history = training.history
+
+    def _look(self, training: Training) -> None:
+        states, info = solve_instances(training.network, self.data.p)
+        with torch.no_grad():
+            couplings: list[list[float]] = training.network(self.data.p[:1])[0].tolist()
+        self.found[training.step] = evaluate_bits(self.problem, states, self.data, info), couplings
+
+
+def training(seed: int, problem: Options, protocol: str, overrides: Options) -> dict[str, Any]:
+    """Wrong bits of the training set and the couplings of its first instance over training, as in Figure 4b."""
+    made = make_problem(**problem)
+    config = recipe_for(protocol, made, seed=seed, **overrides)
+    data = made.sample(config.instances, stream(seed, "train", 0, device=device()), "train")  # what is trained on
+    watch = _Moments(made, data)
+    began = time.perf_counter()
+    train(made, config, device=device(), callbacks=[watch])
+    seconds = round(time.perf_counter() - began, 3)
+    edges = [place - 0.5 for place in range(made.bits + 2)]
+    drawn, numbers = [], {}
+    for step, (found, couplings) in watch.found.items():
+        epoch = f"epoch {step / config.steps_per_epoch:.0f}"
+        counts = {"as solved": found.hamming or ()}
+        if step == config.steps and found.hamming_projected:  # as in the paper, projected only after training
+            counts["projected"] = found.hamming_projected
+        numbers[epoch] = {name: list(bars) for name, bars in counts.items()}
+        drawn.append(panels.bars(f"Wrong bits, {epoch}", "wrong bits", "instances", edges, counts))
+        drawn.append(panels.matrix(f"Couplings A of one instance, {epoch}", couplings))
+    curve = [[record["step"] / config.steps_per_epoch, 100 * record["accuracy"]] for record in watch.history]
+    drawn.append(panels.lines("Over training", "epoch", "right instances in %", {"validation": curve}))
+    seen = "the first epoch" if config.fresh else "the training set"
+    note = f"Wrong bits are those of the {config.instances} instances of {seen}."
+    title = f"{made}, L{config.layers} H{config.hidden}, loss {config.loss}, over {config.epochs} epochs"
+    figure = panels.titled(title, drawn, note)
+    return {**time_of(seconds), "training": {"figure": figure, "wrong_bits": numbers}}
+
+
+def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> dict[str, Any]:
+    """A chip, and as many instances on it as one anneal holds: one bit per qubit, no chains."""
+    import dwave.graphs as graphs
+
+    wanted = topology(pattern, bits)
+    ideal = Chip.ideal(chip, size)
+    tiles = find_tiles(bits, wanted.couplers, ideal).tiles
+    places = getattr(graphs, f"{chip}_layout")(getattr(graphs, f"{chip}_graph")(size))
+    number = {qubit: index for index, qubit in enumerate(sorted(ideal.graph))}
+    panel = panels.graph(
+        str(ideal),
+        [places[qubit].tolist() for qubit in number],
+        sorted((number[a], number[b]) for a, b in ideal.graph.edges),
+        {number[qubit]: tile for tile, chains in enumerate(tiles) for chain in chains for qubit in chain},
+    )
+    largest = FAMILIES[chip].largest
+    whole = len(find_tiles(bits, wanted.couplers, Chip.ideal(chip, largest)).tiles)
+    note = f"The largest {chip} chip, of size {largest}, holds {whole} instances of {bits} bits in one anneal."
+    title = f"{len(tiles)} instances of {bits} bits and {len(wanted.couplers)} couplers on a {chip} chip of size {size}"
+    return {"connectivity": {"figure": panels.titled(title, [panel], note)}}
+
+
+FIGURE_TASKS: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "energies": drawn_by("energies", energies),
+    "errors": drawn_by("errors", figures.errors),
+    "failures": drawn_by("failures", figures.failures),
+    "matches": drawn_by("matches", figures.matches),
+    "pipeline": drawn_by("pipeline", pipeline),
+    "alignment": alignment,
+    "training": training,
+    "connectivity": connectivity,
+}

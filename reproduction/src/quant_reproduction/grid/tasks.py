@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -11,18 +11,24 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from quant_reproduction.baselines import evaluate_baseline
+from quant_reproduction.baselines import TWO_STARTS, aqm, aqm_angle, evaluate_baseline, solve_exactly
 from quant_reproduction.baselines.graphs import qgm
-from quant_reproduction.couplings import chip, scene, snakes, sudoku, visual_sudoku, willow
-from quant_reproduction.grid.answers import evaluate_stages
-from quant_reproduction.grid.aqm_task import aqm_errors
-from quant_reproduction.grid.figure_tasks import FIGURE_TASKS
-from quant_reproduction.grid.sampler_figures import second_best
-from quant_reproduction.grid.scores import packed
-from quant_reproduction.grid.thermal_task import chip_embedding, thermal
-from quant_reproduction.grid.trained import device, networks_of, time_of, trained, trained_model, trainings
+from quant_reproduction.couplings import structured, sudoku, view_of
+from quant_reproduction.grid.jobs import packed
+from quant_reproduction.grid.models import (
+    device,
+    evaluate_stages,
+    networks_of,
+    time_of,
+    trained,
+    trained_model,
+    trainings,
+)
+from quant_reproduction.grid.sampler_figures import FIGURE_TASKS, second_best
+from quant_reproduction.grid.thermal import chip_embedding, thermal
 from quant_reproduction.presets import recipe_for
-from quant_reproduction.problems.angles import STAGES
+from quant_reproduction.problems.clouds import STAGES, pair_moments, rotation_2d
+from quant_reproduction.problems.pointset import CloudPairs, PointSet
 from qubolearn.chips.embedding import Chip, embed_report, find_tiles
 from qubolearn.chips.topologies import topology
 from qubolearn.evaluation import Evaluation, evaluate, evaluate_bits, solve_instances
@@ -32,8 +38,6 @@ from qubolearn.recipes import make_loss, make_optimizer, new_network
 from qubolearn.solvers import Solver, make_solver
 from qubolearn.solvers.contract import QuboSolver, SearchResult
 from qubolearn.training.fit import fit
-
-__all__ = ["TASKS", "RawReads"]
 
 Options = Mapping[str, Any]
 Score = Callable[[Any, Solver, int, bool], Evaluation]  # (problem, solver, instances, whether of the training set)
@@ -172,7 +176,7 @@ def second_best_energies(
 ) -> dict[str, Any]:
     """Second-best energies that samplers (name -> solver) read, as a share of the first one's: mean and deviation."""
     model, seconds = trained_model(seed, problem, protocol, overrides)
-    found = second_best(model, list(solvers.values()), instances, seed).numbers["solvers"]
+    found = second_best(model, list(solvers.values()), instances, seed)["solvers"]
     shares = {}
     for name, spec in solvers.items():
         row = found[spec]
@@ -198,28 +202,6 @@ def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int, block
         "chain_mean": report.chain_max,
     }
     return {"embedding": {**smallest, **means, "report": asdict(report)}}
-
-
-TASKS: dict[str, Callable[..., dict[str, Any]]] = {
-    "train": train_and_evaluate,
-    "stages": partial(train_and_evaluate, task="stages"),
-    "train-raw": train_raw,
-    "search": search,
-    "baseline": baseline,
-    "qgm": qgm_success,
-    "second-best": second_best_energies,
-    "qubits": count_qubits,
-    "thermal": thermal,
-    "aqm": aqm_errors,
-    "chip-view": chip.view_of,
-    "sudoku": sudoku.solved_puzzles,
-    "sudoku-search": sudoku.by_search,
-    "visual-sudoku": visual_sudoku.read_puzzles,
-    "willow10": willow.matched_pairs,
-    "scene": scene.labelled_pictures,
-    "snakes": snakes.numbered_cells,
-    **FIGURE_TASKS,
-}
 
 
 @dataclass(frozen=True)
@@ -250,3 +232,79 @@ class RawReads(QuboSolver):
     def with_seed(self, seed: int | None) -> Self:
         """The same with this seed, of the sampler too."""
         return replace(self, sampler=self.sampler.with_seed(seed), seed=seed)
+
+
+def aqm_errors(
+    seed: int, problem: Mapping[str, Any], neighbours: Sequence[int], rounds: Sequence[int], instances: int
+) -> dict[str, Any]:
+    """Degrees between AQM's angles and the truth, and how much of the turn it finds, for each of its settings.
+
+    ``found`` is the slope of the answers over the true angles: 1 if all of the turn is found, 0 if none is.
+    """
+    made = make_problem(**problem)
+    assert isinstance(made, PointSet)
+    pairs = made.sample_pairs(instances, stream(seed, "test"), "test")
+    metrics = {}
+    for label, angle in _aqm_answers(pairs, neighbours, rounds):
+        error = made.degrees(angle, pairs.angle)
+        slope = (angle * pairs.angle).sum() / pairs.angle.square().sum()
+        metrics[label] = {
+            "degrees": error.mean().item(),
+            "degrees_median": error.median().item(),
+            "found": slope.item(),
+            "instances": instances,
+        }
+    return metrics
+
+
+def _aqm_answers(pairs: CloudPairs, neighbours: Sequence[int], rounds: Sequence[int]) -> Iterator[tuple[str, Tensor]]:
+    template, reference, *counts, _ = pairs
+    for count in neighbours:
+        for each in rounds:
+            yield f"{count}, {each}", aqm(template, reference, counts[0], counts[1], count, each)
+    for each in rounds:
+        yield f"starts, {each}", _from_two_starts(pairs, each)
+    yield "own, 1", aqm_angle(solve_exactly(_matched_moments(template, reference, counts[0])))
+
+
+def _from_two_starts(pairs: CloudPairs, rounds: int) -> Tensor:
+    """The answer of two starts, with the paper's three neighbors, that brings the points nearer to each other."""
+    template, reference, *counts, _ = pairs
+    answers, distances = [], []
+    for start in TWO_STARTS:
+        turned = template @ rotation_2d(torch.tensor(start)).mT
+        answers.append(start + aqm(turned, reference, counts[0], counts[1], 3, rounds))
+        near = pair_moments(template @ rotation_2d(answers[-1]).mT, reference, 1, counts[0], counts[1])
+        distances.append(near.xx - 2 * near.dot + near.yy)
+    return torch.where(distances[0] <= distances[1], answers[0], answers[1])
+
+
+def _matched_moments(y: Tensor, x: Tensor, counts: Tensor) -> Tensor:
+    """|x|², |y|², x·y, y×x where every template point is paired with itself after the turn: ``[batch, 4]``.
+
+    What fills the clouds up is 0 and adds nothing.
+    """
+    products = [x * x, y * y, x * y, torch.stack([x[..., 1] * y[..., 0], -x[..., 0] * y[..., 1]], -1)]
+    return torch.stack([each.sum((1, 2)) / counts for each in products], 1)
+
+
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "train": train_and_evaluate,
+    "stages": partial(train_and_evaluate, task="stages"),
+    "train-raw": train_raw,
+    "search": search,
+    "baseline": baseline,
+    "qgm": qgm_success,
+    "second-best": second_best_energies,
+    "qubits": count_qubits,
+    "thermal": thermal,
+    "aqm": aqm_errors,
+    "chip-view": view_of,
+    "sudoku": sudoku.solved_puzzles,
+    "sudoku-search": sudoku.by_search,
+    "visual-sudoku": sudoku.read_puzzles,
+    "willow10": structured.matched_pairs,
+    "scene": structured.labelled_pictures,
+    "snakes": structured.numbered_cells,
+    **FIGURE_TASKS,
+}

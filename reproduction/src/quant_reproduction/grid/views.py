@@ -1,28 +1,15 @@
-"""Tables made of stored records: which number of which record is in which row and column."""
+"""Entries of the grid, their quick versions, and the tables made of their records."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from quant_reproduction.grid.jobs import Job, Outcome
 from qubolearn.errors import QubolearnError
-
-__all__ = [
-    "Cell",
-    "Place",
-    "Places",
-    "Unit",
-    "View",
-    "by_job",
-    "chosen_columns",
-    "conditions",
-    "markdown_table",
-    "rows_and_columns",
-]
 
 Unit = Literal["%", "degrees", "qubits", "mean qubits", "count", "seconds"]
 DIGITS: Mapping[str, int] = {"%": 2, "degrees": 2, "qubits": 0, "mean qubits": 1, "count": 0, "seconds": 2}
@@ -115,21 +102,6 @@ def rows_and_columns(cells: Iterable[tuple[str, str]]) -> tuple[list[str], list[
     return list(dict.fromkeys(rows)), list(dict.fromkeys(columns))
 
 
-def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown; a # behind a head marks a column of numbers. Bars and line ends in a text do not break it.
-
-    >>> print(markdown_table(["", "n#"], [["a|b", "1"]]), end="")
-    | | n |
-    |---|---:|
-    | a\\|b | 1 |
-    """
-    marks = "".join("---:|" if head.endswith("#") else "---|" for head in heads)
-    lines = [[head.removesuffix("#") for head in heads], *rows]
-    safe = ([" ".join(text.split()).replace("|", "\\|") for text in line] for line in lines)
-    first, *others = ("|" + "".join(f" {text} |" if text else " |" for text in line) + "\n" for line in safe)
-    return "".join([first, f"|{marks}\n", *others])
-
-
 class _Value(NamedTuple):
     """The values of one record for a cell."""
 
@@ -178,7 +150,7 @@ class View:
             return _Value(record, values, instances, scores, float(test[self.deviation]) if known else None)
         except (TypeError, ValueError, OverflowError) as error:
             raise QubolearnError(
-                f"the record of {job.name} in {job.file} is damaged ({error}); delete its line and reproduce it"
+                f"the record of {job.name} in {job.item}.jsonl is damaged ({error}); delete its line and reproduce it"
             ) from error
 
     def _cell(self, found: Sequence[_Value]) -> Cell:
@@ -187,11 +159,117 @@ class View:
         spreads = deviations if None not in deviations else ()
         return Cell(tuple(zip(*values, strict=True)), self.unit, records, tuple(filter(None, counts)), whole, spreads)
 
-    def markdown(self, outcomes: Sequence[Outcome]) -> str:
-        """The table, with a dash where nothing is."""
-        found = self.cells(outcomes)
-        rows, columns = rows_and_columns(found)
-        return markdown_table(
-            ["", *(f"{column}#" for column in columns)],
-            ([row, *(found[row, c].text() if (row, c) in found else "–" for c in columns)] for row in rows),
-        )
+
+#: Seeds of every cell of a full run, and of those whose shapes or images are split: every seed has its own split.
+SEEDS, SPLITS = 3, 5
+#: Rates of Adam in the code that the paper's authors released (github.com/MSeelbach/QuAnt, commit b37bcc8), where the
+#: paper prints 1e-3.
+RELEASED: Mapping[str, Mapping[str, float]] = {
+    "randgraph": {"learning_rate": 1e-5},
+    "pointset": {"learning_rate": 1e-6},
+    "rotation": {"learning_rate": 1e-4},
+}
+#: The paper's networks, smallest first, and its methods.
+SIZES = {f"L{layers} H{hidden}": {"layers": layers, "hidden": hidden} for layers in (3, 5) for hidden in (32, 78)}
+METHODS = ("quant", "diag", "pure")
+#: The paper's loss without one of its terms.
+ABLATIONS: Mapping[str, Mapping[str, float]] = {
+    "without unique": {"weight_unique": 0.0},
+    "without mlp": {"weight_mlp": 0.0},
+}
+
+
+#: Tasks that shorten themselves.
+LEARNED = ("sudoku", "visual-sudoku", "willow10", "scene", "snakes")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One item of the paper, or ours beside it: its cells, and the tables and figures made of their records."""
+
+    title: str
+    paper: str  # where in the paper: "Table 1a", "Figure 5b"; "" where beyond the paper
+    cells: Sequence[Job]  # of the full grid, at seed 0
+    views: tuple[View, ...] = ()
+    figures: tuple[str, ...] = ()  # labels in a record's metrics that hold a figure
+    data: str = ""  # the dataset that it needs: a folder in QUBOLEARN_DATA
+    one_seed: bool = False  # a figure shows one
+    splits: int = 0  # seeds of a full run, where every seed is a split and more than usual are wanted
+    once: Sequence[Job] = ()  # cells that are the same for every seed; a quick run has none
+    generated: bool = False  # a quick run generates its data
+    quick_rows: tuple[str, ...] = ()  # of a quick run; empty for all
+
+    def jobs(self, seeds: int, quick: bool) -> list[Job]:
+        """Every cell for every seed; a quick run has some of the rows, in small."""
+        cells = [shortened(each) for each in self.cells if each.row in (self.quick_rows or [each.row])]
+        made = [] if quick else [*self.once]
+        for each in cells if quick else self.cells:
+            splits = self.splits or (SPLITS if each.options.get("problem", {}).get("split_seed", 0) > 0 else 0)
+            more = splits if splits and seeds >= SEEDS else seeds
+            made += [of_seed(each, seed) for seed in range(1 if self.one_seed else more)]
+        return made
+
+    def needs(self, quick: bool) -> str:
+        """Return the dataset that a run needs, or ""."""
+        return "" if quick and self.generated else self.data
+
+
+def cell(item: str, row: str, column: str, task: str = "train", **options: Any) -> Job:
+    """One cell of a table."""
+    return Job(item, row, column, 0, task, options)
+
+
+def pipeline_entry(item: str, row: str, trained: Mapping[str, Any], data: str) -> Entry:
+    """The entry of the paper's first figure: one instance of a problem on its way, under the paper's protocol."""
+    made = cell(item, row, "(a) quant", "pipeline", **trained, solvers=["quantum:reads=1000"], instances=1)
+    title = f"An instance on its way through the pipeline, {row}: p, A, reads of simulated QA, solution"
+    return Entry(title, "Figure 1", [made], figures=("pipeline",), data=data, one_seed=True)
+
+
+def of_seed(job: Job, seed: int) -> Job:
+    """A cell's job for another seed; where its problem has a split, that is the next one with every seed."""
+    options = dict(job.options)
+    if seed and options.get("problem", {}).get("split_seed", 0):  # 0 is one split for all
+        options["problem"] = {**options["problem"], "split_seed": options["problem"]["split_seed"] + seed}
+    return replace(job, seed=seed, options=options)
+
+
+def shortened(job: Job) -> Job:
+    """The same job in small: tens of steps of training, few instances and reads, every fourth test."""
+    options = dict(job.options)
+    if "problem" in options:  # a smaller pool to draw from
+        small = {"pointset": {"rotations": 10}, "rotation": {"draws": 2}}.get(options["problem"]["name"], {})
+        options["problem"] = {**options["problem"], **small}
+    if "protocol" in options:
+        slow = "quantum" in options["overrides"].get("solver", "")
+        short = {"epochs": 1, "instances": 64} if slow else {"epochs": 3, "instances": 1410}
+        options["overrides"] = {**options["overrides"], **short, "validation": 20}
+    if job.task in LEARNED:
+        options["quick"] = True
+    if "tests" in options:
+        few = [{**test, "instances": 20} if "instances" in test else test for test in options["tests"]]
+        options["tests"] = few[::4]
+    if "instances" in options or job.task == "baseline":
+        options["instances"] = {"qgm": 4, "second-best": 1}.get(job.task, 100)
+    if "candidates" in options:
+        options["candidates"] = dict(list(options["candidates"].items())[:2])
+    if "open_instances" in options:
+        options["open_instances"] = 2
+    if "solvers" in options:
+        options["solvers"] = _fewer_reads(options["solvers"])
+    return replace(job, options=options)
+
+
+def _fewer_reads(solvers: Any) -> Any:
+    if isinstance(solvers, Mapping):
+        return {name: _fewer_reads(spec) for name, spec in solvers.items()}
+    return solvers.replace("reads=1000", "reads=100") if isinstance(solvers, str) else [*map(_fewer_reads, solvers)]
+
+
+def ablation_columns(full: str, label: str, best: str, before: str = "") -> Places:
+    """The paper's loss in full (a column of jobs and the label of its test), without its parts, and our recipe.
+
+    ``before`` is what the columns of jobs without a part have before its name.
+    """
+    parts = {before + name: (name, "exhaustive" if before else "ablation") for name in ABLATIONS}
+    return chosen_columns({full: ("full", label), **parts, best: ("best", "exhaustive")})

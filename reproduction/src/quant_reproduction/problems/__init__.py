@@ -10,8 +10,6 @@ import numpy as np
 from qubolearn.errors import QubolearnError
 from qubolearn.random import derive_seed
 
-__all__ = ["check_range", "split_by_class"]
-
 
 def check_range(problem: Any, low: float, high: float, *names: str) -> None:
     """Raise unless these options of a problem are from ``low`` to ``high``."""

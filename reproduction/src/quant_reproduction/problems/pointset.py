@@ -13,17 +13,25 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from quant_reproduction.datasets.alike import outlines_alike, turned_misfit
+from quant_reproduction.datasets import outlines_alike, turned_misfit
 from quant_reproduction.datasets.files import cached_data, data_folder
 from quant_reproduction.datasets.shapes2d import Outlines, load_outlines
 from quant_reproduction.problems import check_range, split_by_class
-from quant_reproduction.problems.angles import PAPER_CLOUDS, AngleBins, Encoding, best_clouds, geodesic_so2, rotation_2d
-from quant_reproduction.problems.moments import aqm_matrix, check_clouds, pair_features, pair_moments
+from quant_reproduction.problems.clouds import (
+    PAPER_CLOUDS,
+    AngleBins,
+    Encoding,
+    aqm_matrix,
+    best_clouds,
+    check_clouds,
+    geodesic_so2,
+    pair_features,
+    pair_moments,
+    rotation_2d,
+)
 from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.random import stream
-
-__all__ = ["CloudPairs", "Form", "PointSet"]
 
 Form = Literal["matrix", "features"]
 Shapes = Literal["all", "near-symmetric", "others"]

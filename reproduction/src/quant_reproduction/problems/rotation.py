@@ -18,28 +18,26 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from quant_reproduction.datasets.alike import clouds_alike
+from quant_reproduction.datasets import clouds_alike
 from quant_reproduction.datasets.files import cached_data, data_folder
 from quant_reproduction.datasets.modelnet import load_modelnet
 from quant_reproduction.problems import check_range, split_by_class
-from quant_reproduction.problems.angles import (
+from quant_reproduction.problems.clouds import (
     PAPER_CLOUDS,
     STAGES,
     AngleBins,
     Encoding,
     Stage,
     best_clouds,
+    check_clouds,
     euler_matrix,
     geodesic_so2,
     geodesic_so3,
     joint_covariance,
 )
-from quant_reproduction.problems.moments import check_clouds
 from qubolearn.data.contract import Instances, Problem, SoftTargets, Split
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.random import stream
-
-__all__ = ["Covariance", "MatchedClouds", "Rotation"]
 
 Covariance = Literal["cross", "joint"]
 

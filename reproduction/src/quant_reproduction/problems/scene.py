@@ -17,8 +17,6 @@ from quant_reproduction.problems.structured import Pool, PoolProblem, read_scene
 from qubolearn.data.contract import Instances
 from qubolearn.random import stream
 
-__all__ = ["LABELS", "Scene"]
-
 #: Labels of Boutell et al., in the order of the bits.
 LABELS = ("beach", "sunset", "foliage", "field", "mountain", "urban")
 #: Images and features of generated data.

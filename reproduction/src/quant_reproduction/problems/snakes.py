@@ -27,8 +27,6 @@ from qubolearn.errors import QubolearnError
 from qubolearn.qubo import FREE, Groups
 from qubolearn.solvers.tempering import ParallelTempering
 
-__all__ = ["COLORS", "LABELS", "PADDING", "GridShape", "Snakes", "grid_pattern", "on_canvas", "random_snakes"]
-
 LENGTH, LABELS = 10, 11
 PADDING = 0  # the code of a cell outside the grid; colors have the codes 1 to 5
 #: RGB of background, then of down, left, up and right.
@@ -138,19 +136,6 @@ class Snakes(PoolProblem):
             "snake": (right & body).sum(1) / body.sum(1).clamp_min(1),
             "all_right": (right == there).all(1).float(),
         }
-
-    def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
-        """Draw one grid on a matplotlib axis with the labels of the snake; wrong ones in white on red."""
-        codes, found, true = (
-            one[0].long().reshape(self.rows, self.columns) for one in (instances.p, answer, instances.answer)
-        )
-        height, width = (int((codes > 0).any(1 - side).sum()) for side in (0, 1))
-        axis.imshow(np.concatenate([np.full((1, 3), 255, np.uint8), COLORS])[codes[:height, :width].numpy()])
-        for i, j in (codes > 0).nonzero().tolist():
-            label, wrong = int(found[i, j]), bool(found[i, j] != true[i, j])
-            if label or wrong:
-                box = {"facecolor": "red", "pad": 1, "linewidth": 0} if wrong else None
-                axis.text(j, i, label, ha="center", va="center", color="white" if wrong else "black", bbox=box)
 
 
 @lru_cache(maxsize=8)

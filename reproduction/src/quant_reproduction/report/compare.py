@@ -12,23 +12,7 @@ from typing import Literal
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol
 from quant_reproduction.grid.views import Cell, View
-from quant_reproduction.report.intervals import Interval, binomial_variance, interval, mean_variance
-from quant_reproduction.report.text import plural
-
-__all__ = [
-    "VERDICTS",
-    "Compared",
-    "Measured",
-    "Number",
-    "Verdict",
-    "compare",
-    "count_control",
-    "count_different",
-    "count_verdicts",
-    "find_number",
-    "find_view",
-    "format_counts",
-]
+from quant_reproduction.report.numbers import Interval, binomial_variance, interval, mean_variance, plural
 
 Measured = Mapping[str, Mapping[tuple[str, str], Cell]]  # view -> (row, column) -> cell
 Verdict = Literal["better", "indistinguishable", "worse", "not measured"]

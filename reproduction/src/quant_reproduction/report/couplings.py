@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from quant_reproduction.grid.entries.contract import METHODS
 from quant_reproduction.grid.entries.couplings import CHAINS, CUTS, FOREST, HUNGARIAN, PACKING, READ, SEARCH
+from quant_reproduction.grid.views import METHODS
+from quant_reproduction.report.numbers import Table
 from quant_reproduction.report.summary import Report
-from quant_reproduction.report.text import Table
-
-__all__ = ["LINES", "Line", "chip_table", "pay_table", "short_table"]
 
 
 class Published(NamedTuple):

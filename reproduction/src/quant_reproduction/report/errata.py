@@ -16,8 +16,6 @@ import numpy as np
 from quant_reproduction.report.claims import Answer, Source
 from quant_reproduction.report.summary import Report
 
-__all__ = ["Finding", "findings", "gradient_of_gap", "ising_as_printed", "series", "unique_as_printed"]
-
 #: The code that the authors released.
 CODE = "github.com/MSeelbach/QuAnt, commit b37bcc8"
 #: Prints the findings that follow from formulas and the paper's own numbers.
@@ -132,7 +130,7 @@ def _tables(report: Report) -> list[Finding]:
     ours, again = report.paper.table("Table 2"), report.paper.table("Table 4b")
     pairs = []
     for row in ours.rows:
-        mean, around = ours.value(row, "Ours", "degrees"), ours.printed_spread(row, "Ours", "degrees")
+        mean, around = ours.value(row, "Ours", "degrees"), ours.value(row, "Ours", "degrees", "spread")
         other = again.value(row, "Ours", "degrees")
         if mean is not None and around is not None and other is not None:
             pairs.append((mean, around, other))

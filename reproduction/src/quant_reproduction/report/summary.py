@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quant_reproduction.grid.entries import ENTRIES, Entry
-from quant_reproduction.grid.jobs import Job, Outcome, Store, all_pieces, by_code, code_note
+from quant_reproduction.grid.entries import ENTRIES
+from quant_reproduction.grid.jobs import Job, Outcome, Store, all_pieces
 from quant_reproduction.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol, paper
+from quant_reproduction.grid.views import Entry
 from quant_reproduction.report.claims import ANSWERS, Checked, check_claims
 from quant_reproduction.report.compare import (
     Compared,
@@ -21,9 +22,6 @@ from quant_reproduction.report.compare import (
     find_view,
 )
 from qubolearn.errors import QubolearnError
-
-__all__ = ["Item", "Report", "Speed", "Summary", "collect", "gather"]
-
 
 #: Fields that every record must have, with their types.
 RECORD: Mapping[str, Any] = {"metrics": dict, "seconds": (int, float), "machine": str, "versions": dict}
@@ -90,7 +88,7 @@ def _outcome(store: Store, job: Job) -> Outcome:
     for name, kind in RECORD.items():
         if record is not None and not isinstance(record.get(name), kind):
             raise QubolearnError(
-                f"{store.path(job)} is damaged: expected a field {name!r} for {job.name}; delete it and rerun the job"
+                f"{job.item}.jsonl is damaged: expected a field {name!r} for {job.name}; delete its line and rerun it"
             )
     if record is not None or not log.is_file():
         return Outcome(job, record)
@@ -196,11 +194,6 @@ class Report:
         each = self.speeds(protocol)
         runs, hours, seconds = sum(s.runs for s in each), sum(s.paper_hours for s in each), sum(s.seconds for s in each)
         return Speed("all", runs, hours, seconds)
-
-    @property
-    def code(self) -> str:
-        """One sentence on how many records were made by this code."""
-        return code_note(by_code(self.records))
 
     @property
     def summary(self) -> Summary:

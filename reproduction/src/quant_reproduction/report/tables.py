@@ -15,16 +15,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from quant_reproduction.cli.verify import AGAIN
-from quant_reproduction.grid.entries import ENTRIES, SEEDS, search
+from quant_reproduction.cli.reproduce import AGAIN
+from quant_reproduction.grid.entries import ENTRIES
+from quant_reproduction.grid.entries.clouds import SEARCHES
 from quant_reproduction.grid.jobs import Outcome, Store
 from quant_reproduction.grid.paper import PROTOCOLS, PaperTable, paper
-from quant_reproduction.grid.views import DIGITS, Cell, rows_and_columns
+from quant_reproduction.grid.views import DIGITS, SEEDS, Cell, rows_and_columns
 from quant_reproduction.report import couplings, errata
 from quant_reproduction.report.claims import ANSWERS, SOURCES, Checked, format_interval
 from quant_reproduction.report.compare import Compared, find_view, format_counts
-from quant_reproduction.report.summary import Item, Report, gather
-from quant_reproduction.report.text import (
+from quant_reproduction.report.numbers import (
     MARKS,
     Table,
     format_duration,
@@ -35,10 +35,9 @@ from quant_reproduction.report.text import (
     plural,
     training_hardware,
 )
+from quant_reproduction.report.summary import Item, Report, gather
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.files import read_json
-
-__all__ = ["TABLES", "fill", "make_table"]
 
 MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -167,10 +166,10 @@ def comparison_table(report: Report, table: PaperTable) -> Table:
 
 def view_table(report: Report, name: str) -> Table:
     """Show everything that was measured for a view, with its provenance."""
-    return _cells_table(report.found[name])
+    return cells_table(report.found[name])
 
 
-def _cells_table(cells: Mapping[tuple[str, str], Cell]) -> Table:
+def cells_table(cells: Mapping[tuple[str, str], Cell]) -> Table:
     if not cells:
         return Table([], [])
     rows, columns = rows_and_columns(cells)
@@ -200,9 +199,9 @@ def _origin(records: Sequence[Mapping[str, Any]]) -> str:
 def searches(report: Report) -> str:
     """Show the searches behind our recipes, one table after the other."""
     store, made = Store(report.results), []
-    for name, entry in search.ENTRIES.items():
+    for name, entry in SEARCHES.items():
         cells = entry.views[0].cells([Outcome(job, store.get(job)) for job in entry.jobs(SEEDS, False)])
-        made.append(str(_cells_table(cells)) if cells else f"*`{name}` has no record yet.*\n")
+        made.append(str(cells_table(cells)) if cells else f"*`{name}` has no record yet.*\n")
     return "\n".join(made)
 
 
@@ -227,8 +226,9 @@ def all_records(report: Report) -> str:
     parts = [f"{plural(len(report.records), 'record')}; {unknown or 'none'} without a commit.\n"]
     for item in report.items:
         if item.records:
-            file = f"[{item.name}.jsonl](../results/{item.name}.jsonl)"
-            parts.append(f"## {item.name}\n\n{item.entry.title}. File: {file}.\n\n{records_table(item)}")
+            names = [path.name for path in Store(report.results).paths(item.name)]
+            files_of = ", ".join(f"[{name}](../results/{name})" for name in names)
+            parts.append(f"## {item.name}\n\n{item.entry.title}. File: {files_of}.\n\n{records_table(item)}")
     return "\n".join(parts)
 
 

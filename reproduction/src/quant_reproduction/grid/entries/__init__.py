@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quant_reproduction.grid.entries import annealers, clouds, couplings, graphs, search
-from quant_reproduction.grid.entries.contract import SEEDS, Entry
-
-__all__ = ["ENTRIES", "SEEDS", "Entry"]
+from quant_reproduction.grid.entries import annealers, clouds, couplings, graphs
+from quant_reproduction.grid.views import Entry
 
 ENTRIES: Mapping[str, Entry] = {
     **graphs.ENTRIES,
     **annealers.ENTRIES,
     **clouds.ENTRIES,
-    **search.ENTRIES,
+    **clouds.SEARCHES,
     **couplings.ENTRIES,
 }

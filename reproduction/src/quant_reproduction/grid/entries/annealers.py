@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from quant_reproduction.grid.entries.contract import Entry, cell
 from quant_reproduction.grid.jobs import Job
-from quant_reproduction.grid.views import Place, View, by_job
-
-__all__ = ["ENTRIES"]
+from quant_reproduction.grid.views import Entry, Place, View, by_job, cell
 
 FIVE: Mapping[str, Any] = {"name": "randgraph", "k": 5}
 

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from quant_reproduction.grid.entries.contract import METHODS, Entry, cell
 from quant_reproduction.grid.jobs import Job
-from quant_reproduction.grid.views import Place, Places, View
-
-__all__ = ["ENTRIES"]
+from quant_reproduction.grid.views import METHODS, Entry, Place, Places, View, cell
 
 #: Columns of baselines.
 CUTS, PACKING, SEARCH, READ = (

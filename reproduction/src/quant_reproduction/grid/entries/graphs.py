@@ -6,20 +6,19 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from quant_reproduction.grid.entries.contract import (
+from quant_reproduction.grid.jobs import Job
+from quant_reproduction.grid.views import (
     ABLATIONS,
     METHODS,
     RELEASED,
     SIZES,
     Entry,
+    View,
     ablation_columns,
+    by_job,
     cell,
     pipeline_entry,
 )
-from quant_reproduction.grid.jobs import Job
-from quant_reproduction.grid.views import View, by_job
-
-__all__ = ["ENTRIES"]
 
 #: At these sizes annealing finds what exhaustive search finds, at many times the cost.
 EXACT: Mapping[str, Mapping[str, Any]] = {"paper": {"solver": "exhaustive"}, "best": {}}

@@ -1,31 +1,44 @@
-"""The job of annealing at the chip's temperature: one anneal's success in three models, on the same QUBOs."""
+"""Annealing at the chip's temperature: one anneal's success in three models, on the same QUBOs.
+
+One of them is an annealer that feels its bath: populations of its lowest levels, by a master equation.
+
+Each qubit's σz is coupled to its own Ohmic bath. For weak coupling, and anneals that are slow beside the gaps,
+the density matrix stays diagonal in the instantaneous eigenstates of H(s), and their populations obey
+
+    dp_a/dt = Σ_b (W_ab p_b - W_ba p_a),    W_ab = Σ_i |<a|σz_i|b>|² γ(E_b - E_a),
+    γ(f) = (2π)² η f / (1 - exp(-f / kT))   per ns, f and kT in GHz
+
+(the adiabatic master equation without coherences; Albash, Boixo, Lidar and Zanardi, New J. Phys. 14, 123016, 2012).
+Its steady state at every s is the quantum Boltzmann distribution of H(s). Rates fall with A(s), and where they are
+below the anneal's pace the populations freeze. η is the only free number: :func:`bath_coupling` takes it from the
+published freeze-out of a single qubit. Only the product of η and the anneal's time matters: a tenth of η is a tenth of
+the time. So taken, η is about 0.4, which is not weak. Where rates are high it does not matter how high: populations
+are thermal. So the equation gives which levels freeze when, and is not a model of the chip's noise.
+
+What is left out: coherence between levels, so that crossings are always passed adiabatically, levels above the lowest
+``LEVELS``, 1/f noise, and the chip's cross-talk.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from quant_reproduction.baselines.graphs import qgm
 from quant_reproduction.grid import panels
-from quant_reproduction.grid.trained import time_of, trained_model
-from quant_reproduction.open_system import (
-    FREEZE_OUT_GHZ,
-    GHZ_PER_MILLIKELVIN,
-    LEVELS,
-    MICROSECONDS,
-    MILLIKELVIN,
-    final_states,
-    levels,
-)
+from quant_reproduction.grid.models import time_of, trained_model
 from qubolearn.chips.embedding import Chip, find_tiles
 from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Embedding, scaled, with_control_errors
 from qubolearn.chips.topologies import topology
+from qubolearn.errors import QubolearnError
 from qubolearn.problems import make_problem
 from qubolearn.qubo import from_ising, to_ising
 from qubolearn.random import stream
@@ -33,7 +46,147 @@ from qubolearn.solvers.contract import instance_seeds
 from qubolearn.solvers.quantum import QuantumAnnealing
 from qubolearn.solvers.state_vector import all_energies, dwave
 
-__all__ = ["Ising", "boltzmann", "chip_embedding", "ground_states", "programmed", "thermal"]
+Array = npt.NDArray[np.float64]
+
+#: Boltzmann's over Planck's constant.
+GHZ_PER_MILLIKELVIN = 0.0208366
+#: Advantage_system4.1: its temperature, and B where a single qubit freezes, s = 0.612, as D-Wave published them in
+#: November 2021 (documentation of dwave.system.temperatures.freezeout_effective_temperature).
+MILLIKELVIN, FREEZE_OUT_GHZ = 15.4, 3.91
+#: D-Wave's default anneal, and the paper's.
+MICROSECONDS = 20.0
+#: Before the first point rates are so high that all is thermal, after the last one A(s) is below 1e-3 GHz and
+#: nothing moves. More points or levels change the probabilities after 20 µs by 0.002 at most.
+FIRST, LAST, POINTS = 0.3, 0.76, 24
+LEVELS = 16
+DENSE_QUBITS, MAX_QUBITS = 10, 16
+
+
+class Levels(NamedTuple):
+    """The lowest levels of one programmed problem along the anneal."""
+
+    energies: Tensor  # [points, levels], GHz, float64
+    transitions: Tensor  # [points, levels, levels], Σ_i |<a|σz_i|b>|²
+    final: Tensor  # [levels, 2**n], |<x|a>|² at the last point, states in the order of all_states
+
+
+def levels(J: Tensor, h: Tensor, points: int = POINTS, count: int = LEVELS) -> Levels:
+    """The lowest ``count`` levels of one Ising problem, J ``[n, n]`` upper triangular and h ``[n]``, along the anneal.
+
+    Up to 10 qubits by a full diagonalisation, up to 16 by Lanczos' method: some 15 seconds on a core for 15 qubits.
+    """
+    n = len(h)
+    if n > MAX_QUBITS:
+        raise QubolearnError(f"levels of {n} qubits (limit {MAX_QUBITS}) take too long; use the Boltzmann limit")
+    A, offset = from_ising(J[None].double(), h[None].double())
+    ising = (all_energies(A) + offset[:, None])[0].cpu()
+    count = min(count, len(ising))
+    lowest, moved, vectors = [], [], torch.ones(len(ising), 1, dtype=torch.float64)
+    for transverse, longitudinal in zip(*dwave(np.linspace(FIRST, LAST, points)), strict=True):
+        diagonal = longitudinal / 2 * ising
+        if n <= DENSE_QUBITS:
+            values, vectors = torch.linalg.eigh(torch.diag(diagonal) - transverse / 2 * _flips(n))
+            values, vectors = values[:count], vectors[:, :count]
+        else:
+            values, vectors = _lanczos(diagonal, transverse / 2, count, vectors[:, 0])
+        lowest.append(values)
+        moved.append(_transitions(vectors))
+    return Levels(torch.stack(lowest), torch.stack(moved), vectors.square().T)
+
+
+def _transitions(vectors: Tensor) -> Tensor:
+    """Σ_i |<a|σz_i|b>|² of real, orthonormal levels ``[2**n, levels]`` -> ``[levels, levels]``.
+
+    σz is twice the projector onto 1, less the identity, so that half of the amplitudes suffices.
+    """
+    size, levels = vectors.shape
+    total = vectors.new_zeros(levels, levels)
+    for bit in range(size.bit_length() - 1):
+        ones = vectors.view(-1, 2, 1 << bit, levels)[:, 1].reshape(-1, levels)
+        total += (2 * ones.T @ ones - torch.eye(levels)).square()
+    return total
+
+
+@lru_cache(maxsize=4)
+def _flips(n: int) -> Tensor:
+    """Σ σx of n qubits ``[2**n, 2**n]``."""
+    codes = torch.arange(2**n)
+    total = torch.zeros(2**n, 2**n, dtype=torch.float64)
+    for qubit in range(n):
+        total[codes, codes ^ (1 << qubit)] = 1.0
+    return total
+
+
+def _lanczos(diagonal: Tensor, field: float, count: int, start: Tensor) -> tuple[Tensor, Tensor]:
+    """The lowest eigenpairs of diag - field · Σ σx, from a first guess."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    weights, size = diagonal.numpy(), len(diagonal)
+    qubits = size.bit_length() - 1
+
+    def product(v: Array) -> Array:
+        flat = v.reshape(-1)
+        flipped = np.zeros_like(flat)
+        for qubit in range(qubits):
+            flipped += flat.reshape(-1, 2, 1 << qubit)[:, ::-1].reshape(-1)
+        out: Array = weights * flat - field * flipped
+        return out
+
+    H = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    guess = start.numpy() + 1e-3 / np.sqrt(size)  # not orthogonal to any level by symmetry
+    values, vectors = eigsh(H, k=count, which="SA", v0=guess, tol=1e-6, ncv=min(size, 5 * count // 2))
+    order = values.argsort()
+    return torch.from_numpy(values[order]), torch.from_numpy(vectors[:, order])
+
+
+def final_states(found: Levels, microseconds: Sequence[float], coupling: float | None = None) -> Tensor:
+    """The probability of every state after anneals of these times: ``[times, 2**n]``, float64.
+
+    ``coupling`` is η, by default that of :func:`bath_coupling`.
+    """
+    eta = bath_coupling() if coupling is None else coupling
+    rates = _generator(found)
+    return torch.stack([_populations(found, 1000 * time * eta * rates) for time in microseconds]) @ found.final
+
+
+def _generator(found: Levels) -> Tensor:
+    """W times the part of the anneal that each point stands for, for η = 1: ``[points, levels, levels]``."""
+    kT = MILLIKELVIN * GHZ_PER_MILLIKELVIN
+    f = found.energies[:, None, :] - found.energies[:, :, None]  # [points, a, b]: E_b - E_a
+    ratio = (f / kT).clamp(-500, 500)
+    per_kT = torch.where(ratio.abs() < 1e-6, 1.0, ratio / -torch.expm1(-torch.where(ratio == 0, 1.0, ratio)))
+    W = (2 * np.pi) ** 2 * kT * per_kT * found.transitions
+    W = W - torch.diag_embed(W.diagonal(dim1=1, dim2=2))
+    W = W - torch.diag_embed(W.sum(1))  # columns add up to 0
+    return W * (LAST - FIRST) / (len(f) - 1)
+
+
+def _populations(found: Levels, exponents: Tensor) -> Tensor:
+    """From the Boltzmann distribution at the first point through all of them: ``[levels]``."""
+    kT = MILLIKELVIN * GHZ_PER_MILLIKELVIN
+    p = torch.softmax(-found.energies[0] / kT, 0)
+    for step in torch.linalg.matrix_exp(exponents):
+        p = step @ p
+    return p.clamp(min=0) / p.clamp(min=0).sum()
+
+
+@lru_cache(maxsize=1)
+def bath_coupling(bias: float = 0.1) -> float:
+    """η for which a single qubit of this bias, annealed for 20 µs, ends as if it froze at the published B.
+
+    >>> 0.1 < bath_coupling() < 1  # not weak, which the equation assumes
+    True
+    """
+    found = levels(torch.zeros(1, 1), torch.tensor([bias]), points=20 * POINTS)
+    wanted = 1 / (1 + np.exp(-FREEZE_OUT_GHZ * bias / (MILLIKELVIN * GHZ_PER_MILLIKELVIN)))
+    rates = _generator(found)
+    low, high = -9.0, 1.0  # logarithms; stronger coupling freezes later, and so colder
+    for _ in range(30):
+        middle = (low + high) / 2
+        frozen = _populations(found, 1000 * MICROSECONDS * 10**middle * rates)[0].item()
+        low, high = (middle, high) if frozen < wanted else (low, middle)
+    return float(10 ** ((low + high) / 2))
+
 
 Options = Mapping[str, Any]
 #: Microseconds of the figure; 20 are the paper's.

