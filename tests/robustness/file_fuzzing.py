@@ -29,7 +29,7 @@ from qubolearn.data.files import read_inputs
 from qubolearn.errors import QubolearnError
 from qubolearn.problems import problem_names, problem_type
 from qubolearn.problems.randgraph import RandGraph
-from qubolearn.qubo import sparse_from_coo, to_bqm, to_coo
+from qubolearn.qubo import parse_qubo, to_bqm, to_coo
 from qubolearn.qubo.files import read_bqm
 from qubolearn.recipes import recipe_for, train
 from qubolearn.runs import Run
@@ -185,9 +185,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
         return unfinished.network()
 
     return {
-        "coo": Kind(
-            lambda rng: mutated(coo, rng, TOKENS), lambda data: sparse_from_coo(data.decode("utf-8", "replace"))
-        ),
+        "coo": Kind(lambda rng: mutated(coo, rng, TOKENS), lambda data: parse_qubo(data.decode("utf-8", "replace"))),
         "bqm": Kind(lambda rng: mutated(rng.choice(bqm), rng, TOKENS), read_bqm),
         "run json": Kind(lambda rng: mutated_json(rng.choice(headers), rng), on_disk("other/config.json", opened)),
         "metrics": Kind(

@@ -69,18 +69,23 @@ def add_solve(parser: argparse.ArgumentParser, _: str | None) -> None:
     add_solver(parser)
     add_constraints(parser)
     parser.add_argument("--out", metavar="FILE.npz", help="where to write [QUBO.solved.npz or INSTANCES.solved.npz]")
+    formats = ["rudy", "biqmac", "qbsolv", "coo"]
+    parser.add_argument("--format", choices=formats, help="format of a text file of a QUBO [by its content]")
     parser.add_argument("--project", action="store_true", help="project a run's bits to valid answers before decoding")
 
 
 def run_solve(args: argparse.Namespace, output: Output) -> None:
     """Solve a QUBO from a file, or instances with a trained run; write bits, energies and, for a run, answers.
 
-    A QUBO is COO text or a dimod BQM file, as qubolearn export writes them, of up to a million bits. Solvers that take
-    sparse QUBOs (annealing, tempering, auto) never make it dense. The output is an .npz with states [1, n] and energies
-    [1]; for a run with states [count, n], energies [count], answers, remarks of the problem and, unless it is too
-    large, A [count, n, n], in the order of the instances. States and energies include clamped bits.
+    A QUBO is a graph for maximum cut (rudy, as the Gset), or a QUBO as text (qbsolv, BiqMac, COO) or as a dimod BQM
+    file, of up to a million bits; a name such as G22 is one of $QUBOLEARN_DATA/instances. Solvers that take sparse
+    QUBOs (annealing, population, tempering, auto) never make it dense. The output is an .npz with states [1, n] and
+    energies [1]; of a graph, the cut is minus the energy. For a run it has states [count, n], energies [count],
+    answers, remarks of the problem and, unless it is too large, A [count, n, n], in the order of the instances. States
+    and energies include clamped bits.
 
     examples:
+      qubolearn solve G22.txt --solver population:seconds=6,seed=0
       qubolearn solve chip.coo --clamp 3=1,7=0
       qubolearn solve coloring.bqm --groups 4 --solver tempering:sweeps=2000,seed=0 --out colors.npz
       qubolearn instances randgraph --k 4 --count 10 --out four.npz
@@ -105,18 +110,25 @@ def run_solve(args: argparse.Namespace, output: Output) -> None:
 
 
 def _solve_file(args: argparse.Namespace, source: Path, output: Output) -> Solved:
-    from qubolearn.qubo.files import read_qubo
+    from qubolearn.data import load_instance
+    from qubolearn.qubo import read_qubo
 
     for option in ("project", "problem"):
         if getattr(args, option):
             raise QubolearnError(f"--{option} is for a run with INSTANCES.npz, but {source} is read as a QUBO")
-    A, offset = read_qubo(source)
+    named = len(source.parts) == 1 and not source.suffix and not source.exists()
+    instance = load_instance(source.name) if named else read_qubo(source, args.format)
+    output.say(*(f"{source}: {note}" for note in instance.notes))
+    A = instance.A
     solution = _solve(A, args, output, f"n={A.n}")
-    states, energies = solution.states[:, 0], solution.energies[:, 0] + offset
-    title = f"{source}: {A.n} bits, {counted(A.edges.shape[1], 'coupling')}"
-    row = (_shown(states[0]), int(states.sum()), f"{energies.item():.6g}")
+    states, energies = solution.states[:, 0], solution.energies[:, 0] + instance.offset
+    title = f"{source} ({instance.format}): {A.n} bits, {counted(A.edges.shape[1], 'coupling')}"
+    values = {"energy": energies.item()} | ({"cut": -energies.item()} if instance.is_cut else {})
+    if instance.best is not None:
+        values["best known"] = -instance.best if instance.is_cut else instance.best
+    row = (_shown(states[0]), int(states.sum()), *(f"{value:.10g}" for value in values.values()))
     arrays = {"states": states.byte(), "energies": energies}
-    return arrays, solution.info, (title, ["bits", "ones", "energy"], [row])
+    return arrays, solution.info, (title, ["bits", "ones", *values], [row])
 
 
 def _solve_run(args: argparse.Namespace, source: Path, output: Output) -> Solved:
@@ -169,13 +181,13 @@ def _solve(
 def add_export(parser: argparse.ArgumentParser, _: str | None) -> None:
     add_run(parser)
     parser.add_argument("instances", metavar="INSTANCES.npz", help="file with p [count, m]")
-    text = "COO text or the binary format of dimod [coo]"
-    parser.add_argument("--format", choices=["coo", "bqm"], default="coo", help=text)
+    text = "COO, qbsolv or BiqMac text, or the binary format of dimod [coo]"
+    parser.add_argument("--format", choices=["coo", "qbsolv", "biqmac", "bqm"], default="coo", help=text)
     parser.add_argument("--out", metavar="FOLDER", help="new or empty folder for the files [INSTANCES.qubos]")
 
 
 def run_export(args: argparse.Namespace, output: Output) -> None:
-    """Write the QUBO of every instance in a file as COO text or as a dimod BQM, one file each.
+    """Write the QUBO of every instance in a file as text (COO, qbsolv, BiqMac) or as a dimod BQM, one file each.
 
     examples:
       qubolearn export runs/k4 four.npz --format coo --out qubos
@@ -185,7 +197,7 @@ def run_export(args: argparse.Namespace, output: Output) -> None:
     import torch
 
     from qubolearn.data import read_inputs
-    from qubolearn.qubo import to_bqm, to_coo
+    from qubolearn.qubo import to_bqm, write_qubo
 
     here = open_run(args.run, args)
     source = Path(args.instances)
@@ -197,8 +209,8 @@ def run_export(args: argparse.Namespace, output: Output) -> None:
     make_folder(folder)
     with torch.no_grad(), output.progress(counted(len(p), "QUBO"), len(p)) as bar:
         for index, A in enumerate(network(p)):
-            if args.format == "coo":
-                data = to_coo(A).encode()
+            if args.format != "bqm":
+                data = write_qubo(A, args.format).encode()
             else:
                 with to_bqm(A).to_file() as file:
                     data = file.read()

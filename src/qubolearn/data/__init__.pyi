@@ -24,3 +24,5 @@ from .files import load_npz as load_npz
 from .files import read_inputs as read_inputs
 from .files import write_arrays as write_arrays
 from .files import write_instances as write_instances
+from .standard import instance_names as instance_names
+from .standard import load_instance as load_instance

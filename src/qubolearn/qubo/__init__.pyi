@@ -17,6 +17,11 @@ from .clamps import propagate_clamps as propagate_clamps
 from .clamps import reduced as reduced
 from .constraints import Inequalities as Inequalities
 from .constraints import LinearConstraint as LinearConstraint
+from .files import Instance as Instance
+from .files import max_cut as max_cut
+from .files import parse_qubo as parse_qubo
+from .files import read_qubo as read_qubo
+from .files import write_qubo as write_qubo
 from .groups import Groups as Groups
 from .groups import as_groups as as_groups
 from .groups import penalty_weights as penalty_weights

@@ -1,4 +1,11 @@
-"""Read files of one QUBO, COO text and dimod's BQM files, as untrusted input.
+"""Read and write files of one QUBO, as untrusted input: rudy (Gset), qbsolv, BiqMac, COO, and dimod's BQM files.
+
+Text formats, told from each other by their first line and by entries on the diagonal:
+
+- rudy: ``n m``, then m edges ``i j weight`` from 1 on, of a graph whose maximum cut is searched;
+- BiqMac: ``n m``, then m entries ``i j value`` from 1 on, of a symmetric Q, so that i < j counts twice;
+- qbsolv: ``p qubo 0 n diagonals couplers``, then entries ``i i value`` and ``i j value`` from 0 on; ``c`` are comments;
+- COO: entries ``i j value`` from 0 on; ``#`` are comments.
 
 ``dimod.BinaryQuadraticModel.from_file`` trusts the counts and indices in a file. Here they are checked against the
 bytes that exist before anything of their size is made.
@@ -11,17 +18,21 @@ optionally labels, which are not read.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import QubolearnError, counted, unknown_name
 from qubolearn.files import read_bytes
-from qubolearn.qubo.interchange import MAX_SPARSE_FILE_BITS, as_bits, sparse_from_coo
-from qubolearn.qubo.sparse import SparseQubo
+from qubolearn.qubo.interchange import MAX_SPARSE_FILE_BITS, add_up, as_bits, coo_entries, to_coo
+from qubolearn.qubo.sparse import Qubo, SparseQubo
 
-__all__ = ["read_bqm", "read_qubo"]
+__all__ = ["FORMATS", "Instance", "max_cut", "parse_qubo", "read_bqm", "read_qubo", "write_qubo"]
 
 MAGIC = b"DIMODBQM"
 PREFIX = len(MAGIC) + 6
@@ -32,18 +43,165 @@ INDICES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint
 MAX_BYTES = 2**29
 
 
-def read_qubo(path: Path) -> tuple[SparseQubo, float]:
-    """Return the QUBO of a file, COO text or a BQM file, as a sparse batch of one in float64, and its offset.
+Entries = list[tuple[int, int, float]]
 
-    Files have up to a million bits and 512 MiB.
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """One QUBO of a file or of a collection."""
+
+    A: SparseQubo  # a batch of one, float64
+    offset: float = 0.0  # to be added to energies
+    format: str = "bqm"
+    is_cut: bool = False  # True if energies are minus the weight of a cut
+    best: float | None = None  # the lowest known energy
+    notes: tuple[str, ...] = ()  # what was unusual about the file
+
+
+def max_cut(edges: Any, weights: Any, n: int) -> SparseQubo:
+    """Return the QUBO of a graph, edges ``[2, m]`` from 0 on, whose energies are minus the weight of a cut.
+
+    >>> max_cut([[0, 0], [1, 2]], [1, 5], 3).dense().tolist()
+    [[[-6.0, 2.0, 10.0], [0.0, -1.0, 0.0], [0.0, 0.0, -5.0]]]
     """
-    data = read_bytes(path, MAX_BYTES)
+    ends, w = torch.as_tensor(np.asarray(edges, np.int64)), torch.as_tensor(np.asarray(weights, np.float64))
+    linear = torch.zeros(n, dtype=torch.float64).index_add(0, ends.flatten(), -w.repeat(2))
+    return SparseQubo(linear[None], ends, 2 * w[None])
+
+
+def read_qubo(path: Path | str, format: str | None = None) -> Instance:
+    """Return the QUBO of a file of up to a million bits and 512 MiB; its format is found by its content."""
+    data = read_bytes(Path(path), MAX_BYTES)
     try:
         if data.startswith(MAGIC):
-            return read_bqm(data)
-        return sparse_from_coo(data.decode("utf-8", "replace")), 0.0
+            return Instance(*read_bqm(data))
+        return parse_qubo(data.decode("utf-8", "replace"), format)
     except QubolearnError as error:
         raise type(error)(f"{path}: {error}") from error
+
+
+def parse_qubo(text: str, format: str | None = None) -> Instance:
+    """Return the QUBO of a text in one of :data:`FORMATS`.
+
+    >>> graph = parse_qubo("3 2\\n1 2 1\\n1 3 5")
+    >>> graph.format, graph.A.linear.tolist()
+    ('rudy', [[-6.0, -1.0, -5.0]])
+    """
+    lines = [(number, line.split()) for number, line in enumerate(text.splitlines(), 1)]
+    lines = [(number, words) for number, words in lines if words and words[0] != "c" and words[0][0] != "#"]
+    if not lines:
+        raise QubolearnError("the file holds no entry; expected a graph or a QUBO as text, or a BQM file of dimod")
+    found = {"p": "qbsolv"}.get(lines[0][1][0]) or ("rudy" if len(lines[0][1]) == 2 else "coo")
+    if found == "rudy" and any(words[0] == words[1] for _, words in lines[1:] if len(words) > 1):
+        found = "biqmac"  # a graph has no edge from a node to itself
+    if format is not None and format not in FORMATS:
+        raise unknown_name("format", format, list(FORMATS))
+    format = format or found
+    if format == "coo":
+        entries, n = coo_entries(text)
+        return _noted(Instance(add_up(entries, n), format="coo"), entries, ())
+    n, start, counts = _sizes(lines[0], format)
+    entries = [_entry(words, number, format) for number, words in lines[1:]]
+    _check_sizes(entries, counts, format)
+    used = {bit for i, j, _ in entries for bit in (i, j)}
+    notes: tuple[str, ...] = ()
+    if start == 1 and 0 in used:
+        start, notes = 0, ("bits are numbered from 0",)
+    if used and not start <= min(used) <= max(used) < n + start:
+        limits = f"{start} to {n - 1 + start}"
+        raise QubolearnError(f"bits are numbered {min(used)} to {max(used)} in a file of n={n}; expected {limits}")
+    entries = [(i - start, j - start, value) for i, j, value in entries]
+    if format == "rudy":
+        loops = [entry for entry in entries if entry[0] == entry[1]]
+        notes += (f"{counted(len(loops), 'self-loop')} left out, which no cut contains",) if loops else ()
+        entries = [entry for entry in entries if entry[0] != entry[1]]
+    elif format == "biqmac":
+        entries = [(i, j, value if i == j else 2 * value) for i, j, value in entries]
+    A = add_up(entries, n)
+    if format == "rudy":
+        A = max_cut(A.edges, A.quadratic[0], n)
+    return _noted(Instance(A, format=format, is_cut=format == "rudy"), entries, notes)
+
+
+def _noted(instance: Instance, entries: Entries, notes: tuple[str, ...]) -> Instance:
+    """Return the instance with notes, and one more if entries occur twice."""
+    repeats = len(entries) - len({(min(i, j), max(i, j)) for i, j, _ in entries})
+    if repeats:
+        notes += (f"{counted(repeats, 'repeat')} of an entry added up",)
+    return replace(instance, notes=notes)
+
+
+def _sizes(first: tuple[int, list[str]], format: str) -> tuple[int, int, tuple[int, ...]]:
+    """Return n, the number of the first bit, and how many entries on and off the diagonal, or in all, the file has."""
+    number, words = first
+    wanted = "p qubo 0 n diagonals couplers" if format == "qbsolv" else "n m"
+    given = words[2:] if format == "qbsolv" else words
+    if len(given) != (4 if format == "qbsolv" else 2) or not all(word.isascii() and word.isdecimal() for word in given):
+        raise QubolearnError(f"line {number}: {' '.join(words)[:60]!r} is not {wanted!r}")
+    sizes = [int(word[:18]) for word in given]
+    n = sizes[1] if format == "qbsolv" else sizes[0]
+    if not 1 <= n <= MAX_SPARSE_FILE_BITS:
+        raise QubolearnError(f"line {number}: n={n}; expected 1 to {MAX_SPARSE_FILE_BITS} bits")
+    return (n, 0, tuple(sizes[2:])) if format == "qbsolv" else (n, 1, (sizes[1],))
+
+
+def _entry(words: list[str], number: int, format: str) -> tuple[int, int, float]:
+    weights = words[2:] or (["1"] if format == "rudy" else [])
+    try:
+        i, j, value = int(words[0]), int(words[1]), float(*weights)
+    except (ValueError, IndexError, TypeError):
+        raise QubolearnError(f"line {number}: {' '.join(words)[:60]!r} is not 'i j value'") from None
+    if not math.isfinite(value):
+        raise QubolearnError(f"line {number}: value {words[2]} is not finite")
+    return i, j, value
+
+
+def _check_sizes(entries: Entries, counts: tuple[int, ...], format: str) -> None:
+    diagonal = sum(i == j for i, j, _ in entries)
+    found = (diagonal, len(entries) - diagonal) if format == "qbsolv" else (len(entries),)
+    if found != counts:
+        promised, there = (" + ".join(map(str, some)) for some in (counts, found))
+        raise QubolearnError(f"the first line promises {promised} entries, but {there} follow; is the file complete?")
+
+
+def write_qubo(A: Qubo, format: str = "coo") -> str:
+    """Return one QUBO, ``[n, n]`` or a sparse batch of one, as text; values are exact in float64.
+
+    >>> print(write_qubo(max_cut([[0, 0], [1, 2]], [1, 5], 3), "rudy"), end="")
+    3 2
+    1 2 1.0
+    1 3 5.0
+    """
+    if format not in FORMATS:
+        raise unknown_name("format", format, list(FORMATS))
+    return FORMATS[format](A)
+
+
+def _listed(A: Qubo, format: str) -> str:
+    """Return a QUBO in a format with a first line of sizes."""
+    entries, n = coo_entries(to_coo(A))
+    if format == "rudy":
+        sums = np.zeros(n)
+        for i, j, value in entries:
+            np.add.at(sums, [i, j], value / 2)
+        if np.abs(sums).max() > 1e-9 * max(abs(value) for *_, value in [*entries, (0, 0, 1.0)]):
+            raise QubolearnError("the QUBO is not a maximum cut: it has fields; write it as qbsolv, biqmac or coo")
+    start, halves = (0, 1) if format == "qbsolv" else (1, 2)
+    diagonal = [] if format == "rudy" else [entry for entry in entries if entry[0] == entry[1]]
+    couplers = [(i, j, value / halves) for i, j, value in entries if i < j]
+    sizes = f"{len(diagonal)} {len(couplers)}" if format == "qbsolv" else f"{len(diagonal) + len(couplers)}"
+    first = f"p qubo 0 {n} {sizes}" if format == "qbsolv" else f"{n} {sizes}"
+    lines = [f"{i + start} {j + start} {value!r}" for i, j, value in [*diagonal, *couplers]]
+    return "\n".join([first, *lines]) + "\n"
+
+
+#: Names of the text formats and their writers.
+FORMATS: dict[str, Callable[[Qubo], str]] = {
+    "rudy": lambda A: _listed(A, "rudy"),
+    "biqmac": lambda A: _listed(A, "biqmac"),
+    "qbsolv": lambda A: _listed(A, "qbsolv"),
+    "coo": to_coo,
+}
 
 
 def read_bqm(data: bytes) -> tuple[SparseQubo, float]:

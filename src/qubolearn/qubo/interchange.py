@@ -174,6 +174,11 @@ def sparse_from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> SparseQu
     >>> sparse_from_coo("0 0 1\\n0 9999 -3")
     SparseQubo(batch=1, n=10000, edges=1, dtype=torch.float64, device=cpu)
     """
+    return add_up(*coo_entries(text, max_bits))
+
+
+def coo_entries(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> tuple[list[tuple[int, int, float]], int]:
+    """Return the entries (i, j, value) of COO text, and n."""
     entries: list[tuple[int, int, float]] = []
     n = 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -190,10 +195,10 @@ def sparse_from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> SparseQu
             n = max(n, entry[0] + 1, entry[1] + 1)
     if n == 0:
         raise QubolearnError("COO text holds no entry; expected lines 'i j value'")
-    return _added_up(entries, n)
+    return entries, n
 
 
-def _added_up(entries: list[tuple[int, int, float]], n: int) -> SparseQubo:
+def add_up(entries: list[tuple[int, int, float]], n: int) -> SparseQubo:
     """Return the sparse QUBO of entries (i, j, value) in any order; repeated ones add up."""
     u, v = (np.array([entry[k] for entry in entries], np.int64) for k in range(2))
     values = np.array([entry[2] for entry in entries], np.float64)
