@@ -32,7 +32,7 @@ from qubolearn import (
     SparseQubo,
     fit,
 )
-from qubolearn.losses import BlockLikelihood, GroupPseudoLikelihood, PersistentContrastive
+from qubolearn.losses import GroupPseudoLikelihood, PersistentContrastive
 
 Kind = Literal["bits", "groups"]
 SIZES, SEEDS = (16, 32, 64, 128), 3
@@ -145,15 +145,11 @@ def losses_for(problem: Planted) -> dict[str, Loss]:
     found: dict[str, Loss] = {"pseudo": PseudoLikelihood(1.0)}
     if groups is not None:
         found["group pseudo"] = GroupPseudoLikelihood(groups, masking=0.0)
-    for bits in (8, 12) if groups else (12, 16, 20):
-        found[f"block {bits}"] = BlockLikelihood(bits, 1.0, groups=groups)
-    if groups is None:
-        found["block 12, scattered"] = BlockLikelihood(12, 1.0, connected=False)
     found["persistent"] = PersistentContrastive(1.0, groups=groups)
     found["persistent, tempered"] = PersistentContrastive(1.0, rungs=4, groups=groups)
     found["hinge, annealing"] = Hinge(1.0)
-    if problem.n <= 16:
-        found["exact"] = Likelihood(1.0) if groups is None else BlockLikelihood(16, 1.0, groups=groups)
+    if problem.n <= 16 and groups is None:
+        found["exact"] = Likelihood(1.0)
     return found
 
 

@@ -45,7 +45,7 @@ from qubolearn import (
     topology,
 )
 from qubolearn.data import SoftTargets
-from qubolearn.losses import L1, BlockLikelihood, Contrastive, GroupPseudoLikelihood, SoftLikelihood, SparseFeatures
+from qubolearn.losses import L1, Contrastive, GroupPseudoLikelihood, SoftLikelihood, SparseFeatures
 from qubolearn.losses import HammingHinge as Hamming
 from qubolearn.solvers import pair_marginals
 
@@ -170,7 +170,7 @@ FITS: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
     "hamming, pegasus": (partial(mlp, 8, "pegasus", None), arrays(11, 8), Hamming(margin=0.3), {}),
     "pseudo, sparse": (partial(SharedQubo, 6, EDGES), arrays(12), PseudoLikelihood(beta=1.0), {}),
     "pseudo, fresh, cosine": (mlp, Signs(), PseudoLikelihood(beta=6.0), {"fresh": True, "schedule": True}),
-    "blocks, chimera": (partial(mlp, 8, "chimera"), arrays(13, 8), BlockLikelihood(bits=3, beta=2.0), {}),
+    "pseudo, chimera": (partial(mlp, 8, "chimera"), arrays(13, 8), PseudoLikelihood(beta=2.0), {}),
     "soft": (mlp, Signs(), SoftLikelihood(beta=2.0), {}),
     "contrastive": (own, arrays(14), Contrastive(beta=2.0), {"solver": Lowest()}),
     "l1, diagonal": (partial(own, 6, "diagonal"), arrays(15), L1() + own_loss, {}),

@@ -15,7 +15,7 @@ _MOVED = {
     "qubolearn.chips.topologies": "Topology",
     "qubolearn.data.contract": "SoftTargets",
     "qubolearn.evaluation": "Evaluation",
-    "qubolearn.losses": "BlockLikelihood Contrastive GroupPseudoLikelihood HammingHinge L1 PersistentContrastive "
+    "qubolearn.losses": "Contrastive GroupPseudoLikelihood HammingHinge L1 PersistentContrastive "
     "SoftLikelihood SparseFeatures",
     "qubolearn.networks": "MatchingBody PairwiseBody harden",
     "qubolearn.problems": "make_problem",

@@ -55,7 +55,7 @@ OLD_NAMES = {"standardise": "standardize", "method": "head"}
 OLD_HEADS = {"quant": "coupled", "diag": "uncoupled", "pure": "direct"}
 # fmt: off
 LossName = Literal[
-    "gap", "hinge", "hamming", "nll", "soft-nll", "contrastive", "persistent", "pseudo", "group-pseudo", "block", "l1"
+    "gap", "hinge", "hamming", "nll", "soft-nll", "contrastive", "persistent", "pseudo", "group-pseudo", "l1"
 ]
 # fmt: on
 #: The classes of losses in qubolearn.losses by their names in recipes.
@@ -69,7 +69,6 @@ LOSSES: Mapping[str, str] = {
     "persistent": "PersistentContrastive",
     "pseudo": "PseudoLikelihood",
     "group-pseudo": "GroupPseudoLikelihood",
-    "block": "BlockLikelihood",
     "l1": "L1",
 }
 
@@ -102,7 +101,7 @@ class Recipe:
     """entries of A: dense, diagonal, chimera, pegasus, zephyr, or own for those of the problem"""
     loss: LossName = "nll"
     """nll is the exact likelihood, soft-nll that of soft targets; contrastive and persistent estimate its gradient from
-    samples; pseudo, group-pseudo and block need neither all states nor a solver; gap, hinge and hamming are margins; l1
+    samples; pseudo and group-pseudo need neither all states nor a solver; gap, hinge and hamming are margins; l1
     is for direct"""
     beta: float = _from_signature()
     """inverse temperature of the likelihoods"""
@@ -112,8 +111,6 @@ class Recipe:
     """weight of the uniqueness term of gap"""
     masking: float = _from_signature()
     """largest share of groups that group-pseudo hides"""
-    block: int = _from_signature()
-    """bits of a block of the loss block"""
     weight_mlp: float = 1e-4
     """weight of the sparsity of hidden features"""
     solver: str = "exhaustive"
@@ -262,7 +259,7 @@ def _loss_class(name: str) -> Any:
 
 def _options(kind: Callable[..., Any], recipe: Recipe) -> dict[str, Any]:
     """Return the options of a recipe that a class takes."""
-    known = {**vars(recipe), "bits": recipe.block}
+    known = vars(recipe)
     return {name: known[name] for name in signature(kind).parameters if name in known and name != "schedule"}
 
 
@@ -277,8 +274,7 @@ def _defaults() -> dict[str, Any]:
     from qubolearn.training.optimizers import Adam
 
     kinds = [*map(_loss_class, LOSSES), MLP, Adam]
-    found = {name: each.default for kind in reversed(kinds) for name, each in signature(kind).parameters.items()}
-    return {**found, "block": found["bits"]}
+    return {name: each.default for kind in reversed(kinds) for name, each in signature(kind).parameters.items()}
 
 
 def make_loss(recipe: Recipe, problem: Problem | None = None) -> Loss:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from qubolearn import ExhaustiveSearch, Instances, SparseQubo
 from qubolearn.errors import QubolearnError
-from qubolearn.losses import Batch, BlockLikelihood, GroupPseudoLikelihood, Loss, PersistentContrastive
+from qubolearn.losses import Batch, GroupPseudoLikelihood, Loss, PersistentContrastive
 from qubolearn.qubo import Groups, share
 
 GROUPS = Groups([[0, 3, 4], [5, 1], [6]])  # bits 2 and 7 are in none
@@ -87,7 +87,6 @@ def test_mistakes_are_rejected() -> None:
     "loss",
     [
         GroupPseudoLikelihood(GROUPS),
-        BlockLikelihood(bits=4, beta=1.0),
         PersistentContrastive(beta=1.0, chains=4, groups=GROUPS),
     ],
     ids=lambda loss: type(loss).__name__,

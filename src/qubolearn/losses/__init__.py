@@ -1,6 +1,5 @@
 """A, x̂ -> one value per instance. One equation each, as a value that can be added up and multiplied by numbers."""
 
-from qubolearn.losses.blocks import BlockLikelihood
 from qubolearn.losses.contract import (
     Batch,
     Contrastive,
@@ -20,7 +19,6 @@ from qubolearn.losses.persistent import PersistentContrastive
 __all__ = [
     "L1",
     "Batch",
-    "BlockLikelihood",
     "Contrastive",
     "EnergyLoss",
     "Gap",
