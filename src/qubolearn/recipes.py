@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_type_hints
 
 from qubolearn.errors import QubolearnError, check_counts, convert, unknown_name
 from qubolearn.networks import Head, network_entry
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from qubolearn.runs import Run
     from qubolearn.training.callbacks import Callback
     from qubolearn.training.optimizers import Adam
-    from qubolearn.training.steps import Task
 
 __all__ = [
     "Preset",
@@ -41,7 +40,6 @@ __all__ = [
     "preset",
     "recipe_for",
     "renamed",
-    "task_of",
     "train",
     "upgrade",
 ]
@@ -59,23 +57,26 @@ LossName = Literal[
 ]
 # fmt: on
 #: The classes of losses in qubolearn.losses by their names in recipes.
-LOSSES: Mapping[str, str] = {
-    "gap": "Gap",
-    "hinge": "Hinge",
-    "hamming": "HammingHinge",
-    "nll": "Likelihood",
-    "soft-nll": "SoftLikelihood",
-    "contrastive": "Contrastive",
-    "persistent": "PersistentContrastive",
-    "pseudo": "PseudoLikelihood",
-    "group-pseudo": "GroupPseudoLikelihood",
-    "l1": "L1",
-}
-
-
-def _from_signature() -> Any:
-    """Declare an option whose default and limits are those of the class that takes it."""
-    return field(default=None)
+LOSSES: Mapping[str, str] = dict(
+    zip(
+        get_args(LossName),
+        [
+            "Gap",
+            "Hinge",
+            "HammingHinge",
+            "Likelihood",
+            "SoftLikelihood",
+            "Contrastive",
+            "PersistentContrastive",
+            "PseudoLikelihood",
+            "GroupPseudoLikelihood",
+            "L1",
+        ],
+        strict=True,
+    )
+)
+#: The default of an option whose default and limits are those of the class that takes it.
+SIGNATURE: Any = None
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,11 @@ class Recipe:
     """head of the network: coupled predicts a QUBO, uncoupled one without couplers, direct the bits themselves"""
     network: str = "mlp"
     """mlp, matching or pairwise (permutation-aware), shared (one A for all instances), or a registered network"""
-    layers: int = _from_signature()
+    layers: int = SIGNATURE
     """layers of the network mlp"""
-    hidden: int = _from_signature()
+    hidden: int = SIGNATURE
     """width of the hidden layers"""
-    dropout: float = _from_signature()
+    dropout: float = SIGNATURE
     """share of inputs and hidden features that the network mlp drops in training"""
     topology: str = "chimera"
     """entries of A: dense, diagonal, chimera, pegasus, zephyr, or own for those of the problem"""
@@ -103,13 +104,13 @@ class Recipe:
     """nll is the exact likelihood, soft-nll that of soft targets; contrastive and persistent estimate its gradient from
     samples; pseudo and group-pseudo need neither all states nor a solver; gap, hinge and hamming are margins; l1
     is for direct"""
-    beta: float = _from_signature()
+    beta: float = SIGNATURE
     """inverse temperature of the likelihoods"""
-    margin: float = _from_signature()
+    margin: float = SIGNATURE
     """margin of hinge and hamming"""
-    weight_unique: float = _from_signature()
+    weight_unique: float = SIGNATURE
     """weight of the uniqueness term of gap"""
-    masking: float = _from_signature()
+    masking: float = SIGNATURE
     """largest share of groups that group-pseudo hides"""
     weight_mlp: float = 1e-4
     """weight of the sparsity of hidden features"""
@@ -125,7 +126,7 @@ class Recipe:
     """draw new training instances every epoch, if the problem can"""
     standardize: bool = True
     """shift and scale each entry of p by its mean and deviation over the training set"""
-    learning_rate: float = _from_signature()
+    learning_rate: float = SIGNATURE
     """highest rate of Adam"""
     schedule: Literal["constant", "cosine"] = "constant"
     """constant, or a warm-up over 2 % of the steps and then a cosine to zero"""
@@ -385,18 +386,3 @@ def train(
 
     folder = run.begun() if run else None
     return fit(**fit_arguments(problem, recipe), callbacks=callbacks, folder=folder, device=device).network
-
-
-def task_of(
-    problem: Problem, recipe: Recipe, network: nn.Module | None = None, device: torch.device | str = "cpu"
-) -> Task:
-    """Return the steps of a recipe without the loop, for benchmarks."""
-    from qubolearn.solvers import make_solver
-    from qubolearn.training.batches import Drawn
-    from qubolearn.training.optimizers import FlatAdam
-    from qubolearn.training.steps import Task
-
-    network = (network or new_network(problem, recipe)).to(device)
-    batches = Drawn(problem, recipe.instances, recipe.batch_size, recipe.fresh, recipe.seed, device)
-    update = FlatAdam(network, make_optimizer(recipe), recipe.steps)
-    return Task(network, update, batches, make_loss(recipe, problem), make_solver(recipe.solver), recipe.seed, problem)

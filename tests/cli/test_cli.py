@@ -135,7 +135,6 @@ def test_demo_shows_what_couplings_buy(
         ("train randgraph --out {here}", "not empty"),
         ("train randgraph --k 4 --out {run}", "another configuration"),
         ("evaluate {new}", "holds no run"),
-        ("evaluate {run} --set noise=3", "unknown option"),
         ("evaluate {run} --instances 0", "--instances: 0"),
         ("solve {run} {new}", "no file"),
         ("solve {run} {other}", "another problem"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from qubolearn.cli import main
-from qubolearn.cli.scoring import paired
+from qubolearn.cli.runs import paired
 from qubolearn.recipes import preset
 from qubolearn.runs import Run
 

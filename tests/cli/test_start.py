@@ -9,7 +9,7 @@ import pytest
 
 from qubolearn.chips.topologies import FAMILIES
 from qubolearn.cli import COMMANDS
-from qubolearn.cli.embed import CHIPS
+from qubolearn.cli.solving import CHIPS
 
 CODE = """
 import sys

@@ -20,12 +20,12 @@ from qubolearn.losses import Batch, PseudoLikelihood
 from qubolearn.problems import Instances, Problem
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.random import derive_seed, stream
-from qubolearn.recipes import Recipe, new_network, task_of, train
+from qubolearn.recipes import Recipe, make_loss, new_network, train
 from qubolearn.runs import Run
 from qubolearn.solvers import SOLVERS, make_solver
+from qubolearn.solvers.contract import seeded
 from qubolearn.training.callbacks import StopIf, Training
 from qubolearn.training.optimizers import FlatAdam
-from qubolearn.training.steps import mean_loss
 
 PROBLEM = RandGraph(k=3)
 PLAIN = replace(CONFIG, loss="pseudo", standardize=False)  # 40 steps of 20 instances, no solver that would look at A
@@ -77,11 +77,14 @@ class Fault:
 
     def losses(self, problem: Problem, recipe: Recipe, *steps: int) -> list[float]:
         """Return the losses of the batch with the stored weights, for the stored step or others."""
-        task = task_of(problem, recipe)
-        weights, _ = read_tensors(self.folder / "weights.safetensors", task.network.state_dict(), finite=False)
-        task.network.load_state_dict(weights)
-        batch = Instances(self.p, self.x_true, problem.decode(self.x_true))
-        return [mean_loss(task, batch, step).item() for step in steps or (self.step,)]
+        network, loss, solver = new_network(problem, recipe), make_loss(recipe, problem), make_solver(recipe.solver)
+        weights, _ = read_tensors(self.folder / "weights.safetensors", network.state_dict(), finite=False)
+        network.load_state_dict(weights)
+        found = network.couplings(self.p)
+        instances = Instances(self.p, self.x_true, problem.decode(self.x_true))
+        seeds = [derive_seed(recipe.seed, "solver", step) for step in steps or (self.step,)]
+        batches = [Batch(instances, seeded(solver, seed), None, found.features) for seed in seeds]
+        return [loss(found.A, batch).mean().item() for batch in batches]
 
 
 def test_a_stored_fault_holds_its_batch_and_weights(tmp_path: Path) -> None:

@@ -18,13 +18,15 @@ from qubolearn.problems import Instances, Problem, SoftTargets, make_problem
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import sparse
 from qubolearn.random import derive_seed
-from qubolearn.recipes import Recipe, evaluation_steps, new_network, task_of, train
+from qubolearn.recipes import Recipe, evaluation_steps, make_loss, make_optimizer, new_network, train
 from qubolearn.runs import Run
-from qubolearn.solvers import ExhaustiveSearch, contract, exhaustive, log_partition, partition
+from qubolearn.solvers import ExhaustiveSearch, contract, exhaustive, log_partition, make_solver, partition
 from qubolearn.training import captured
+from qubolearn.training.batches import Drawn
 from qubolearn.training.callbacks import Callback, StopIf, Training
 from qubolearn.training.captured import CapturedSteps, can_capture
-from qubolearn.training.steps import Steps
+from qubolearn.training.optimizers import FlatAdam
+from qubolearn.training.steps import Steps, Task
 
 
 class Soft(RandGraph):
@@ -69,6 +71,16 @@ class Told(Callback):
 
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+
+
+def task_of(
+    problem: Problem, recipe: Recipe, network: torch.nn.Module | None = None, device: torch.device | str = "cpu"
+) -> Task:
+    """Return the steps of a recipe without the loop."""
+    network = (network or new_network(problem, recipe)).to(device)
+    batches = Drawn(problem, recipe.instances, recipe.batch_size, recipe.fresh, recipe.seed, device)
+    update = FlatAdam(network, make_optimizer(recipe), recipe.steps)
+    return Task(network, update, batches, make_loss(recipe, problem), make_solver(recipe.solver), recipe.seed, problem)
 
 
 @pytest.fixture

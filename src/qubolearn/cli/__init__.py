@@ -25,12 +25,12 @@ __all__ = ["COMMANDS", "main", "make_parser"]
 #: command -> (module with the functions add_COMMAND and run_COMMAND, one line of help)
 COMMANDS = {
     "train": ("training", "train a network that outputs QUBOs for a problem"),
-    "evaluate": ("scoring", "score a trained run on unseen instances, with any solver"),
-    "compare": ("scoring", "score runs on the same unseen instances"),
+    "evaluate": ("runs", "score a trained run on unseen instances, with any solver"),
+    "compare": ("runs", "score runs on the same unseen instances"),
     "instances": ("solving", "write instances of a problem to a file"),
     "solve": ("solving", "solve a QUBO, or instances with a trained run"),
     "export": ("solving", "write the QUBOs of instances as COO text or dimod files"),
-    "embed": ("embed", "count qubits, chains and instances per anneal on a chip"),
+    "embed": ("solving", "count qubits, chains and instances per anneal on a chip"),
     "info": ("runs", "show the contents of a run or model file, or save a run as one file"),
     "runs": ("runs", "list run folders with their scores"),
     "plot": ("runs", "draw histograms, couplings and curves of runs"),

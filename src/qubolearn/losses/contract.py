@@ -13,8 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from qubolearn.data.contract import Instances, RightAnswers, SoftTargets
+from qubolearn.data.contract import Instances, SoftTargets
 from qubolearn.errors import QubolearnError, inside
 from qubolearn.qubo import Qubo, SparseQubo, energies
 from qubolearn.solvers.contract import Solver
@@ -45,7 +46,6 @@ class Batch:
         solver: the solver of the training run, with the randomness of this step.
         soft: states that are nearly right with their weights, if the problem has them and the loss uses them.
         features: outputs of the network's hidden layers, ``[batch, hidden]`` each; empty for most networks.
-        energies: a function of A and states ``[batch, t, n]``; engines pass a faster one.
         seed: the seed of this step, for a loss that draws random numbers.
 
     >>> from qubolearn import ExhaustiveSearch
@@ -61,14 +61,12 @@ class Batch:
         solver: Solver,
         soft: SoftTargets | None = None,
         features: Sequence[Tensor] = (),
-        energies: Callable[[Any, Tensor], Tensor] = energies,
         seed: int = 0,
     ) -> None:
         self.p, self.x_true, self.answer, self.right = instances
         self.solver, self.soft, self.features = solver, soft, features
         self.seed = seed
-        self.energies = energies
-        self._solved: tuple[Qubo, object, Tensor] | None = None
+        self._solved: tuple[Qubo, list[int], int, Tensor] | None = None
 
     def __len__(self) -> int:
         return len(self.x_true)
@@ -78,10 +76,11 @@ class Batch:
 
         Losses that are added up share one call, if the first one requests the most states.
         """
-        key = _identity(A)
-        if self._solved is None or key is None or self._solved[1] != key or self._solved[2].shape[1] < count:
-            self._solved = A, key, self._ask(A.detach(), count)  # keeps A, so that its memory is not used again
-        return self._solved[2][:, :count]
+        numbers = (A.linear, A.quadratic) if isinstance(A, SparseQubo) else (A,)
+        changes = [0 if some.is_inference() else some._version for some in numbers]  # made in place
+        if self._solved is None or self._solved[0] is not A or self._solved[1] != changes or self._solved[2] < count:
+            self._solved = A, changes, count, self._ask(A.detach(), count)
+        return self._solved[3][:, :count]
 
     def _ask(self, A: Qubo, count: int) -> Tensor:
         """Call the solver and validate its output."""
@@ -97,17 +96,9 @@ class Batch:
         """Return x̂ ``[batch, n]``: the right state, or if there are several the one of lowest energy under A."""
         if self.right is None:
             return self.x_true
-        E = self.energies(A, self.right.states).masked_fill(~self.right.valid, float("inf"))
+        E = energies(A, self.right.states).masked_fill(~self.right.valid, float("inf"))
         lowest = E.argmin(1)[:, None, None].expand(-1, 1, self.x_true.shape[1])
         return self.right.states.gather(1, lowest)[:, 0]
-
-
-def _identity(A: Qubo) -> tuple[object, ...] | None:
-    """Return what A shares only with its own detached forms while its values stay the same; None if unknown."""
-    numbers = (A.linear, A.quadratic, A.edges) if isinstance(A, SparseQubo) else (A,)
-    if any(some.is_inference() for some in numbers):  # torch counts no changes of these
-        return None
-    return tuple((some.data_ptr(), some.shape, some.stride(), some.dtype, some._version) for some in numbers)
 
 
 class Loss(ABC):
@@ -174,7 +165,6 @@ class Terms(NamedTuple):
         weights: w_t, ``[batch, t]``.
         constant: c, ``[batch]``, or None for 0.
         beta: the inverse temperature of log Z, or None if it is not added.
-        energies: E(x_t) ``[batch, t]``, if the loss has computed them anyway.
 
     >>> terms = Terms(torch.ones(1, 1, 2), torch.tensor([[2.0]]))  # L = 2 E(11)
     >>> value_of(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), terms).tolist()
@@ -185,7 +175,6 @@ class Terms(NamedTuple):
     weights: Tensor
     constant: Tensor | None = None
     beta: float | None = None
-    energies: Tensor | None = None
 
 
 class EnergyLoss(Loss):
@@ -204,11 +193,11 @@ class EnergyLoss(Loss):
 
     @abstractmethod
     def terms(self, A: Qubo, batch: Batch) -> Terms:
-        """Return the terms of the loss around A ``[batch, n, n]``, which carries no gradient here."""
+        """Return the terms of the loss around A ``[batch, n, n]``; no gradient is recorded here."""
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         with torch.no_grad():
-            terms = self.terms(A.detach(), batch)
+            terms = self.terms(A, batch)
         if isinstance(A, SparseQubo) or not A.requires_grad:
             return value_of(A, terms)
         value: Tensor = _Value.apply(A, terms)  # type: ignore[no-untyped-call]
@@ -223,7 +212,7 @@ class _Value(torch.autograd.Function):
         states, weights = terms.states.to(A.dtype), terms.weights.to(A.dtype)
         scaled = (states * weights[:, :, None]).mT
         slope = scaled * states if states.shape[1] == 1 else scaled @ states  # both are Σ_t w_t φ(x_t)
-        value = (slope * A).sum((1, 2)) if terms.energies is None else (weights * terms.energies).sum(-1)
+        value = (slope * A).sum((1, 2))
         if terms.constant is not None:
             value = value + terms.constant
         if terms.beta is not None:
@@ -233,6 +222,7 @@ class _Value(torch.autograd.Function):
         return value
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (slope,) = ctx.saved_tensors
         return grad[:, None, None] * slope, None
@@ -277,10 +267,10 @@ def right_terms(A: Qubo, batch: Batch, beta: float) -> Terms:
         weight = min(beta, torch.finfo(A.dtype).max)  # beyond, log Z says that it overflows
         return Terms(X, torch.full(X.shape[:2], weight, dtype=A.dtype, device=A.device))
     X = batch.right.states
-    E = batch.energies(A, X)
+    E = energies(A, X)
     logits = (-beta * E).masked_fill(~batch.right.valid, float("-inf"))
     c = beta * logits.softmax(1)
-    return Terms(X, c, -logits.logsumexp(1) - (c * E).sum(1), energies=E)
+    return Terms(X, c, -logits.logsumexp(1) - (c * E).sum(1))
 
 
 @dataclass(frozen=True)
@@ -407,9 +397,3 @@ def as_loss(loss: Loss | Callable[..., Tensor]) -> Loss:
         hint = f"; call it: {loss.__name__}()" if isinstance(loss, type) else "; e.g. Likelihood(beta=6.0)"
         raise QubolearnError(f"expected a loss or a callable f(A, batch), got {loss!r}{hint}")
     return OwnLoss(loss)
-
-
-def require_unique_answer(right: RightAnswers | None, name: str, instead: str) -> None:
-    """Raise where instances have several right answers and a loss cannot use them."""
-    if right is not None:
-        raise QubolearnError(f"{name} knows one right answer per instance, but these have several; use {instead}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from qubolearn.errors import check_numbers
-from qubolearn.losses.contract import Batch, Loss, require_unique_answer
+from qubolearn.errors import QubolearnError, check_numbers
+from qubolearn.losses.contract import Batch, Loss
 from qubolearn.qubo import Qubo, SparseQubo, energies
 
 __all__ = ["Gap", "HammingHinge", "Hinge", "best_wrong", "hamming_augmented"]
@@ -129,7 +129,8 @@ class HammingHinge(Loss):
         check_numbers(zero=True, margin=self.margin)
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
-        require_unique_answer(batch.right, "HammingHinge", "Hinge or Likelihood")
+        if batch.right is not None:
+            raise QubolearnError("HammingHinge takes one right answer per instance, these have several; use Hinge")
         x_true = batch.x_true
         with torch.no_grad():
             x_tilde = batch.solver(hamming_augmented(A.detach(), x_true, self.margin), 1).states[:, 0]

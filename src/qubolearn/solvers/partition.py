@@ -83,8 +83,7 @@ def pair_marginals(A: Qubo, beta: float = 1.0, *, clamp: Clamp | None = None, gr
              [0.2500, 0.5000]]])
     """
     _check_size(A, clamp, groups)
-    check_qubo(A)
-    return log_partition_and_marginals(as_dense(A).detach(), beta, clamp, groups)[1]
+    return _checked_sums(as_dense(A).detach(), beta, clamp, groups)[1]
 
 
 class _LogPartition(torch.autograd.Function):
@@ -92,8 +91,7 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(A: Tensor, beta: float, clamp: Clamp | None, groups: Groups | None) -> tuple[Tensor, Tensor]:
-        check_qubo(A)
-        return log_partition_and_marginals(A.detach(), beta, clamp, groups)
+        return _checked_sums(A.detach(), beta, clamp, groups)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -126,7 +124,7 @@ class _Marginals(torch.autograd.Function):
 def log_partition_and_marginals(
     A: Tensor, beta: float, clamp: Clamp | None = None, groups: Groups | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return log Z and pair marginals of one pass over all states of a checked A, without a gradient."""
+    """Return log Z and pair marginals of one pass over all states: no gradient and no check of A, for training."""
     _check_beta(beta)
     if A.shape[0] == 0:
         return A.new_zeros(0), torch.zeros_like(A)
@@ -134,11 +132,17 @@ def log_partition_and_marginals(
         value, marginals = _sums(A, beta)
     else:
         value, marginals = _constrained_sums(A, beta, as_clamp(clamp, *A.shape[:2]), as_groups(groups))
-    value = value.to(A.dtype)
-    if (A.is_cpu or can_read_values(A)) and not math.isfinite(value.sum().item()) and not bool(value.isfinite().all()):
+    return value.to(A.dtype), marginals.to(A.dtype).clamp_(0, 1)  # rounding leaves some above 1
+
+
+def _checked_sums(A: Tensor, beta: float, clamp: Clamp | None, groups: Groups | None) -> tuple[Tensor, Tensor]:
+    """Return the same of an A that may not be finite, or whose log Z may overflow."""
+    check_qubo(A)
+    value, marginals = log_partition_and_marginals(A, beta, clamp, groups)
+    if can_read_values(A) and not math.isfinite(value.sum().item()) and not bool(value.isfinite().all()):
         largest = float(A.abs().amax())
         raise NonFiniteError(f"log Z overflows {A.dtype} at beta={beta} and |A_ij| up to {largest:.1e}; divide A by it")
-    return value, marginals.to(A.dtype).clamp_(0, 1)  # rounding leaves some above 1
+    return value, marginals
 
 
 def _constrained_sums(A: Tensor, beta: float, clamp: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ from qubolearn.training.batches import Batches
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Update
 
-__all__ = ["Steps", "Task", "check_task", "forward_with_features", "mean_loss", "report_fault"]
+__all__ = ["Steps", "Task", "check_task", "forward_with_features", "report_fault"]
 
 
 @dataclass
@@ -140,12 +140,6 @@ def forward_with_features(network: nn.Module, instances: Instances) -> tuple[Qub
             f"the network returned A {list(A.shape)} for {batch} instances of {n} bits; expected [{batch}, {n}, {n}]"
         )
     return A, features
-
-
-def mean_loss(task: Task, instances: Instances, step: int) -> Tensor:
-    """Return the mean loss of instances, with the randomness of a step."""
-    A, features = forward_with_features(task.network, instances)
-    return task.loss(A, task.batch(instances, step, features)).mean()
 
 
 def report_fault(task: Task, step: int, instances: Instances | None, error: NonFiniteError) -> NonFiniteError:
