@@ -3,18 +3,22 @@
 Both run in a process with one thread and take turns, so that a busy moment of the machine affects both. Times are CPU
 seconds of a call; the ratio is the median over the rounds of this checkout's time over the other's. Workloads use only
 names that both checkouts have. ``--start`` measures ``import qubolearn``, ``--help`` and the first calls of solvers and
-``fit`` with empty caches instead.
+``fit`` with empty caches instead. ``--write`` stores the records of this run in benchmarks/results/race.json.
+
+The other checkout shares this environment; what it needs more, such as Numba, may come from a folder on PYTHONPATH.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,7 +26,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent.parent
 FIRST_CALLS = """
 import torch, time; torch.set_num_threads(1); began = time.perf_counter()
-from qubolearn import *
+from qubolearn import ExhaustiveSearch, Likelihood, MLP, ParallelTempering, QuboNetwork, SimulatedAnnealing, SparseQubo
+from qubolearn import fit, topology
 A = torch.randn(4, 20, 20)
 ExhaustiveSearch()(A), SimulatedAnnealing(seed=0)(A), ParallelTempering(sweeps=100, seed=0)(A)
 SimulatedAnnealing(seed=0)(SparseQubo.from_dense(torch.diag_embed(torch.ones(1, 300)).roll(1, 2)))
@@ -57,7 +62,7 @@ def workloads() -> dict[str, Callable[[], Callable[[], object]]]:
         | {"annealing, Zephyr Z8": _zephyr}
         | {"tempering, 3-regular n=512": lambda: _tempering(as_case(regular(512)))}
         | {"tempering, Sudoku of 17 hints": _sudoku}
-        | {f"quantum, n={n}": lambda n=n: _quantum(n) for n in (10, 15)}
+        | {f"quantum, n={n}": lambda n=n: _quantum(n) for n in (10, 15, 18, 20)}
         | {
             f"fit, {name}": lambda name=name: _fit(name)
             for name in ("likelihood", "gap", "hinge", "own module", "shared")
@@ -131,7 +136,7 @@ def _quantum(n: int) -> Callable[[], object]:
     from benchmarks import random_qubos
     from qubolearn import QuantumAnnealing
 
-    A = random_qubos(4, n)
+    A = random_qubos(4 if n < 18 else 1, n)
     return lambda: QuantumAnnealing(seed=0)(A, 1)
 
 
@@ -219,6 +224,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="workloads, or how their names begin [all]")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--start", action="store_true", help="measure start-up times")
+    parser.add_argument("--write", action="store_true", help="add the records to benchmarks/results/race.json")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
@@ -230,17 +236,32 @@ def main() -> None:
     else:
         sides = {side: Side(path) for side, path in checkouts.items()}
         measure = {side: made.seconds for side, made in sides.items()}
-    names = list(STARTS if args.start else workloads())
-    for name in [each for each in names if not args.names or each.startswith(tuple(args.names))]:
+    records = {}
+    for name in [
+        each for each in (STARTS if args.start else workloads()) if each.startswith(tuple(args.names or [""]))
+    ]:
         times: dict[str, list[float]] = {side: [] for side in measure}
         for turn in range(args.rounds):
             for side in list(measure)[:: 1 if turn % 2 else -1]:
                 times[side].append(measure[side](name))
         ratio = median(a / b for a, b in zip(times["this"], times["other"], strict=True))
-        print(
-            f"{name:32}  this {median(times['this']):.4g} s  other {median(times['other']):.4g} s  ratio {ratio:.3f}",
-            flush=True,
-        )
+        records[name] = {side: median(taken) for side, taken in times.items()} | {"ratio": ratio, "rounds": args.rounds}
+        print(name, *(f"{key}={value:.4g}" for key, value in records[name].items()), flush=True)
+    if args.write:
+        write(records, args.other)
+
+
+def write(records: dict[str, dict[str, float]], other: Path) -> None:
+    """Store records, next to those of other workloads that were measured before."""
+    from qubolearn.provenance import code, provenance
+
+    path = HERE / "benchmarks/results/race.json"
+    before = json.loads(path.read_text())["records"] if path.is_file() else []
+    every = {one["workload"]: one for one in before} | {k: {"workload": k, **one} for k, one in records.items()}
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=other, capture_output=True, text=True, check=True).stdout
+    when = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "other": head.strip(), **code()}
+    result = {"benchmark": "race", "records": list(every.values()), **when, **provenance()}
+    path.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":

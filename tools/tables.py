@@ -159,6 +159,15 @@ def benchmark(name: str) -> str:
     return f"{markdown(list(columns.values()), rows)}\n\n{note(result, name, f'make benchmark NAME={name}')}\n"
 
 
+def race() -> str:
+    """Return CPU seconds of this code and of an earlier commit, measured in turns."""
+    result = read("race")
+    rows = [[r["workload"], short(r["this"]), short(r["other"]), f"{r['ratio']:.2f}"] for r in result["records"]]
+    text = markdown(["workload", "C++, s", "Numba, s", "ratio"], rows)
+    more = f" One thread; the other side is commit `{result['other'][:7]}`. Ratios are medians over the rounds."
+    return f"{text}\n\n{note(result, 'race', 'python -m benchmarks.race OTHER --write', more)}\n"
+
+
 def curves(target: str) -> str:
     """Return seconds to a target, ``best`` or ``near``: a row per family and n, a column per solver."""
     result = read("curves")
@@ -263,6 +272,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "auto-choices": choices,
     "losses": losses,
     "costs": costs,
+    "race": race,
     "soak": soak,
     "classic": classic,
 }

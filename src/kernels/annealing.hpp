@@ -1,5 +1,8 @@
-// What both annealers share: the schedule, and annealing of one read at a time with fields kept up to date.
+// What both annealers share: the schedule, annealing of one read at a time with fields kept up to date, and the change
+// from groups of reads to single ones.
 #pragma once
+#include <type_traits>
+
 #include "kernels.hpp"
 #include "random.hpp"
 
@@ -23,6 +26,12 @@ struct Schedule {
   Floats temperature() const { return splat(static_cast<float>(1 / beta)); }
 };
 
+// Sixteen reads, or the last ones, and the place of their thresholds.
+struct Group {
+  std::int64_t first, last;
+  int place;
+};
+
 // Fill reads [count, n], numbered from `first` on, with random bits.
 inline void randomize(std::int8_t* reads, std::int64_t count, int n, std::uint64_t seed, std::uint64_t first) {
   for (std::int64_t read = 0; read < count; ++read) {
@@ -35,58 +44,6 @@ inline void randomize(std::int8_t* reads, std::int64_t count, int n, std::uint64
     }
   }
 }
-
-// The couplings of a dense QUBO, row by row: 0 on the diagonal and beyond n.
-struct Rows {
-  static constexpr int TOGETHER = 8;  // reads that take turns, so that a row brought into the cache serves all
-  int n, width;
-  Scratch<float> linear, rows;
-
-  Rows(const double* S, int n) : n(n), width((n + LANES - 1) / LANES * LANES), linear(n), rows(std::size_t(n) * width) {
-    for (int i = 0; i < n; ++i) {
-      float* to = &rows[std::size_t(i) * width];
-      for (int j = 0; j < width; ++j) to[j] = j < n && j != i ? static_cast<float>(S[std::size_t(i) * n + j]) : 0.0f;
-      linear[i] = static_cast<float>(S[std::size_t(i) * n + i]);
-    }
-  }
-
-  const float* row(int i) const { return &rows[std::size_t(i) * width]; }
-
-  INLINE void add_to(float* fields, int i, float sign) const {
-    const float* from = row(i);
-    if (sign > 0)
-      for (int j = 0; j < width; j += LANES) store(fields + j, load(fields + j) + load(from + j));
-    else
-      for (int j = 0; j < width; j += LANES) store(fields + j, load(fields + j) - load(from + j));
-  }
-
-  // Flip the bits of one vector that pass their thresholds, in turn, and update all fields; return those flipped.
-  INLINE Mask flip(unsigned flips, Floats limits, Floats field, Floats sign, float* fields, const float* signs,
-                   int block) const {
-    unsigned flipped = 0;
-    while (flips) {
-      const int lane = __builtin_ctz(flips);
-      flipped |= 1u << lane;
-      // Only the 16 couplings within the vector matter at once; the rest follows for all flips together.
-      field += signs[block + lane] * load(row(block + lane) + block);
-      flips = below(field * sign, limits) & (0xFFFEu << lane);
-    }
-    for (unsigned left = flipped; left;) {
-      const int i = block + __builtin_ctz(left);
-      left &= left - 1;
-      if (!left) {
-        add_to(fields, i, signs[i]);
-        break;
-      }
-      const int k = block + __builtin_ctz(left);
-      left &= left - 1;
-      const float *first = row(i), *second = row(k), a = signs[i], b = signs[k];
-      for (int j = 0; j < width; j += LANES)
-        store(fields + j, (load(fields + j) + a * load(first + j)) + b * load(second + j));
-    }
-    return static_cast<Mask>(flipped);
-  }
-};
 
 // The couplings of a sparse QUBO: bit i has those with neighbors[k], k = starts[i] ... starts[i + 1] - 1.
 struct Lists {
@@ -212,31 +169,102 @@ class SingleReads {
   }
 };
 
-// Anneal all reads: threads take whole QUBOs if there are many, else some reads of one. `make(k)` returns the annealer
-// of QUBO k.
+// Anneals reads of one QUBO: groups of 16 in the lanes of vectors while many bits flip, then one read at a time.
+//
+// Problem::Packed<GROUPS> sweeps over GROUPS times 16 reads at once. The outcome of a group depends on (seed, its number)
+// alone, not on those that it is swept with.
+template <class Problem>
+class Annealer {
+  static constexpr int MOST = 4;  // groups that are swept at once
+
+  const Problem& A;
+  const std::uint64_t seed;
+  std::int8_t* const reads;  // [all, n]
+  const std::int64_t last;
+  Control& control;
+
+ public:
+  // Anneal the reads first ... last - 1; `first` is a multiple of 16, `last` too unless it is the number of reads.
+  static void anneal(const Problem& A, Schedule schedule, std::uint64_t seed, std::int64_t first, std::int64_t last,
+                     std::int8_t* reads, Control& control) {
+    const Annealer annealer{A, seed, reads, last, control};
+    const std::int64_t rest = (last - first) % LANES;
+    const std::int64_t packed = A.is_single(LANES) ? first : A.is_single(rest) ? last - rest : last;
+    while (first < packed) {
+      const Stream random = group_stream(seed, first);
+      Group groups[MOST];
+      int count = 0;
+      for (; count < MOST && first < packed; first += LANES) groups[count++] = annealer.group(first);
+      annealer.anneal_groups(schedule, 0, random, groups, count);
+    }
+    annealer.anneal_singly(schedule, first, last);
+  }
+
+ private:
+  Annealer(const Problem& A, std::uint64_t seed, std::int8_t* reads, std::int64_t last, Control& control)
+      : A(A), seed(seed), reads(reads), last(last), control(control) {}
+
+  Group group(std::int64_t first) const {
+    return {first, last - first < LANES ? last : first + LANES, group_place(first)};
+  }
+
+  void anneal_groups(Schedule schedule, std::int64_t sweep, Stream random, const Group* groups, int count) const {
+    if (count == 4) anneal_packed<4>(schedule, sweep, random, groups);
+    if (count == 3) anneal_packed<3>(schedule, sweep, random, groups);
+    if (count == 2) anneal_packed<2>(schedule, sweep, random, groups);
+    if (count == 1) anneal_packed<1>(schedule, sweep, random, groups);
+  }
+
+  template <int GROUPS>
+  void anneal_packed(Schedule schedule, std::int64_t sweep, Stream random, const Group* groups) const {
+    typename Problem::template Packed<GROUPS> state(A, random, groups, reads);
+    bool cold[GROUPS] = {}, any_cold = false;
+    for (; schedule.sweeps > 0 && !any_cold; ++sweep) {
+      const Floats temperature = schedule.temperature();
+      schedule.advance();
+      if (sweep % Problem::SWEEPS_PER_CHECK) {
+        state.template sweep<false>(temperature);
+        continue;
+      }
+      if (control.stopped()) break;
+      state.template sweep<true>(temperature);
+      for (int g = 0; g < GROUPS; ++g) any_cold |= cold[g] = state.is_cold(g, temperature);
+    }
+    state.write(reads);
+    Group left[GROUPS];
+    int count = 0;
+    for (int g = 0; g < GROUPS && any_cold; ++g) {
+      if (cold[g]) anneal_singly(schedule, groups[g].first, groups[g].last);
+      else left[count++] = groups[g];
+    }
+    if (count && schedule.sweeps > 0) anneal_groups(schedule, sweep, random, left, count);
+  }
+
+  void anneal_singly(Schedule schedule, std::int64_t first, std::int64_t end) const {
+    if (schedule.sweeps > 0 && A.has_singles())
+      SingleReads<typename Problem::Couplings>::anneal(A.singles(), schedule, seed, first, end, reads, control);
+  }
+};
+
+// Anneal all reads: threads take whole QUBOs if there are many, else some reads of one. `make(k)` returns QUBO k.
 template <class Make>
 void share_reads(const Annealing& how, Control& control, Make make) {
-  const auto anneal = [&](const auto& annealer, std::int64_t k, std::int64_t first, std::int64_t last) {
-    const Schedule schedule(how.betas[2 * k], how.betas[2 * k + 1], how.steps, how.sweeps);
+  const auto anneal = [&](const auto& A, std::int64_t k, std::int64_t first, std::int64_t last) {
     std::int8_t* reads = how.states + k * how.reads * how.n;
-    const int n = static_cast<int>(how.n);
-    if (!how.given) randomize(reads + first * n, last - first, n, how.seeds[k], first);
-    annealer.anneal(schedule, how.seeds[k], first, last, reads, control);
+    if (!how.given) randomize(reads + first * how.n, last - first, static_cast<int>(how.n), how.seeds[k], first);
+    const Schedule schedule(how.betas[2 * k], how.betas[2 * k + 1], how.steps, how.sweeps);
+    Annealer<std::decay_t<decltype(A)>>::anneal(A, schedule, how.seeds[k], first, last, reads, control);
     control.advance(last - first);
   };
   const int threads = control.threads();
   control.expect(how.batch * how.reads);
-  if (threads == 1 || how.batch >= 2 * threads) {
-    const std::int64_t piece = threads == 1 ? how.batch : 1 + how.batch / (16 * threads);
-    return control.share(how.batch, piece, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t k = begin; k < end && !control.stopped(); ++k) anneal(make(k), k, 0, how.reads);
-    });
-  }
+  if (threads == 1 || how.batch >= 2 * threads)
+    return control.share_each(how.batch, [&](std::int64_t k) { anneal(make(k), k, 0, how.reads); });
   const std::int64_t unit = how.reads >= 4 * LANES * threads ? 4 * LANES : LANES;
   for (std::int64_t k = 0; k < how.batch && !control.stopped(); ++k) {
-    const auto annealer = make(k);
+    const auto A = make(k);
     control.share((how.reads + unit - 1) / unit, 1, [&](std::int64_t begin, std::int64_t end) {
-      anneal(annealer, k, begin * unit, end * unit < how.reads ? end * unit : how.reads);
+      anneal(A, k, begin * unit, end * unit < how.reads ? end * unit : how.reads);
     });
   }
 }

@@ -1,7 +1,17 @@
-// Vectors of numbers, one lane each, in the compiler's vector extensions: every processor gives the same bits.
+// Vectors of numbers, one lane each, in the compiler's vector extensions: every processor gives the same bits. Sixteen
+// lanes have some operations more, a few of them in intrinsics, because the compiler has no good code for them.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
+#include <limits>
+#include <new>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "portable.hpp"
 
 namespace qubolearn::VARIANT {
 
@@ -23,39 +33,152 @@ struct VectorOf {
 template <class T, int N>
 using Vector = typename VectorOf<T, N>::type;
 
-template <class V, class T>
-inline V load(const T* p) {
+constexpr int LANES = 16;
+using Floats = Vector<float, LANES>;
+using Ints = Vector<std::int32_t, LANES>;
+using Words = Vector<std::uint32_t, LANES>;
+using Mask = std::uint16_t;  // one bit per lane
+
+template <class V = Floats, class T>
+INLINE V load(const T* p) {
   V v;
   std::memcpy(&v, p, sizeof v);  // p need not be aligned
   return v;
 }
 
 template <class V, class T>
-inline void store(T* p, V v) {
+INLINE void store(T* p, V v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-template <class V, class T>
-inline V splat(T value) {
-  return V{} + value;
+template <class V = Floats, class T>
+INLINE V splat(T value) {
+  return value - V{};
 }
 
 template <class V>
-inline V minimum(V a, V b) {
+INLINE V minimum(V a, V b) {
   return a < b ? a : b;
 }
 
 template <class V>
-inline V maximum(V a, V b) {
+INLINE V maximum(V a, V b) {
   return a > b ? a : b;
 }
 
-// The lanes whose numbers differ in one bit change places.
-template <int BIT, class T, int N>
-inline Vector<T, N> swap_lanes(Vector<T, N> v) {
-  Vector<T, N> swapped;
-  for (int i = 0; i < N; ++i) swapped[i] = v[i ^ BIT];
-  return swapped;
+// below(a, b) returns the lanes where a < b, add_where(total, mask, value) total + value in the lanes of the mask and
+// total elsewhere, negate_where(values, mask) the values with their sign changed there, and lookup(table, index)
+// table[index & 15], lane by lane.
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+
+INLINE Mask below(Floats a, Floats b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ); }
+
+INLINE Floats add_where(Floats total, Mask mask, Floats value) {
+  return (Floats)_mm512_mask_add_ps((__m512)total, mask, (__m512)total, (__m512)value);
 }
+
+INLINE Floats select(Mask mask, Floats yes, Floats no) {
+  return (Floats)_mm512_mask_blend_ps(mask, (__m512)no, (__m512)yes);
+}
+
+INLINE Floats negate_where(Floats values, Mask mask) {
+  return (Floats)_mm512_mask_sub_ps((__m512)values, mask, _mm512_setzero_ps(), (__m512)values);
+}
+
+INLINE Floats lookup(Floats table, Ints index) {
+  return (Floats)_mm512_maskz_permutexvar_ps(0xFFFF, (__m512i)index, (__m512)table);
+}
+
+#else
+
+INLINE Ints lanes_of(Mask mask) {
+  constexpr Ints bits = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+  return (splat<Ints>(static_cast<std::int32_t>(mask)) & bits) != 0;
+}
+
+INLINE Floats add_where(Floats total, Mask mask, Floats value) { return lanes_of(mask) ? total + value : total; }
+
+INLINE Floats select(Mask mask, Floats yes, Floats no) { return lanes_of(mask) ? yes : no; }
+
+INLINE Floats negate_where(Floats values, Mask mask) { return lanes_of(mask) ? 0.0f - values : values; }
+
+#if defined(__AVX2__)
+
+INLINE Mask below(Floats a, Floats b) {
+  __m256 halves[2];
+  const Ints truth = a < b;
+  std::memcpy(halves, &truth, sizeof halves);
+  return static_cast<Mask>(_mm256_movemask_ps(halves[0]) | _mm256_movemask_ps(halves[1]) << 8);
+}
+
+INLINE Floats lookup(Floats table, Ints index) {
+  __m256 low_high[2], found[2];
+  __m256i halves[2];
+  std::memcpy(low_high, &table, sizeof table);
+  std::memcpy(halves, &index, sizeof index);
+  for (int half = 0; half < 2; ++half) {
+    __m256 low = _mm256_permutevar8x32_ps(low_high[0], halves[half]);  // its index has 3 bits
+    __m256 high = _mm256_permutevar8x32_ps(low_high[1], halves[half]);
+    found[half] = _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(halves[half], 28)));
+  }
+  return load(reinterpret_cast<const float*>(found));
+}
+
+#else
+
+INLINE Mask below(Floats a, Floats b) {
+  const Ints truth = a < b;
+  unsigned mask = 0;
+  for (int lane = 0; lane < LANES; ++lane) mask |= (truth[lane] & 1u) << lane;
+  return static_cast<Mask>(mask);
+}
+
+INLINE Floats lookup(Floats table, Ints index) {
+  Floats result;
+  for (int lane = 0; lane < LANES; ++lane) result[lane] = table[index[lane] & (LANES - 1)];
+  return result;
+}
+
+#endif
+#endif
+
+// Return e**x for -87 <= x <= 0 with a relative error below 1e-5; smaller x count as -87.
+INLINE Floats exp(Floats x) {
+  const Floats y = maximum(x * 1.44269504f, splat(-126.0f));
+  const Ints whole = __builtin_convertvector(y - 0.5f, Ints);  // rounds to nearest, since y <= 0
+  const Floats part = y - __builtin_convertvector(whole, Floats);
+  Floats power = splat(1.5403530e-4f);  // Taylor coefficients log(2)**k / k!
+  for (float term : {1.3333558e-3f, 9.6181291e-3f, 5.5504109e-2f, 2.4022651e-1f, 6.9314718e-1f, 1.0f})
+    power = power * part + term;
+  return (Floats)((Ints)power + (whole << 23));
+}
+
+// Working memory of a kernel: aligned for vectors, with room for whole vectors of 64 bytes.
+template <class T>
+class Scratch {
+  static constexpr std::size_t VECTOR = 64;
+  std::size_t size_;
+  T* data_;
+
+ public:
+  explicit Scratch(std::size_t size) : size_(size) {
+    if (size > std::numeric_limits<std::size_t>::max() / 4 / sizeof(T)) throw std::bad_alloc();
+    const std::size_t bytes = (size * sizeof(T) + VECTOR - 1) / VECTOR * VECTOR;
+    data_ = static_cast<T*>(::operator new[](bytes, std::align_val_t(VECTOR)));
+  }
+  Scratch(std::size_t size, T value) : Scratch(size) {
+    for (T& each : *this) each = value;
+  }
+  Scratch(Scratch&& other) noexcept : size_(other.size_), data_(other.data_) { other.data_ = nullptr; }
+  ~Scratch() { ::operator delete[](data_, std::align_val_t(VECTOR)); }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T& operator[](std::size_t i) { return data_[i]; }
+  const T& operator[](std::size_t i) const { return data_[i]; }
+  std::size_t size() const { return size_; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+};
 
 }  // namespace qubolearn::VARIANT

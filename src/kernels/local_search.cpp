@@ -18,17 +18,20 @@ double tolerance_of(const double* S, int n) {
 template <class Model>
 class Exchanges {
   const Model& A;
-  const double* S;
+  Scratch<double> S;  // [n + 1, n + 1]: zeros stand for the bit that a move lacks
   int size = 0;
   Scratch<Move> moves;
+  Scratch<std::int32_t> units;  // of the moves
   Scratch<double> costs, after, least, turned;
 
  public:
   const double tolerance;
 
-  Exchanges(const Model& A, const double* S)
-      : A(A), S(S), moves(A.n), costs(padded(A.n)), after(padded(A.n)), least(A.n), turned(A.n * padded(A.n)),
-        tolerance(tolerance_of(S, A.n)) {}
+  Exchanges(const Model& A, const double* matrix)
+      : A(A), S((A.n + 1) * (A.n + 1), 0.0), moves(A.n), units(A.n), costs(padded(A.n)), after(padded(A.n)), least(A.n),
+        turned(A.n * padded(A.n)), tolerance(tolerance_of(matrix, A.n)) {
+    for (int i = 0; i < A.n; ++i) std::memcpy(&S[i * (A.n + 1)], matrix + i * A.n, A.n * sizeof(double));
+  }
 
   // Make two or three moves at once if that lowers the energy, in one pass over all; return true if any did.
   bool pass(State& state, Control& control) {
@@ -56,6 +59,8 @@ class Exchanges {
 
  private:
   double* row(int i) { return turned.data() + i * padded(A.n); }
+  int place(int bit) const { return bit >= 0 ? bit : A.n; }
+  const double* coupling(int bit) const { return S.data() + place(bit) * (A.n + 1); }
 
   // Return the first move from j on that may gain with move i and a third one: few can.
   int next_pair(int i, int j, double lowest) const {
@@ -70,11 +75,16 @@ class Exchanges {
   // Fill what each move costs alone, what two add to that if both are made, and the least of that for each.
   void fill(const State& state) {
     size = 0;
-    for (int unit = 0; unit < A.units; ++unit) A.for_moves(state, unit, [&](Move move) { moves[size++] = move; });
+    for (int unit = 0; unit < A.units; ++unit)
+      A.for_moves(state, unit, [&](Move move) { moves[size] = move, units[size++] = unit; });
     for (std::size_t k = size; k < padded(size); ++k) costs[k] = INFINITE;
     for (int i = 0; i < size; ++i) {
       double* to = row(i);
-      A.fill_interactions(S, state, moves.data(), i, to);
+      const double *on = coupling(moves[i].on), *off = coupling(moves[i].off);
+      for (int k = 0; k < size; ++k) {
+        const int set = place(moves[k].on), cleared = place(moves[k].off);
+        to[k] = units[k] == units[i] ? INFINITE : (on[set] - on[cleared]) - (off[set] - off[cleared]);
+      }
       for (std::size_t k = size; k < padded(size); ++k) to[k] = 0;
       costs[i] = state.cost(moves[i]), least[i] = 0;
       find_least(least[i], [&](int k) { return load<Doubles>(to + k); });
@@ -155,66 +165,61 @@ void exchange_moves(const Model& A, const double* S, const std::int8_t* reads, s
   offer_neighbors(A, state, pool, control);
 }
 
-template <class Model>
-void offer_reads(const Model& A, const Refinement& how, std::int64_t k, State& state, Pool& pool, double tolerance,
-                 Control& control) {
+// Search in and around the reads of QUBO k; exchange(reads, pool) follows up to MAX_EXCHANGE_BITS.
+template <class Model, class Exchange>
+void refine(const Model& A, const Refinement& how, std::int64_t k, double tolerance, Control& control,
+            Exchange exchange) {
+  const std::int8_t* reads = how.read + k * how.reads * how.n;
+  Pool pool(static_cast<int>(how.count), A.n);
+  State state(A.n);
   Seen seen(how.reads);
+  Scratch<double> energies(how.reads, INFINITE);
+  double lowest = INFINITE, low = 0;
   for (std::int64_t read = 0; read < how.reads && !control.stopped(); ++read) {
-    A.load_bits(state, how.read + (k * how.reads + read) * how.n);
-    if (!seen.add(state.key, state.energy)) continue;
+    A.load_bits(state, reads + read * how.n);
+    energies[read] = state.energy, lowest = minimum(lowest, state.energy);
+    if (!seen.add(state.key)) continue;
     pool.offer(state);
     A.descend(state);
     pool.offer(state);
   }
-  how.success[k] = seen.success(tolerance);
+  for (double energy : energies) low += energy <= lowest + tolerance;
+  how.success[k] = low / static_cast<double>(how.reads);
+  offer_held_descents(A, state, pool, control);
+  offer_neighbors(A, state, pool, control);
+  if (how.exchanges && A.n <= MAX_EXCHANGE_BITS) exchange(reads, pool);
+  for (int rank = 0; rank < pool.count; ++rank)
+    A.write(pool.state(rank), how.states + (k * how.count + rank) * how.n);
 }
 
 }  // namespace
 
-void exchange(const ListModel& A, const std::int8_t* reads, std::int64_t count, std::int64_t size, Pool& pool,
-              Control& control) {
+void exchange(const ListModel& A, const std::int8_t* reads, std::int64_t count, Pool& pool, Control& control) {
   const Scratch<double> S = A.dense();
-  if (!A.grouped && A.n == size)  // the same moves, with faster rows
-    exchange_moves(DenseModel(S.data(), A.n), S.data(), reads, count, size, pool, control);
+  if (!A.grouped && A.n == A.all)  // the same moves, with faster rows
+    exchange_moves(DenseModel(S.data(), A.n), S.data(), reads, count, A.all, pool, control);
   else
-    exchange_moves(A, S.data(), reads, count, size, pool, control);
+    exchange_moves(A, S.data(), reads, count, A.all, pool, control);
 }
 
 void refine_dense(const DenseQubos& all, const Refinement& how, Control& control) {
-  const double* S = all.S;
   const int n = static_cast<int>(how.n);
-  control.share(how.batch, 1 + how.batch / (16 * control.threads()), [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t k = first; k < last && !control.stopped(); ++k) {
-      const DenseModel A(S + k * how.n * how.n, n);
-      Pool pool(static_cast<int>(how.count), n);
-      State state(n);
-      offer_reads(A, how, k, state, pool, 10 * tolerance_of(S + k * how.n * how.n, n), control);
-      offer_held_descents(A, state, pool, control);
-      offer_neighbors(A, state, pool, control);
-      if (how.exchanges && n <= MAX_EXCHANGE_BITS)
-        exchange_moves(A, S + k * how.n * how.n, how.read + k * how.reads * n, how.reads, n, pool, control);
-      for (int rank = 0; rank < pool.count; ++rank)
-        std::memcpy(how.states + (k * how.count + rank) * n, pool.state(rank), n);
-    }
+  control.share_each(how.batch, [&](std::int64_t k) {
+    const double* S = all.S + k * how.n * how.n;
+    const DenseModel A(S, n);
+    refine(A, how, k, 10 * tolerance_of(S, n), control, [&](const std::int8_t* reads, Pool& pool) {
+      exchange_moves(A, S, reads, how.reads, n, pool, control);
+    });
   });
 }
 
-void refine_sparse(const SparseQubos& A, const Units& units, const std::int8_t* clamps, const Refinement& how,
+void refine_sparse(const SparseQubos& all, const Units& units, const std::int8_t* clamps, const Refinement& how,
                    Control& control) {
-  control.share(how.batch, 1 + how.batch / (16 * control.threads()), [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t k = first; k < last && !control.stopped(); ++k) {
-      const std::int8_t* clamp = clamps + k * A.n;
-      const ListModel model(A, k, units, clamp);
-      Pool pool(static_cast<int>(how.count), model.n);
-      State state(model.n);
-      offer_reads(model, how, k, state, pool, 1e-12 * model.size(), control);
-      offer_held_descents(model, state, pool, control);
-      offer_neighbors(model, state, pool, control);
-      if (how.exchanges && model.n <= MAX_EXCHANGE_BITS)
-        exchange(model, how.read + k * how.reads * A.n, how.reads, A.n, pool, control);
-      for (int rank = 0; rank < pool.count; ++rank)
-        model.write(pool.state(rank), clamp, A.n, how.states + (k * how.count + rank) * A.n);
-    }
+  control.share_each(how.batch, [&](std::int64_t k) {
+    const ListModel A(all, k, units, clamps + k * how.n);
+    refine(A, how, k, 1e-12 * A.size(), control, [&](const std::int8_t* reads, Pool& pool) {
+      exchange(A, reads, how.reads, pool, control);
+    });
   });
 }
 

@@ -9,7 +9,6 @@
 // Energies are added up, and ties differ by roundings. So no loop may depend on energies alone: each has a bound.
 #pragma once
 #include "kernels.hpp"
-#include "lanes.hpp"
 #include "random.hpp"
 
 namespace qubolearn::VARIANT {
@@ -146,8 +145,6 @@ class DenseModel {
     visit(state.x[i] ? Move{i, -1} : Move{-1, i});
   }
 
-  void load_bits(State& state, const std::int8_t* bits) const { load(state, bits); }
-
   void load(State& state, const std::int8_t* bits) const {
     double* fields = state.fields.data();
     state.energy = 0, state.key = 0;
@@ -195,12 +192,8 @@ class DenseModel {
     pool.offer(room);
   }
 
-  // Fill what the moves of one pass add to the cost of move a, beyond their own.
-  void fill_interactions(const double*, const State& state, const Move*, int a, double* to) const {
-    const double sign = 1 - 2 * state.x[a];
-    for (int b = 0; b < n; ++b) to[b] = sign * (1 - 2 * state.x[b]) * row(a)[b];
-    to[a] = INFINITE;
-  }
+  void load_bits(State& state, const std::int8_t* bits) const { load(state, bits); }
+  void write(const std::int8_t* x, std::int8_t* bits) const { std::memcpy(bits, x, n); }
 
  private:
   int steepest(const State& state, int held) const {
@@ -218,24 +211,16 @@ class DenseModel {
 // A sparse QUBO without its clamped bits, whose bits are in units: one-hot groups, of which one bit is always 1, and
 // single bits. Couplings within a group are never felt and are left out.
 class ListModel {
-  // Units to look at, and the moves made since.
-  struct Queue {
-    Scratch<std::int32_t> waiting;
-    Scratch<std::uint8_t> queued;
-    Scratch<Move> moves;
-    int size = 0;
-
-    Queue(std::size_t units, std::size_t n) : waiting(units), queued(units, 0), moves(DESCENT * n + ROUNDS) {}
-    void push(int unit) {
-      if (queued[unit]) return;
-      queued[unit] = 1, waiting[size++] = unit;
-    }
-  };
-
+  const std::int8_t* const clamp;
   Scratch<std::int32_t> unit_of_;
-  mutable Queue queue;
+  // units to look at, and the moves made since
+  mutable Scratch<std::int32_t> waiting;
+  mutable Scratch<std::uint8_t> queued;
+  mutable Scratch<Move> moves;
+  mutable int queue_size = 0;
 
  public:
+  const int all;                 // bits of the QUBO, the clamped ones included
   bool grouped = false;          // whether there are groups
   int n = 0, units = 0;          // free bits, and units with free bits
   Scratch<std::int32_t> bit;     // [n]: their places in the QUBO
@@ -249,7 +234,8 @@ class ListModel {
 
   // clamp [n] holds 0, 1, and -1 for free bits.
   ListModel(const SparseQubos& A, std::int64_t k, const Units& members, const std::int8_t* clamp)
-      : unit_of_(A.n), queue(members.count, A.n), bit(A.n), first(members.count + 1), group(members.count), h(A.n), starts(A.n + 1),
+      : clamp(clamp), unit_of_(A.n), waiting(members.count), queued(members.count, 0), moves(DESCENT * A.n + ROUNDS),
+        all(static_cast<int>(A.n)), bit(A.n), first(members.count + 1), group(members.count), h(A.n), starts(A.n + 1),
         to(A.starts[A.n]), value(A.starts[A.n]) {
     Scratch<std::int32_t> place(A.n, -1);
     first[0] = 0;
@@ -364,7 +350,7 @@ class ListModel {
 
   // Take moves that lower the energy until none does.
   void descend(State& state) const {
-    for (int unit = 0; unit < units; ++unit) queue.push(unit);
+    for (int unit = 0; unit < units; ++unit) push(unit);
     follow(state, -1);
   }
 
@@ -379,37 +365,19 @@ class ListModel {
     const std::uint64_t key = state.key;
     const int flips = settle(state, move, unit);  // undone below: a copy would take longer
     pool.offer(state);
-    for (int k = flips - 1; k >= 0; --k) shift(state, {queue.moves[k].on, queue.moves[k].off});
+    for (int k = flips - 1; k >= 0; --k) shift(state, {moves[k].on, moves[k].off});
     shift(state, {move.on, move.off});
     state.energy = energy, state.key = key;
   }
 
-  // S is the matrix of `dense`.
-  void fill_interactions(const double* S, const State& state, const Move* moves, int a, double* to) const {
-    int b = 0;
-    for (int unit = 0; unit < units; ++unit)
-      for_moves(state, unit, [&](Move other) {
-        double sum = 0;
-        if (moves[a].on >= 0) sum += part(S, moves[a].on, other);
-        if (moves[a].off >= 0) sum -= part(S, moves[a].off, other);
-        const int own = unit_of_[moves[a].on >= 0 ? moves[a].on : moves[a].off];
-        to[b++] = unit == own ? INFINITE : sum;
-      });
-  }
-
-  // Write the QUBO's bits [size] of a state x [n].
-  void write(const std::int8_t* x, const std::int8_t* clamp, std::int64_t size, std::int8_t* bits) const {
-    for (std::int64_t i = 0; i < size; ++i) bits[i] = clamp[i] == 1;
+  // Write all bits of the QUBO in a state x [n].
+  void write(const std::int8_t* x, std::int8_t* bits) const {
+    for (int i = 0; i < all; ++i) bits[i] = clamp[i] == 1;
     for (int b = 0; b < n; ++b)
       if (x[b]) bits[bit[b]] = 1;
   }
 
  private:
-  double part(const double* S, int b, Move move) const {
-    const double* row = S + std::size_t(b) * n;
-    return (move.on >= 0 ? row[move.on] : 0) - (move.off >= 0 ? row[move.off] : 0);
-  }
-
   int chosen(const State& state, int unit) const {
     int b = first[unit];
     while (b < first[unit + 1] - 1 && !state.x[b]) ++b;
@@ -426,18 +394,22 @@ class ListModel {
     for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) state.fields[to[slot]] += step * value[slot];
   }
 
+  void push(int unit) const {
+    if (!queued[unit]) queued[unit] = 1, waiting[queue_size++] = unit;
+  }
+
   void push_around(Move move) const {
     for (int b : {move.off, move.on})
       if (b >= 0)
-        for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) queue.push(unit_of_[to[slot]]);
+        for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) push(unit_of_[to[slot]]);
   }
 
   // Take the best move of each waiting unit if it lowers the energy, and look at the neighbors then; return the moves.
   int follow(State& state, int held) const {
     int made = 0;
-    while (queue.size > 0) {
-      const int unit = queue.waiting[--queue.size];
-      queue.queued[unit] = 0;
+    while (queue_size > 0) {
+      const int unit = waiting[--queue_size];
+      queued[unit] = 0;
       double lowest = -1e-13 * absolute(state.energy);
       const int b = first[unit];
       if (!group[unit] && (1 - 2 * state.x[b]) * state.fields[b] >= lowest) continue;
@@ -445,9 +417,9 @@ class ListModel {
       for_moves(state, unit, [&](Move move) {
         if (state.cost(move) < lowest) lowest = state.cost(move), best = move;
       });
-      if (unit == held || (best.off < 0 && best.on < 0) || made == static_cast<int>(queue.moves.size())) continue;
+      if (unit == held || (best.off < 0 && best.on < 0) || made == static_cast<int>(moves.size())) continue;
       apply(state, best);
-      queue.moves[made++] = best;
+      moves[made++] = best;
       push_around(best);
     }
     return made;
@@ -484,48 +456,34 @@ void offer_held_descents(const Model& A, State& state, Pool& pool, Control& cont
   }
 }
 
-// Reads that were met, by key, with their energies and how often.
+// The keys of reads that were met.
 class Seen {
-  Scratch<std::uint64_t> keys;
-  Scratch<std::int64_t> times;
-  Scratch<double> energies;
+  Scratch<std::uint64_t> slots;  // mixed, so 0 is a free one
 
-  static std::size_t slots(std::int64_t reads) {
+  static std::size_t size_for(std::int64_t reads) {
     std::size_t size = 1;
     while (size < 2 * static_cast<std::size_t>(reads)) size *= 2;
     return size;
   }
 
  public:
-  explicit Seen(std::int64_t reads) : keys(slots(reads)), times(keys.size(), 0), energies(keys.size()) {}
+  explicit Seen(std::int64_t reads) : slots(size_for(reads), 0) {}
 
-  // Count a read; return true if it is new.
-  bool add(std::uint64_t key, double energy) {
-    std::size_t slot = mix(key) & (keys.size() - 1);
-    while (times[slot] > 0 && keys[slot] != key) slot = (slot + 1) & (keys.size() - 1);
-    keys[slot] = key, energies[slot] = energy;
-    return ++times[slot] == 1;
-  }
-
-  // Return the share of reads at the lowest energy of all.
-  double success(double tolerance) const {
-    double lowest = INFINITE;
-    std::int64_t reads = 0, low = 0;
-    for (std::size_t k = 0; k < keys.size(); ++k) {
-      reads += times[k];
-      if (times[k] > 0 && energies[k] < lowest) lowest = energies[k];
-    }
-    for (std::size_t k = 0; k < keys.size(); ++k)
-      if (times[k] > 0 && energies[k] <= lowest + tolerance) low += times[k];
-    return reads ? static_cast<double>(low) / static_cast<double>(reads) : 0;
+  // Return true if the key is new.
+  bool add(std::uint64_t key) {
+    const std::uint64_t mixed = mix(key), last = slots.size() - 1;
+    std::size_t slot = mixed >> 1 & last;
+    while (slots[slot] != 0 && slots[slot] != mixed) slot = (slot + 1) & last;
+    if (slots[slot] == mixed) return false;
+    slots[slot] = mixed;
+    return true;
   }
 };
 
 constexpr int MAX_EXCHANGE_BITS = 512;  // above, exchanges take longer than the annealing itself
 
-// Lower the best state of a pool, and if that succeeds some reads [count, size], by two and three moves at once: if a
+// Lower the best state of a pool, and if that succeeds some reads [count, all bits], by two and three moves at once: if a
 // penalty dwarfs the rest of a QUBO, no single move leads from one good state to another.
-void exchange(const ListModel& A, const std::int8_t* reads, std::int64_t count, std::int64_t size, Pool& pool,
-              Control& control);
+void exchange(const ListModel& A, const std::int8_t* reads, std::int64_t count, Pool& pool, Control& control);
 
 }  // namespace qubolearn::VARIANT

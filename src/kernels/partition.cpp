@@ -88,6 +88,7 @@ struct Range {
   double up = 0, down = 0;  // sums of all positive and all negative ones
   double inner = 0;         // sum of the positive ones of the inner bits
 
+  Range() = default;
   explicit Range(Walk<double>& walk) {
     for (int i = 0; i < walk.size; ++i)
       for (int j = 0; j <= i; ++j) {
@@ -99,6 +100,19 @@ struct Range {
   }
   bool multiplied() const { return up <= MULTIPLIED && down >= -MULTIPLIED; }
   bool steep() const { return !multiplied() && !(inner <= REACH); }
+};
+
+// Sums over some states, divided by 2^peak.
+struct Sums {
+  double peak, total, *moments;  // [n, n], of x xᵀ
+
+  void add(const Sums& other, std::int64_t square) {
+    const double top = maximum(peak, other.peak);
+    const double mine = power(splat<V>(peak - top))[0], theirs = power(splat<V>(other.peak - top))[0];
+    peak = top;
+    total = mine * total + theirs * other.total;
+    for (std::int64_t i = 0; i < square; ++i) moments[i] = mine * moments[i] + theirs * other.moments[i];
+  }
 };
 
 // The partition sums of the parts of one QUBO after the other.
@@ -118,21 +132,21 @@ class Summer {
     head_ = TOP - SUM_BITS - range.inner;
     floor_ = head_ - range.inner - NEGLIGIBLE;
     for (int k = 0; k < INNER; ++k) {
-      std::memcpy(&factors_[k * LANES], walk.row(LOW + k), walk.lanes * sizeof(double));
-      if (!MULTIPLY) raise(&factors_[k * LANES], walk.lanes);
+      std::memcpy(&factors_[k * ROW], walk.row(LOW + k), walk.lanes * sizeof(double));
+      if (!MULTIPLY) raise(&factors_[k * ROW], walk.lanes);
     }
   }
 
-  // Σ 2^t over the states of a part and the same of x xᵀ, `moments` [n, n], both divided by 2^peak.
-  void sum_part(std::int64_t part, double& peak, double& total, double* moments) {
+  // Sum 2^t over the states of a part.
+  void sum_part(std::int64_t part, Sums& sums) {
     walk.enter(part);
-    peak = MULTIPLY ? 0 : highest() - head_;
-    prepare_leaves(peak);
+    sums.peak = MULTIPLY ? 0 : highest() - head_;
+    prepare_leaves(sums.peak);
     for (V& each : by_node_) each = V{};
     for (V& each : pairs_) each = V{};
     for (int first = 0; first < walk.lanes; first += W) sum_lanes(first);
-    total = collect();
-    store_moments(part, total, moments);
+    sums.total = collect();
+    store_moments(part, sums.total, sums.moments);
   }
 
  private:
@@ -174,8 +188,8 @@ class Summer {
 
   // Sum the weights of W lanes over all nodes and inner states.
   void sum_lanes(int first) {
-    const V factor_a = load<V>(&factors_[first]), factor_b = load<V>(&factors_[LANES + first]),
-            factor_c = load<V>(&factors_[2 * LANES + first]);
+    const V factor_a = load<V>(&factors_[first]), factor_b = load<V>(&factors_[ROW + first]),
+            factor_c = load<V>(&factors_[2 * ROW + first]);
     V levels[OUTER + 1], halves[OUTER + 1], upper[OUTER + 1];  // `upper`: sums of nodes with an outer bit set
     for (int i = 0; i < walk.outer; ++i) upper[i] = V{};
     V sum_a = {}, sum_b = {}, sum_c = {}, sum_ab = {}, sum_ac = {}, sum_bc = {}, any;
@@ -201,8 +215,8 @@ class Summer {
       halves[k] = any;
     }
     store(&all_[first], any);
-    for (int i = 0; i < walk.outer; ++i) store(&by_outer_[i * LANES + first], upper[i]);
-    store(&by_inner_[first], sum_a), store(&by_inner_[LANES + first], sum_b), store(&by_inner_[2 * LANES + first], sum_c);
+    for (int i = 0; i < walk.outer; ++i) store(&by_outer_[i * ROW + first], upper[i]);
+    store(&by_inner_[first], sum_a), store(&by_inner_[ROW + first], sum_b), store(&by_inner_[2 * ROW + first], sum_c);
     pairs_[0] += sum_ab, pairs_[1] += sum_ac, pairs_[2] += sum_bc;
   }
 
@@ -211,8 +225,8 @@ class Summer {
   // All pair moments of the bits inside a part into the lower triangle of M; the sum of all weights is returned.
   double collect() {
     const int outer = walk.outer;
-    for (int k = 0; k < INNER; ++k) first_moments(&by_inner_[k * LANES], walk.used, M(LOW + k));
-    for (int i = 0; i < outer; ++i) first_moments(&by_outer_[i * LANES], walk.used, M(CLOSED + i));
+    for (int k = 0; k < INNER; ++k) first_moments(&by_inner_[k * ROW], walk.used, M(LOW + k));
+    for (int i = 0; i < outer; ++i) first_moments(&by_outer_[i * ROW], walk.used, M(CLOSED + i));
     low_moments();
     for (int k = 0; k < INNER; ++k) {
       M(LOW + k)[LOW + k] = fold_nodes(outer, WITH_A + k);
@@ -279,8 +293,8 @@ class Summer {
   }
 
   double head_ = 0, floor_ = 0;
-  Scratch<double> factors_{INNER * LANES}, all_{LANES}, by_inner_{INNER * LANES};
-  Scratch<double> by_outer_{std::size_t(walk.outer) * LANES}, leaves_{std::size_t(walk.nodes) * 8};
+  Scratch<double> factors_{INNER * ROW}, all_{ROW}, by_inner_{INNER * ROW};
+  Scratch<double> by_outer_{std::size_t(walk.outer) * ROW}, leaves_{std::size_t(walk.nodes) * 8};
   Scratch<V> by_node_{std::size_t(walk.nodes) * 4};  // sums over lanes: of all weights, with a, with b, with c
   Scratch<double> M_{std::size_t(walk.size) * walk.size};
   V pairs_[INNER];
@@ -309,19 +323,6 @@ void few(const T* A, int n, double beta, double& value, double* marginals) {
     for (int j = 0; j < n; ++j) marginals[i * n + j] = E[1 << i | 1 << j] / E[0];
 }
 
-// Sums over some states, divided by 2^peak.
-struct Sums {
-  double peak, total, *moments;
-
-  void add(const Sums& other, std::int64_t square) {
-    const double top = maximum(peak, other.peak);
-    const double mine = power(splat<V>(peak - top))[0], theirs = power(splat<V>(other.peak - top))[0];
-    peak = top;
-    total = mine * total + theirs * other.total;
-    for (std::int64_t i = 0; i < square; ++i) moments[i] = mine * moments[i] + theirs * other.moments[i];
-  }
-};
-
 template <class T>
 void sum_many(const Partition<T>& sums, Control& control) {
   const int n = sums.n;
@@ -338,22 +339,23 @@ void sum_many(const Partition<T>& sums, Control& control) {
       Walk<double> exponents(n);
       Summer<Multiplying> multiplying(n);
       Summer<Adding> adding(n);
-      for (std::int64_t task = first; task < last && !control.stopped();) {
-        exponents.load(sums.A + (start + (task >> tasks.bits)) * square, -sums.beta / LN2);
-        const Range range(exponents);
-        if (range.multiplied()) multiplying.load_exponents(exponents, range);
-        else if (!range.steep()) adding.load_exponents(exponents, range);
-        do {  // all tasks of this QUBO
-          results[task] = {0, NONE, &moments[task * square]};
-          for (std::int64_t p = 0; p < tasks.parts && !range.steep() && !control.stopped(); ++p) {
-            const std::int64_t part = (task & (tasks.count - 1)) * tasks.parts + p;
-            Sums sum{0, 0, p ? more.data() : results[task].moments};
-            if (range.multiplied()) multiplying.sum_part(part, sum.peak, sum.total, sum.moments);
-            else adding.sum_part(part, sum.peak, sum.total, sum.moments);
-            if (p) results[task].add(sum, square);
-            else results[task] = sum;
-          }
-        } while (++task < last && task & (tasks.count - 1) && !control.stopped());
+      Range range;
+      for (std::int64_t task = first; task < last && !control.stopped(); ++task) {
+        const std::int64_t number = task & (tasks.count - 1);
+        if (task == first || number == 0) {
+          exponents.load(sums.A + (start + (task >> tasks.bits)) * square, -sums.beta / LN2);
+          range = Range(exponents);
+          if (range.multiplied()) multiplying.load_exponents(exponents, range);
+          else if (!range.steep()) adding.load_exponents(exponents, range);
+        }
+        results[task] = {0, NONE, &moments[task * square]};
+        for (std::int64_t p = 0; p < tasks.parts && !range.steep() && !control.stopped(); ++p) {
+          Sums sum{0, 0, p ? more.data() : results[task].moments};
+          if (range.multiplied()) multiplying.sum_part(number * tasks.parts + p, sum);
+          else adding.sum_part(number * tasks.parts + p, sum);
+          if (p) results[task].add(sum, square);
+          else results[task] = sum;
+        }
       }
     });
     for (std::int64_t k = 0; k < here && !control.stopped(); ++k) {

@@ -1,8 +1,6 @@
 // Random numbers that depend on a seed and a stream number alone, never on threads or the processor.
 #pragma once
-#include "lanes16.hpp"
-#include "portable.hpp"
-#include "scratch.hpp"
+#include "lanes.hpp"
 
 namespace qubolearn::VARIANT {
 

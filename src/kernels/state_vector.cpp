@@ -6,7 +6,7 @@ namespace qubolearn::VARIANT {
 namespace {
 
 constexpr int WIDTH = NATIVE<float>;
-using Floats = Vector<float, WIDTH>;
+using Register = Vector<float, WIDTH>;
 
 constexpr std::int64_t BLOCK = 1 << 12;  // amplitudes that stay in the first-level cache while their qubits rotate
 
@@ -15,32 +15,40 @@ constexpr std::int64_t BLOCK = 1 << 12;  // amplitudes that stay in the first-le
 constexpr float COS[] = {1.0f, -19.7392044f, 64.9391174f, -85.4501419f, 60.1676292f, -25.9675999f, 6.52865839f};
 constexpr float SIN[] = {6.28318501f, -41.3415909f, 81.5999451f, -76.6144714f, 41.3428841f, -12.4712439f};
 
+// Let the lanes whose numbers differ in one bit change places.
+template <int BIT>
+inline Register partners(Register v) {
+  Register swapped;
+  for (int i = 0; i < WIDTH; ++i) swapped[i] = v[i ^ BIT];
+  return swapped;
+}
+
 // Rotate the qubits whose partners are 1, 2, ... lanes apart in one register, of all registers in turns: the chain of
 // operations on one takes longer than they do.
 template <int STREAMS, int BIT = 1>
-inline void rotate_lanes(Floats (&a)[STREAMS], float t) {
+inline void rotate_lanes(Register (&a)[STREAMS], float t) {
   if constexpr (BIT < WIDTH) {
-    Floats slopes;
+    Register slopes;
     for (int i = 0; i < WIDTH; ++i) slopes[i] = i & BIT ? t : -t;
 #pragma GCC unroll 16
-    for (int i = 0; i < STREAMS; ++i) a[i] = a[i] + slopes * swap_lanes<BIT, float, WIDTH>(a[i]);
+    for (int i = 0; i < STREAMS; ++i) a[i] = a[i] + slopes * partners<BIT>(a[i]);
     rotate_lanes<STREAMS, 2 * BIT>(a, t);
   }
 }
 
 // Rotate log2(STREAMS) qubits of WIDTH amplitudes in each of several streams, and before that those inside a register.
-template <int STREAMS, bool LANES = false>
+template <int STREAMS, bool INSIDE = false>
 inline void rotate_streams(float* v, std::int64_t stride, float t) {
-  Floats a[STREAMS];
+  Register a[STREAMS];
 #pragma GCC unroll 16
-  for (int i = 0; i < STREAMS; ++i) a[i] = load<Floats>(v + i * stride);
-  if constexpr (LANES) rotate_lanes(a, t);
+  for (int i = 0; i < STREAMS; ++i) a[i] = load<Register>(v + i * stride);
+  if constexpr (INSIDE) rotate_lanes(a, t);
 #pragma GCC unroll 4
   for (int bit = 1; bit < STREAMS; bit *= 2)
 #pragma GCC unroll 16
     for (int i = 0; i < STREAMS; ++i)
       if (!(i & bit)) {
-        const Floats low = a[i], high = a[i | bit];
+        const Register low = a[i], high = a[i | bit];
         a[i] = low - t * high;
         a[i | bit] = high + t * low;
       }

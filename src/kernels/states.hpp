@@ -14,11 +14,10 @@
 #include <cstdint>
 
 #include "lanes.hpp"
-#include "scratch.hpp"
 
 namespace qubolearn::VARIANT {
 
-constexpr int LOW = 8, LANES = 1 << LOW, INNER = 3, CLOSED = LOW + INNER;
+constexpr int LOW = 8, ROW = 1 << LOW, INNER = 3, CLOSED = LOW + INNER;
 constexpr int FEW = 8;                          // up to this many bits, a table of all energies is faster
 constexpr int OUTER = 7;                        // at most, so that a part takes microseconds: kernels stop between parts
 constexpr int TASK_BITS = 12;                   // at most 2^12 tasks per QUBO, each with results of its own
@@ -124,9 +123,9 @@ struct Walk {
   const int nodes = 1 << outer;
 
   Scratch<Real> C{std::size_t(size) * size};            // symmetric, A_ij + A_ji; A_ii on the diagonal
-  Scratch<Real> rows{std::size_t(size - LOW) * LANES};  // rows[j - LOW][s] = Σ_{i low} s_i C_ij
-  Scratch<Real> alone{LANES};                           // energy of each lane with all other bits 0
-  Scratch<Real> base{LANES};                            // the same with the part's bits set
+  Scratch<Real> rows{std::size_t(size - LOW) * ROW};  // rows[j - LOW][s] = Σ_{i low} s_i C_ij
+  Scratch<Real> alone{ROW};                           // energy of each lane with all other bits 0
+  Scratch<Real> base{ROW};                            // the same with the part's bits set
   Scratch<Real> field{std::size_t(size)};               // what setting a bit adds, with the part's bits set
   // of every node, the fields of the inner bits a, b, c and the energy without lanes; the last row is working memory
   Scratch<Real> fields_a{std::size_t(nodes)}, fields_b{std::size_t(nodes)}, fields_c{std::size_t(nodes)};
@@ -135,15 +134,15 @@ struct Walk {
   explicit Walk(int n) : n(n) {}
 
   Real& c(int i, int j) { return C[std::size_t(i) * size + j]; }
-  Real* row(int j) { return rows.data() + std::size_t(j - LOW) * LANES; }
+  Real* row(int j) { return rows.data() + std::size_t(j - LOW) * ROW; }
   int position(int i) const { return i < used ? i : i + LOW - used; }
 
-  // Take over the couplings of A [n, n] times scale, from bit `first` on.
+  // Take over the couplings of A [n, n] times scale.
   template <class T>
-  void load(const T* A, Real scale, int first = 0) {
+  void load(const T* A, Real scale) {
     if (used < LOW)
       for (Real& each : C) each = Ops::NOTHING;
-    for (int i = first; i < n; ++i) {
+    for (int i = 0; i < n; ++i) {
       const int p = position(i);
       for (int j = 0; j < i; ++j) {
         const int q = position(j);

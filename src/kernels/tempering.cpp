@@ -356,30 +356,23 @@ double search(const Tempering& how, const TemperingSearch& goal, std::int64_t k,
     Scratch<std::int8_t> reads(std::size_t(replicas.count) * n);
     for (int r = 0; r < replicas.count; ++r) {
       replicas.get(replicas.order[r]);
-      A.write(replicas.state.x.data(), clamp, n, reads.data() + r * n);
+      A.write(replicas.state.x.data(), reads.data() + r * n);
     }
-    exchange(A, reads.data(), replicas.count, n, pool, control);
+    exchange(A, reads.data(), replicas.count, pool, control);
   }
   // Two threads may write at once: the later one stays, and others run on for a while.
   if (pool.energy(0) <= target && swept < __atomic_load_n(end, __ATOMIC_RELAXED))
     __atomic_store_n(end, swept, __ATOMIC_RELAXED);
   for (int rank = 0; rank < pool.count; ++rank)
-    A.write(pool.state(rank), clamp, n, goal.states + (k * goal.count + rank) * n);
+    A.write(pool.state(rank), goal.states + (k * goal.count + rank) * n);
   return pool.energy(0) + A.constant;
-}
-
-template <class One>
-void share_instances(const Tempering& how, Control& control, One one) {
-  control.share(how.A.batch, 1 + how.A.batch / (16 * control.threads()), [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t k = first; k < last && !control.stopped(); ++k) one(k);
-  });
 }
 
 }  // namespace
 
 void temper(const Tempering& how, const TemperingSearch& goal, Control& control) {
   const std::int64_t n = how.A.n, size = goal.count * n;
-  share_instances(how, control, [&](std::int64_t k) {
+  control.share_each(how.A.batch, [&](std::int64_t k) {
     const std::int8_t* clamp = how.clamps + k * n;
     Scratch<std::int8_t> ruled(n);
     std::memcpy(ruled.data(), clamp, n);
@@ -398,7 +391,7 @@ void temper(const Tempering& how, const TemperingSearch& goal, Control& control)
 
 void temper_sample(const Tempering& how, const TemperingSample& goal, Control& control) {
   const std::int64_t n = how.A.n;
-  share_instances(how, control, [&](std::int64_t k) {
+  control.share_each(how.A.batch, [&](std::int64_t k) {
     const std::int8_t* clamp = how.clamps + k * n;
     const ListModel A(how.A, k, how.units, clamp);
     Pool pool(1, A.n);
@@ -412,14 +405,14 @@ void temper_sample(const Tempering& how, const TemperingSample& goal, Control& c
     for (std::int64_t read = 0; read < goal.reads; ++read) {
       replicas.run(goal.thin, pool, -INFINITE, rates.data(), 0, &end, control);
       replicas.get(replicas.order[replicas.count - 1]);
-      A.write(replicas.state.x.data(), clamp, n, goal.states + (k * goal.reads + read) * n);
+      A.write(replicas.state.x.data(), goal.states + (k * goal.reads + read) * n);
     }
   });
 }
 
 void move_chains(const Tempering& how, std::int8_t* states, Control& control) {
   const std::int64_t n = how.A.n, count = how.replicas;
-  share_instances(how, control, [&](std::int64_t k) {
+  control.share_each(how.A.batch, [&](std::int64_t k) {
     const std::int8_t* clamp = how.clamps + k * n;
     const ListModel A(how.A, k, how.units, clamp);
     Replicas replicas(A, (count + LANES - 1) / LANES * LANES, how.seeds[k]);
@@ -432,13 +425,13 @@ void move_chains(const Tempering& how, std::int8_t* states, Control& control) {
     for (std::int64_t sweep = 0; sweep < how.sweeps && !control.stopped(); ++sweep) replicas.sweep();
     for (int r = 0; r < count; ++r) {
       replicas.get(r);
-      A.write(replicas.state.x.data(), clamp, n, states + (k * count + r) * n);
+      A.write(replicas.state.x.data(), states + (k * count + r) * n);
     }
   });
 }
 
 void rule_out(const Tempering& how, const double* targets, std::int8_t* ruled, Control& control) {
-  share_instances(how, control, [&](std::int64_t k) { rule_out_one(how, k, targets[k], ruled + k * how.A.n); });
+  control.share_each(how.A.batch, [&](std::int64_t k) { rule_out_one(how, k, targets[k], ruled + k * how.A.n); });
 }
 
 }  // namespace qubolearn::VARIANT
