@@ -35,7 +35,6 @@ BENCHMARKS = {
     "train-gpu": ("training.on_gpu", "a training step on the CPU, on an NVIDIA GPU, and as a CUDA graph"),
     "fit": ("training.against_a_loop", "fit against a loop written by hand"),
     "sudoku-rules": ("sudoku.one_by_one", "tempering of puzzles with 17 and 24 hints (dataset sudoku)"),
-    "sudoku-gpu": ("sudoku.on_gpu", "tempering of 9,000 puzzles on an NVIDIA GPU (dataset sudoku)"),
     "costs": ("costs.quadratic", "regret of losses that learn from costs, on quadratic tasks"),
     "costs-linear": ("costs.linear", "regret and time of SPO+ here and in PyEPO (pip install pyepo pyomo highspy)"),
     "losses": ("losses.many_bits", "losses for many bits against n; minutes on all cores"),

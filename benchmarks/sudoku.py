@@ -42,17 +42,3 @@ def one_by_one(quick: bool) -> Iterator[Record]:
             solved += int(found.energies.item() == 0)
         means = {"seconds": float(np.mean(seconds)), "median": float(np.median(seconds)), "longest": max(seconds)}
         yield {"hints": hints, "puzzles": len(seconds), "solved": solved, **means, "sweeps": float(np.mean(sweeps))}
-
-
-def on_gpu(quick: bool, device: str = "cuda") -> Iterator[Record]:
-    """Measure 500 puzzles of each number of hints in one call, then those of 17 hints."""
-    each, groups = 10 if quick else 500, rule_groups(9)
-    solver = ParallelTempering(sweeps=1_000 if quick else 200_000, target=0.0, seed=0)
-    some = puzzles_by_hints()[:18, :each].flatten(0, 1)
-    solve(rule_qubo(9, 64).to(device), replace(solver, sweeps=1), 1, clamp=hint_clamp(some[:64]), groups=groups)
-    for name, part in (("17 to 34", some), ("17", some[:each])):
-        rules, clamp = rule_qubo(9, len(part)).to(device), hint_clamp(part)
-        seconds, found = timed(partial(solve, rules, solver, 1, clamp=clamp, groups=groups))
-        solved, sweeps = int((found.energies == 0).sum()), found.info["sweeps"].double()
-        record = {"hints": name, "puzzles": len(part), "solved": solved, "seconds": seconds}
-        yield {**record, "sweeps": sweeps.mean().item(), "most_sweeps": int(sweeps.max())}

@@ -54,13 +54,6 @@ COLUMNS: dict[str, Mapping[str, str]] = {
         "longest": "longest, s",
         "sweeps": "sweeps, mean",
     },
-    "sudoku-gpu": {
-        "hints": "hints",
-        "puzzles": "puzzles",
-        "solved": "solved",
-        "seconds": "all, s",
-        "sweeps": "sweeps, mean",
-    },
     "anneal": {**TIMES, "x_star_found": "x* found", "x_plus_found": "x⁺ found"},
     "anneal-large": {
         "family": "QUBO",

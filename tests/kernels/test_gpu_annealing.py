@@ -77,35 +77,6 @@ energy = x @ linear[0] + (x[:, edges[0]] * x[:, edges[1]]) @ quadratic[0]
 assert deviation(reads, energy) < 1.5
 """
 
-# Two groups, a free bit and a clamped one; every second replica is hot, so that each swap is between two temperatures.
-TEMPERING = """
-from qubolearn.gpu import tempering_triton as kernel
-from qubolearn.qubo import Groups
-from qubolearn.solvers.forms import SparseForm
-
-groups, clamp = Groups([[0, 1, 2], [4, 5, 6]]), np.full((1, 8), -1, np.int8)
-clamp[0, 7], clamp[0, 2] = 1, 0
-A = torch.randn(1, 8, 8, generator=torch.Generator().manual_seed(0))
-units = SparseForm.make(A, groups)
-replicas = 1024
-ladder = np.where(np.arange(replicas) % 2 == 0, 0.5, 1.5)[None] * units.scale
-done = kernel.temper(units, clamp, np.array([3], np.uint32), ladder, 25, np.full(1, -np.inf), torch.device("cpu"))
-x = all_states(8)
-allowed = groups.allowed(x) & (x[:, 7] == 1) & (x[:, 2] == 0)
-energy = torch.einsum("si,ij,sj->s", x, A[0], x)[allowed].double()
-power = 2 ** torch.arange(8)
-codes = (x[allowed].long() * power).sum(1)
-for first, beta in ((0, 0.5), (1, 1.5)):
-    reads = (done.final[0, first::2].long() * power).sum(1)
-    seen = torch.bincount(reads, minlength=256)
-    assert seen[codes].sum() == replicas // 2  # nothing else
-    p = torch.softmax(-beta * energy, 0)
-    assert ((seen[codes] / (replicas // 2) - p) ** 2 / p).sum() * (replicas // 2) < 2.5 * (len(codes) - 1)
-lowest = units.energies(done.states)[0].min() * units.scale[0]
-assert abs(lowest - energy.min()) < 1e-5
-assert done.swept[0] == 25 and 0.1 < done.exchanges.mean() < 0.95
-"""
-
 # Cold reads stay where they begin, at the lowest state, and reads without a temperature leave it.
 GIVEN = """
 from qubolearn.gpu import dense_annealing_triton as dense, sparse_annealing_triton as sparse
@@ -150,29 +121,12 @@ hot = annealing.SimulatedAnnealing(reads=100, sweeps=2, seed=0).sample(small, 1e
 assert hot.dtype == torch.float64 and abs(hot.mean() - 0.5) < 0.1
 """
 
-SUDOKU = """
-import qubolearn.solvers.tempering as tempering
-from qubolearn.problems.sudoku import grids_of, hint_clamp, rule_groups, rule_qubo
-from qubolearn.solvers import solve
-
-tempering.on_gpu = lambda *given: True
-puzzles = torch.zeros(2, 16, dtype=torch.int64)
-puzzles[0, [0, 5, 10]], puzzles[1, [1, 7]] = torch.tensor([1, 2, 3]), torch.tensor([4, 1])
-solver = tempering.ParallelTempering(sweeps=400, target=0.0, seed=0)
-found = solve(rule_qubo(4, 2), solver, 1, clamp=hint_clamp(puzzles), groups=rule_groups(4))
-assert (found.energies == 0).all()
-assert ((grids_of(found.states[:, 0]) == puzzles) | (puzzles == 0)).all()
-A = torch.randn(2, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-best = torch.einsum("si,bij,sj->bs", all_states(8).double(), A, all_states(8).double()).sort(1).values[:, :2]
-assert torch.allclose(tempering.ParallelTempering(sweeps=30, seed=0)(A, 2).energies, best)
-"""
-
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize(
     "kernel",
-    [DENSE, SHARED, SPARSE, TEMPERING, SUDOKU, GIVEN, SOLVER],
-    ids=["dense", "shared", "sparse", "tempering", "sudoku", "given", "solver"],
+    [DENSE, SHARED, SPARSE, GIVEN, SOLVER],
+    ids=["dense", "shared", "sparse", "given", "solver"],
 )
 def test_kernels_follow_the_boltzmann_distribution(kernel: str) -> None:
     # In a process of its own: Triton decides on import whether to interpret.

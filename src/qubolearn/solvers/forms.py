@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -95,23 +95,19 @@ class SparseForm:
         native().sparse_beta_ranges(self.qubos, betas)
         return betas
 
-    def of(self, rows: Ints) -> SparseForm:
-        """Return some instances."""
-        return replace(self, linear=self.linear[rows], quadratic=self.quadratic[rows], scale=self.scale[rows])
-
     def anneal(self, betas: Floats, steps: int, sweeps: int, seeds: Seeds, given: bool, reads: Bits) -> None:
         """Anneal reads in place; see :meth:`DenseForm.anneal`."""
         seconds = reads.size * sweeps * (1e-10 + 2e-11 * self.graph[1].size / reads.shape[2])
         with kernel_call("simulated annealing", seconds) as options:
             native().anneal_sparse(self.qubos, betas, steps, sweeps, seeds, given, reads, **options)
 
-    def refine(self, reads: Bits, count: int, exchanges: bool = True, clamp: Bits | None = None) -> tuple[Bits, Floats]:
+    def refine(self, reads: Bits, count: int, exchanges: bool = True) -> tuple[Bits, Floats]:
         """Return the lowest allowed states in and around reads, allowed or not; see :meth:`DenseForm.refine`."""
         batch, r, n = reads.shape
         states, success = np.zeros((batch, count, n), np.int8), np.zeros(batch)
-        clamp = np.full((batch, n), FREE, np.int8) if clamp is None else clamp
+        free = np.full((batch, n), FREE, np.int8)
         with kernel_call("local search", batch * (r + 10) * (n + self.graph[1].size) * 3e-9) as options:
-            native().refine_sparse(self.qubos, self.units, clamp, reads, states, success, exchanges, **options)
+            native().refine_sparse(self.qubos, self.units, free, reads, states, success, exchanges, **options)
         return states, success
 
     def energies(self, states: Bits) -> Floats:

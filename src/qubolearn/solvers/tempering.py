@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -28,17 +27,8 @@ Floats = npt.NDArray[np.float64]
 
 #: Replicas per vector.
 LANES = 16
-#: A program of the GPU holds one QUBO, and is slower than a core: smaller batches and larger groups stay on the CPU.
-GPU_BATCH, GPU_OPTIONS = 64, 128
 #: The most sweeps that the choice of temperatures takes.
 LADDER_SWEEPS = 360
-
-
-def on_gpu(A: Qubo, groups: Groups, replicas: int) -> bool:
-    """Return True if A is tempered on its NVIDIA GPU."""
-    if replicas not in (16, 32, 64) or A.device.type != "cuda" or find_spec("triton") is None:
-        return False
-    return len(A) >= GPU_BATCH and max(map(len, groups.members), default=1) <= GPU_OPTIONS
 
 
 @dataclass(frozen=True)
@@ -63,8 +53,8 @@ class ParallelTempering(QuboSolver):
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
 
     ``info`` holds ``betas`` and ``exchange_rates`` of the replicas, and the ``sweeps`` of each QUBO. The result is the
-    same for any number of threads; to search one QUBO on all cores, pass it several times. Batches of 64 and more on
-    an NVIDIA GPU are tempered there, with other random numbers.
+    same for any number of threads; to search one QUBO on all cores, pass it several times. QUBOs on a GPU are tempered
+    on the CPU, whose cores are faster at it.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ParallelTempering(sweeps=100, seed=0)(A).states.tolist()
@@ -101,48 +91,14 @@ class ParallelTempering(QuboSolver):
             targets = form.lower_bounds(held)
         else:
             targets = np.full(len(held), -np.inf if self.target is None else self.target) / form.scale
-        if on_gpu(A, groups, self.replicas):
-            return self._search_on_gpu(form, count, held, targets, A.device)
-        return self._search_on_cpu(form, count, held, targets, self.sweeps)
-
-    def _search_on_cpu(self, form: SparseForm, count: int, held: Bits, targets: Floats, sweeps: int) -> SearchResult:
         betas, (batch, n) = self._betas(form), held.shape
         states, rates = np.zeros((batch, count, n), np.int8), np.zeros((batch, self.replicas - 1))
         swept, ends = np.zeros(batch, np.int64), np.full(batch, np.iinfo(np.int64).max)
-        with self._kernel_call(form, max(sweeps, LADDER_SWEEPS)) as options:
-            goal = (betas, sweeps, targets, 1, states, rates, swept, ends)
+        with self._kernel_call(form, max(self.sweeps, LADDER_SWEEPS)) as options:
+            goal = (betas, self.sweeps, targets, 1, states, rates, swept, ends)
             native().temper(self._problem(form, held), *goal, **options)
         info = {"source": "simulated", "betas": torch.from_numpy(betas / form.scale[:, None])}
         info |= {"exchange_rates": torch.from_numpy(rates), "sweeps": torch.from_numpy(swept)}
-        return SearchResult(torch.from_numpy(states), info)
-
-    def _search_on_gpu(
-        self, form: SparseForm, count: int, held: Bits, targets: Floats, device: torch.device
-    ) -> SearchResult:
-        """Temper on the GPU; the CPU chooses temperatures, rules bits out, and searches around the best states."""
-        from qubolearn.gpu.tempering_triton import temper
-
-        ruled = held.copy()
-        if count == 1 and self.target is not None:
-            with self._kernel_call(form, 10) as options:
-                native().rule_out(self._problem(form, held), targets, ruled, **options)
-        found = self._search_on_cpu(form, count, ruled, targets, 1)
-        states, info = found.states.numpy(), dict(found.info)
-        open_, clamps = np.flatnonzero(form.energies(states).min(1) > targets + form.tolerance()), ruled
-        for _ in range(2):  # once more, without what was ruled out, if the target was not met
-            if len(open_):
-                part, some = form.of(open_), clamps[open_]
-                ladders = info["betas"].numpy()[open_] * part.scale[:, None]
-                seeds = instance_seeds(self.seed, len(held))[open_]
-                tempered = temper(part, some, seeds, ladders, self.sweeps, targets[open_], device)
-                reads = np.concatenate([tempered.states, states[open_]], 1)
-                around, _ = part.refine(reads, count, exchanges=False, clamp=some)
-                lower = part.energies(around).min(1) <= part.energies(states[open_]).min(1)
-                states[open_[lower]] = around[lower]
-                info["sweeps"][open_] += torch.from_numpy(tempered.swept)
-                info["exchange_rates"][open_] = torch.from_numpy(tempered.exchanges)
-            left = (form.energies(states).min(1) > targets + form.tolerance()) & (ruled != held).any(1)
-            open_, clamps = np.flatnonzero(left), held
         return SearchResult(torch.from_numpy(states), info)
 
     def sample(
