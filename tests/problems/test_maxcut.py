@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,11 +12,13 @@ from qubolearn import evaluate
 from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
 from qubolearn.networks import PairwiseBody, QuboNetwork
+from qubolearn.plots import answers
 from qubolearn.problems.knapsack import Knapsack, greedy_by_density
 from qubolearn.problems.maxcut import MaxCut, cut_sizes, local_search
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.random import stream
 from qubolearn.recipes import preset, train
+from qubolearn.runs import Run
 from qubolearn.testing import check_problem
 
 
@@ -126,3 +129,13 @@ def test_the_baseline_of_max_cut_ends_in_a_local_optimum() -> None:
         moved = x.clone()
         moved[:, node] = 1 - moved[:, node]
         assert (cut_sizes(moved, test.p) <= size).all()
+
+
+@pytest.mark.parametrize("name", ["maxcut", "knapsack"])
+def test_runs_draw_unseen_instances_with_their_answers(name: str, tmp_path: Path) -> None:
+    problem, recipe = preset("best", name, epochs=1, instances=141, validation=10)
+    run = Run.create(tmp_path, problem, recipe)
+    train(problem, recipe, run=run)
+    left, right = answers(run, count=2)
+    assert left.get_xlabel() != right.get_xlabel()  # how many edges are cut, what is packed
+    assert len(left.lines) >= problem.bits
