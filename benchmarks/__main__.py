@@ -37,6 +37,11 @@ BENCHMARKS = {
     "sudoku-rules": ("sudoku.one_by_one", "tempering of puzzles with 17 and 24 hints (dataset sudoku)"),
     "costs": ("costs.quadratic", "regret of losses that learn from costs, on quadratic tasks"),
     "costs-linear": ("costs.linear", "regret and time of SPO+ here and in PyEPO (pip install pyepo pyomo highspy)"),
+    "defaults": (
+        "defaults.defaults",
+        "fit with its defaults on three problems, next to logistic chains",
+    ),
+    "defaults-variants": ("defaults.variants", "the same problems with one default changed, on the tuning seeds"),
     "losses": ("losses.many_bits", "losses for many bits against n; minutes on all cores"),
 }
 FIGURES = {"curves": "docs/curves.svg", "losses": "docs/many-bits.png"}

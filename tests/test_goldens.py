@@ -69,12 +69,12 @@ def arrays(seed: int, n: int = 6, groups: bool = False) -> tuple[torch.Tensor, t
 
 def mlp(n: int = 6, graph: str = "dense", inputs: int | None = 5, dropout: float = 0.0) -> QuboNetwork:
     pattern = topology(graph, n)
-    return QuboNetwork(MLP(5, pattern.size, layers=3, hidden=16, dropout=dropout), pattern, inputs)
+    return QuboNetwork(MLP(5, pattern.size, layers=3, hidden=16, dropout=dropout), pattern, inputs, bound=True)
 
 
 def own(n: int = 6, graph: str = "dense") -> QuboNetwork:
     pattern = topology(graph, n)
-    return QuboNetwork(nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, pattern.size)), pattern)
+    return QuboNetwork(nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, pattern.size)), pattern, bound=True)
 
 
 class Plain(nn.Module):

@@ -35,6 +35,14 @@ COLUMNS: dict[str, Mapping[str, str]] = {
         "partition_over_search": "log Z / best two",
         "two_threads": "speed-up by a second thread",
     },
+    "defaults": {
+        "problem": "problem",
+        "right": "exactly right, %",
+        "spread": "standard deviation",
+        "chain": "logistic chain, %",
+        "seconds": "CPU seconds",
+        "seeds": "seeds",
+    },
     "exact-gpu": {"n": "n", "seconds": "seconds", "states_per_second": "states per second"},
     "exact-groups": {
         "groups": "groups of 5",

@@ -288,8 +288,12 @@ def read_tensors(
         metadata = _metadata(header, path)
         shapes = {name: entry["shape"] for name, entry in header.items()}
         known = {name: shape for name, shape in shapes.items() if others is None or not name.startswith(others)}
-        if known != {name: list(tensor.shape) for name, tensor in like.items()}:
-            raise QubolearnError(f"{path} does not fit the network of its configuration")
+        if known != (fitting := {name: list(tensor.shape) for name, tensor in like.items()}):
+            name = next(name for name in sorted({*known, *fitting}) if known.get(name) != fitting.get(name))
+            raise QubolearnError(
+                f"{path} does not fit the network: {name[:60]} is {known.get(name)} in the file and "
+                f"{fitting.get(name)} in the network; pass the network that was saved"
+            )
         tensors = load(data)
     except QubolearnError:
         raise

@@ -327,4 +327,6 @@ def _moments(run: Run) -> list[dict[str, Any]]:
 
 def _title(run: Run) -> str:
     c = run.recipe
+    if c.network == "own":
+        return f"{run.problem}, loss {c.loss}, seed {c.seed}"
     return f"{run.problem}, {c.head}, L{c.layers} H{c.hidden}, {c.topology}, loss {c.loss}, seed {c.seed}"

@@ -312,7 +312,7 @@ def new_network(problem: Problem, recipe: Recipe) -> nn.Module:
         else:
             body = {"matching": MatchingBody, "pairwise": PairwiseBody}[recipe.network](problem, pattern, recipe.hidden)
     inputs = None if recipe.network == "pairwise" else problem.input_size  # its features have their own scale
-    return HEADS[recipe.head](body, pattern, inputs)
+    return HEADS[recipe.head](body, pattern, inputs, bound=True)
 
 
 def pattern_of(problem: Problem, recipe: Recipe) -> Topology:
@@ -352,6 +352,7 @@ def fit_arguments(problem: Problem, recipe: Recipe) -> dict[str, Any]:
         "solver": make_solver(recipe.solver),
         "validation": None if problem.available("validation") == 0 else recipe.validation,
         "score_after": evaluation_steps(recipe),
+        "progress": False,
         **{name: getattr(recipe, name) for name in names},
     }
 

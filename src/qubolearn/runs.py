@@ -16,6 +16,11 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+import torch
+
+from qubolearn.data.arrays import Arrays, tensors_of
+from qubolearn.data.contract import RightAnswers, Split
+from qubolearn.data.files import load_npz
 from qubolearn.errors import QubolearnError, convert, unknown_name
 from qubolearn.files import (
     FORMAT,
@@ -28,11 +33,13 @@ from qubolearn.files import (
     write_json,
     write_tensors,
 )
+from qubolearn.networks.predicting import Predicts
+from qubolearn.networks.saving import rebuilt, save
 from qubolearn.notebook import table
 from qubolearn.problems import Problem, problem_type
 from qubolearn.provenance import code, provenance
 from qubolearn.recipes import Recipe, new_network, upgrade
-from qubolearn.training.folder import Folder
+from qubolearn.training.folder import INSTANCES, OWN, Folder
 
 if TYPE_CHECKING:
     from torch import nn
@@ -51,7 +58,7 @@ LEFT_BEHIND = 3600.0
 
 
 @dataclass(frozen=True)
-class Run(Folder):
+class Run(Predicts, Folder):
     """A folder with the training run of a recipe: make one with :meth:`create`, open one with :meth:`open`.
 
     ``folder`` is its path, ``problem`` and ``recipe`` are its choices; :meth:`network` is the result. A folder that is
@@ -100,19 +107,29 @@ class Run(Folder):
         return type(self).create(self.folder, self.problem, self.recipe)
 
     @classmethod
-    def open(cls, folder: Path | str, problem: Problem | type[Problem] | None = None) -> Run:
+    def open(
+        cls,
+        folder: Path | str,
+        problem: Problem | type[Problem] | None = None,
+        network: nn.Module | None = None,
+    ) -> Run:
         """Open the run in a folder, or in a file that :meth:`save` wrote.
 
         Args:
             folder: the path.
-            problem: the problem, or its class, if no installed package registers its name; files never run code.
+            problem: the problem, or its class, if no installed package registers its name; files never run code. For a
+                run of ``fit(..., folder=...)``, instances to score, such as :class:`qubolearn.Arrays`.
+            network: for a run of ``fit`` whose network has classes of your own: a network made as before.
         """
         if os.path.isfile(folder):
             return cls.load(folder, problem)
         path = Path(folder) / "config.json"
         if not os.path.isfile(path):
             raise QubolearnError(f"{folder} holds no run (no config.json); train one with: qubolearn train ... --out")
-        run = cls(Path(folder), *_parsed(read_json(path), path, problem))
+        header = read_json(path)
+        if isinstance(training := header.get("training"), dict) and training.get("network") == OWN:
+            return OwnRun.of(Path(folder), header, problem, network)
+        run = cls(Path(folder), *_parsed(header, path, problem))
         _check_size(run, path)
         return run
 
@@ -176,6 +193,11 @@ class Run(Folder):
         self.put_into(network)
         return network.eval()
 
+    def _module(self) -> nn.Module:
+        if (made := vars(self).get("_loaded")) is None:  # for predict and the like
+            made = vars(self)["_loaded"] = self.network()
+        return made
+
     def _header(self) -> dict[str, Any]:
         options: dict[str, Any] = asdict(self.problem) if is_dataclass(self.problem) else {}
         header = {"format": FORMAT, "format_version": FORMAT_VERSION}
@@ -215,6 +237,74 @@ class SavedRun(Run):
 
     def trained_with(self) -> dict[str, Any]:
         return self.trained
+
+
+class StoredInstances(Arrays):
+    """The validation instances that a run of ``fit`` stores; all splits are these."""
+
+    name = OWN
+
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+        kind = found if isinstance(found := header.get("problem"), dict) else {}
+        names = kind.get("arrays")
+        if not path.is_file() or not isinstance(names, list) or "x_true" not in names:
+            raise QubolearnError(f"{path.parent} stores no instances to score; pass data, or --data FILE.npz")
+        arrays = load_npz(path, {str(name): ("biuf", None) for name in names})
+        parts = {name.removeprefix("p_"): array for name, array in arrays.items() if name.startswith("p_")}
+        p: Any = parts if kind.get("named") else tuple(parts.values()) if len(parts) > 1 else parts["0"]
+        states, valid = (torch.tensor(arrays[key]) if key in arrays else None for key in ("states", "valid"))
+        right = None if states is None or valid is None else RightAnswers(states, valid)
+        super().__init__(p, arrays["x_true"], validation=0, right=right)
+        self._rows = dict.fromkeys(("train", "validation", "test"), self._rows["train"].sort().values)
+
+    def available(self, split: Split) -> int:
+        return self.size(split)
+
+    def __eq__(self, other: object) -> bool:
+        pair = [list(tensors_of(each.instances)) for each in (self, other) if isinstance(each, Arrays)]
+        return len(pair) == 2 and len(pair[0]) == len(pair[1]) and all(map(torch.equal, *pair))
+
+    __hash__ = Arrays.__hash__
+
+
+@dataclass(frozen=True)
+class OwnChoices:
+    """What a run of ``fit`` stores about its training, in place of a recipe."""
+
+    head: str = "own"
+    network: str = OWN
+    topology: str = "diagonal"  # only the positions of bits in pictures
+    loss: str = ""
+    optimizer: str = ""
+    epochs: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class OwnRun(Run):
+    """A run of ``fit(..., folder=...)`` with any network and data; ``recipe`` describes its training."""
+
+    structure: str = ""
+    given: nn.Module | None = None
+
+    @classmethod
+    def of(cls, folder: Path, header: Mapping[str, Any], problem: Any, network: nn.Module | None) -> OwnRun:
+        """Return the run of an untrusted header."""
+        path = folder / "config.json"
+        check_version(header.get("format_version"), path)
+        data = problem if isinstance(problem, Problem) else StoredInstances(folder / INSTANCES, header)
+        choices = _made(OwnChoices, header["training"], path)
+        return cls(folder, data, choices, json.dumps(header.get("structure")), network)
+
+    def network(self) -> nn.Module:
+        """Return the trained network, or that of the last checkpoint if training has not ended."""
+        made: nn.Module = rebuilt(self.structure, self._path("config.json"), self.weights(), self.given)
+        self.put_into(made)
+        return made.eval()
+
+    def save(self, file: Path | str, score: Evaluation | None = None) -> Path:
+        """Write the network as one file for :func:`qubolearn.networks.load`."""
+        return save(self.network(), file)
 
 
 def pretrained(name: str) -> Run:

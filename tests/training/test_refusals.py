@@ -96,7 +96,7 @@ def test_a_solver_that_returns_something_else_is_named() -> None:
         return ExhaustiveSearch()(A[:1], count)
 
     for solver, says in (
-        (one, r"\[1, 2, 4\].*\[128, 2, 4\]"),
+        (one, r"\[1, 2, 4\].*\[32, 2, 4\]"),
         (lambda A, count: A, "states none"),
     ):
         with pytest.raises(QubolearnError, match=says):

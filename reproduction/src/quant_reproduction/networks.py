@@ -26,7 +26,7 @@ def grid(problem: Problem, recipe: Recipe) -> nn.Module:
     own = recipe.topology == "own"
     pattern = _attribute(problem, "topology")() if own else topology(recipe.topology, problem.bits)
     body = GridBody(rows, columns, symbols, labels, recipe.head == "coupled", recipe.hidden)
-    return HEADS[recipe.head](body, pattern)
+    return HEADS[recipe.head](body, pattern, bound=True)
 
 
 def keypoints(problem: Problem, recipe: Recipe) -> nn.Module:

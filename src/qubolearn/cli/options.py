@@ -122,6 +122,9 @@ def add_run(parser: argparse.ArgumentParser, nargs: str | None = None, text: str
     parser.add_argument("run" if nargs in (None, "?") else "runs", nargs=nargs, metavar="RUN", help=text)
     text = "the class of the run's problem if it is in a file of yours; a run itself never executes code"
     parser.add_argument("--problem", metavar="FILE.py:CLASS", help=text)
+    text = "for a run of fit(folder=...): a function that makes its network, if that has classes of yours"
+    parser.add_argument("--network", metavar="FILE.py:NAME", help=text)
+    parser.add_argument("--data", metavar="FILE.npz", help="for such a run: instances p and x_true [those it stores]")
 
 
 def open_run(folder: Path | str, args: argparse.Namespace | None = None) -> Run:
@@ -130,6 +133,13 @@ def open_run(folder: Path | str, args: argparse.Namespace | None = None) -> Run:
 
     if str(folder).startswith("pretrained:"):
         return pretrained(str(folder).partition(":")[2])
+    if args and (args.network or args.data):
+        from qubolearn.data import Arrays, load_npz
+        from qubolearn.problems import load_attribute
+
+        arrays = load_npz(args.data, {"p": ("biuf", None), "x_true": ("biuf", 2)}) if args.data else {}
+        data = Arrays(arrays["p"], arrays["x_true"], validation=0) if args.data else None
+        return Run.open(folder, data, load_attribute(args.network)() if args.network else None)
     return Run.open(folder, problem_class(args.problem) if args and args.problem else None)
 
 

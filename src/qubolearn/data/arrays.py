@@ -67,7 +67,7 @@ def count_rows(structure: Any, what: str = "p") -> int:
 def as_tensors(structure: Any) -> Any:
     """Convert NumPy arrays to tensors and other floats to float32, at any depth; raise for anything else."""
     if isinstance(structure, np.ndarray) and structure.dtype.kind in "biuf":
-        structure = torch.from_numpy(np.ascontiguousarray(structure))
+        structure = torch.from_numpy(np.require(structure, requirements=["C", "W"]))
     elif isinstance(structure, Mapping):
         return {name: as_tensors(part) for name, part in structure.items()}
     elif isinstance(structure, (tuple, list)):

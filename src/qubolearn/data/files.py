@@ -29,7 +29,7 @@ MAX_UNPACKED = 2**30
 
 
 def load_npz(
-    path: Path | str, required: Mapping[str, tuple[str, int]], finite: bool = True
+    path: Path | str, required: Mapping[str, tuple[str, int | None]], finite: bool = True
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Read the arrays ``{name: (dtype kinds, dimensions)}``, for example ``{"points": ("f", 2)}``, and no others.
 
@@ -78,8 +78,8 @@ def _read_npy(content: bytes) -> np.ndarray[Any, Any]:
     return data.reshape(shape, order="F" if fortran else "C")
 
 
-def _check_array(array: np.ndarray[Any, Any], kinds: str, dimensions: int, finite: bool, what: str) -> None:
-    if array.dtype.kind not in kinds or array.ndim != dimensions:
+def _check_array(array: np.ndarray[Any, Any], kinds: str, dimensions: int | None, finite: bool, what: str) -> None:
+    if array.dtype.kind not in kinds or dimensions not in (None, array.ndim):
         raise QubolearnError(
             f"{what} is {array.dtype} with {array.ndim} dimensions; expected {' or '.join(kinds)} with {dimensions}"
         )

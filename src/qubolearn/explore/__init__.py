@@ -115,7 +115,7 @@ def _inputs(test: Instances) -> Tensor:
 
 
 def _positions(run: Run) -> list[tuple[float, float]]:
-    if run.recipe.network in ("shared", "keypoints"):  # these have no pattern
+    if run.recipe.network in ("shared", "keypoints", "own"):  # these have no pattern
         return positions(topology("diagonal", run.problem.bits), run.problem.groups)
     return positions(pattern_of(run.problem, run.recipe), run.problem.groups)
 

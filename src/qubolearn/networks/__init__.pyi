@@ -1,5 +1,6 @@
 from .bodies import MatchingBody as MatchingBody
 from .bodies import PairwiseBody as PairwiseBody
+from .graph import GraphBody as GraphBody
 from .heads import HEADS as HEADS
 from .heads import MLP as MLP
 from .heads import Couplings as Couplings
@@ -11,5 +12,7 @@ from .heads import UnboundedHead as UnboundedHead
 from .layer import QuboLayer as QuboLayer
 from .names import Head as Head
 from .names import network_entry as network_entry
+from .saving import load as load
+from .saving import save as save
 from .shared import SharedQubo as SharedQubo
 from .shared import harden as harden

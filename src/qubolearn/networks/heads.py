@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from qubolearn.chips.topologies import Topology
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.networks import Head
+from qubolearn.networks.predicting import Predicts
+from qubolearn.networks.saving import Saved
 from qubolearn.notebook import MAX_CELLS, heat_map, table
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, reflected
 
@@ -40,7 +42,7 @@ class Standardise(nn.Module):
         return (p - self.mean) * self.scale
 
 
-class MLP(nn.Module):
+class MLP(Saved):
     """The paper's network: L layers of width H with ReLU; the input also enters the odd layers between first and last.
 
     Args:
@@ -90,7 +92,7 @@ class Couplings(NamedTuple):
     features: list[Tensor]  # outputs of the hidden layers, [batch, hidden] each; empty where the body gives none
 
 
-class QuboNetwork(nn.Module):
+class QuboNetwork(Predicts, Saved):
     """A network p -> A around any body: symmetric ``[batch, n, n]``, with entries only where the topology has them.
 
     A body is any module that maps p to ``topology.size`` numbers per instance: one for each bit, then one for each
@@ -98,7 +100,7 @@ class QuboNetwork(nn.Module):
     features for :class:`qubolearn.losses.SparseFeatures`. If it has a method ``reference(p)``, bits ``[batch, n]``, its
     numbers are those of the QUBO of (x XOR reference), which :func:`qubolearn.qubo.reflected` turns into A.
 
-    Outputs end in sin, so that entries stay in [-1, 1], the range of an annealer's couplers.
+    Entries are not bounded: the minimizer does not depend on the scale of A, and chips rescale it.
 
     Args:
         body: the module.
@@ -106,6 +108,9 @@ class QuboNetwork(nn.Module):
         inputs: m, if p ``[batch, m]`` should be standardized; ``fit`` takes mean and deviation from the training data.
         sparse: return A as a :class:`qubolearn.SparseQubo`, without making ``[batch, n, n]``; by default from 256 bits
             on, if at most one entry in eight exists.
+        bound: keep entries in [-1, 1], the range of an annealer's couplers, by sin, as QuAnt does.
+        centered: couplings are those of x - center, where ``fit`` sets ``center`` to the mean of the training bits, so
+            that a coupling does not shift the bias of its bits.
 
     Raises:
         QubolearnError: If the body is not a module; when called, if it returns another number of entries.
@@ -127,6 +132,9 @@ class QuboNetwork(nn.Module):
         topology: Topology,
         inputs: int | None = None,
         sparse: bool | None = None,
+        *,
+        bound: bool = False,
+        centered: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(body, nn.Module):
@@ -138,7 +146,7 @@ class QuboNetwork(nn.Module):
             )
         self.standardise = None if inputs is None else Standardise(inputs)
         self.body = body
-        self.n = topology.n
+        self.n, self.bound = topology.n, bound
         rows, columns = topology.entries
         self.size = len(rows)
         self.sparse = (self.n >= 256 and 8 * self.size <= self.n**2) if sparse is None else sparse
@@ -147,6 +155,8 @@ class QuboNetwork(nn.Module):
             column[rows, columns] = column[columns, rows] = torch.arange(self.size)
         self.register_buffer("column", column.flatten(), persistent=False)
         self.register_buffer("edges", torch.stack([rows[self.n :], columns[self.n :]]), persistent=False)
+        self.center: Tensor | None
+        self.register_buffer("center", torch.zeros(self.n) if centered else None)
         self._graph: SparseQubo | None = None
 
     def couplings(self, p: Any) -> Couplings:
@@ -165,8 +175,14 @@ class QuboNetwork(nn.Module):
         return Couplings(A if reference is None else reflected(A, reference(p)), features)
 
     def entries(self, outputs: Tensor) -> Tensor:
-        """Apply the last activation: outputs of the body ``[batch, entries]`` -> the entries of A that exist."""
-        return torch.sin(outputs)
+        """Return the entries of A that exist, ``[batch, entries]``, of outputs of the body: bounded or centered."""
+        if self.bound:
+            return torch.sin(outputs)
+        if self.center is None:
+            return outputs
+        (i, j), m, e = self.edges, 2 * self.center.to(outputs.dtype), outputs[:, self.n :]
+        linear = outputs[:, : self.n].index_add(1, i, e * m[j], alpha=-1).index_add(1, j, e * m[i], alpha=-1)
+        return torch.cat([linear, e], 1)
 
     def assemble(self, entries: Tensor) -> Qubo:
         """Return A ``[batch, n, n]``, symmetric, or sparse, of entries ``[batch, entries]``."""

@@ -9,13 +9,15 @@ from torch import Tensor, nn
 
 from qubolearn.data.arrays import count_rows
 from qubolearn.errors import QubolearnError
+from qubolearn.networks.predicting import Predicts
+from qubolearn.networks.saving import Saved
 from qubolearn.notebook import heat_map, table
 from qubolearn.qubo import Qubo, SparseQubo, share
 
 __all__ = ["Hardened", "SharedQubo", "harden"]
 
 
-class SharedQubo(nn.Module):
+class SharedQubo(Predicts, Saved):
     """Return the same symmetric A ``[batch, n, n]`` for every instance; p counts the instances, and may add biases.
 
     Args:

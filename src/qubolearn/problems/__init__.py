@@ -108,9 +108,8 @@ def is_reference(name: str) -> bool:
     return ".py:" in name
 
 
-@lru_cache
-def load_problem(reference: str) -> type[Problem]:
-    """Execute the file of ``FILE.py:CLASS`` and return its class, with the reference as its name.
+def load_attribute(reference: str) -> Any:
+    """Execute the file of ``FILE.py:NAME`` and return what it defines under that name.
 
     Only the command line calls this, with a word that its user typed.
     """
@@ -132,10 +131,17 @@ def load_problem(reference: str) -> type[Problem]:
     if found is None:
         classes = [name for name, value in vars(module).items() if isinstance(value, type)]
         raise unknown_name(f"class of {path}", attribute, classes)
+    return found
+
+
+@lru_cache
+def load_problem(reference: str) -> type[Problem]:
+    """Return the class of ``FILE.py:CLASS``, with the reference as its name."""
+    found = load_attribute(reference)
     is_problem = isinstance(found, type) and issubclass(found, Problem) and is_dataclass(found)
     if not is_problem or isabstract(found):
         missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
         remedy = f"it lacks {missing}" if missing else "expected a frozen dataclass that derives from qubolearn.Problem"
         raise QubolearnError(f"{reference} is not a problem type; {remedy}")
     # a subclass, since the file may import the class from elsewhere
-    return type(found.__name__, (found,), {"name": reference, "__module__": module_name, "__doc__": found.__doc__})
+    return type(found.__name__, (found,), {"name": reference, "__module__": found.__module__, "__doc__": found.__doc__})

@@ -21,6 +21,8 @@ __all__ = ["Batches", "Drawn", "Indexed", "Loaded", "make_batches", "make_valida
 
 #: Instances that an epoch draws from a Problem by default.
 INSTANCES = 5640
+#: Default batch sizes for few and for many instances, and where many begin.
+SMALL, LARGE, MANY = 32, 128, 4096
 
 
 class Batches(Protocol):
@@ -169,7 +171,7 @@ class Loaded:
 
 def make_batches(data: Any, settings: Settings, device: torch.device | str) -> tuple[Problem | None, Batches]:
     """Return the problem that scores the data, if there is one, and the batches of the data."""
-    instances, batch_size, seed = settings.instances, settings.batch_size, settings.seed
+    instances, seed = settings.instances, settings.seed
     if isinstance(data, Instances):
         data = Arrays(*data[:2], answer=data.answer, right=data.right, validation=0)
     elif isinstance(data, (tuple, list)) and len(data) == 2:
@@ -177,13 +179,15 @@ def make_batches(data: Any, settings: Settings, device: torch.device | str) -> t
     if isinstance(data, Problem):
         if isinstance(data, Arrays):
             instances = min(instances or data.size("train"), data.size("train"))
-        return data, Drawn(data, instances or INSTANCES, batch_size, settings.fresh, seed, device)
+        instances = instances or INSTANCES
+        batch_size = settings.batch_size or _batch_size(instances)
+        return data, Drawn(data, instances, batch_size, settings.fresh, seed, device)
     if isinstance(data, IterableDataset):
-        data = DataLoader(data, batch_size)
+        data = DataLoader(data, settings.batch_size or LARGE)
     if isinstance(data, DataLoader):
         return None, Loaded(data, settings.steps_per_epoch, seed, device)
     if isinstance(data, Dataset):
-        return None, Indexed(data, batch_size, seed, device)
+        return None, Indexed(data, settings.batch_size or _batch_size(len(data)), seed, device)  # type: ignore[arg-type]
     raise QubolearnError(
         f"data is a {type(data).__name__}; expected a Problem, arrays (p, x), a torch Dataset or a DataLoader of (p, x)"
     )
@@ -200,6 +204,10 @@ def make_validation(validation: Any, problem: Problem | None, seed: int, device:
         with inside("sample of", problem):
             return [problem.sample(validation, stream(seed, "validation", device=device), "validation")]
     return [piece.to(device) for piece in iter_instances(validation)]
+
+
+def _batch_size(instances: int) -> int:
+    return SMALL if instances < MANY else LARGE
 
 
 def _order(count: int, seed: int, epoch: int, device: torch.device | str) -> Tensor:

@@ -20,9 +20,18 @@ from qubolearn.evaluation import require_solver, score_network
 from qubolearn.files import lock_folder
 from qubolearn.losses import Likelihood, Loss, as_loss
 from qubolearn.solvers import ExhaustiveSearch, Solver
-from qubolearn.training.batches import make_batches, make_validation
+from qubolearn.training.batches import Drawn, make_batches, make_validation
 from qubolearn.training.callbacks import Callback, Record, Training, call, check_callbacks, edits_gradient
 from qubolearn.training.captured import CapturedSteps, can_capture
+from qubolearn.training.defaults import (
+    SCORINGS,
+    BestWeights,
+    default_epochs,
+    default_optimizer,
+    hold_out,
+    progress_bar,
+    validation_loss,
+)
 from qubolearn.training.digest import digest_of
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Adam, make_update
@@ -38,8 +47,8 @@ SECONDS_BETWEEN_CHECKPOINTS = 20.0
 class Settings:
     """The numbers of a training run, checked; all but ``epochs`` are part of the digest of a folder."""
 
-    epochs: int
-    batch_size: int
+    epochs: int | None
+    batch_size: int | None
     instances: int | None
     fresh: bool
     standardize: bool
@@ -60,12 +69,12 @@ def fit(
     data: Any,
     loss: Loss | Callable[..., torch.Tensor] | None = None,
     *,
-    epochs: int = 30,
+    epochs: int | None = None,
     optimizer: Adam | torch.optim.Optimizer | None = None,
     schedule: Any = None,
     solver: Solver | None = None,
     callbacks: Sequence[Callback] = (),
-    batch_size: int = 128,
+    batch_size: int | None = None,
     instances: int | None = None,
     fresh: bool = False,
     validation: Any = 1000,
@@ -76,6 +85,7 @@ def fit(
     device: torch.device | str = "cpu",
     folder: Folder | Path | str | None = None,
     overwrite: bool = False,
+    progress: bool | None = None,
 ) -> Training:
     """Train a network so that the minimizer of its QUBO is the solution.
 
@@ -83,20 +93,27 @@ def fit(
         network: a :class:`qubolearn.QuboNetwork` around any body, or any module that maps p to A ``[batch, n, n]``.
         data: a Problem, arrays ``(p, x)``, :class:`qubolearn.Arrays`, a torch Dataset or a DataLoader of ``(p, x)``.
         loss: a loss, a sum of losses, or any callable ``f(A, batch)`` that returns one value per instance. Default:
-            ``Likelihood()``.
-        epochs: passes over the training instances.
-        optimizer: :class:`qubolearn.Adam` (the default, and the fastest) or any torch optimizer.
+            ``Likelihood(beta=1)``: entries of a :class:`qubolearn.QuboNetwork` are not bounded, so its scale is learned
+            and beta only sets the scale of the first step. Change beta for a network with bounded entries: there it is
+            the range of the log-odds of a bit, and 3 to 10 works.
+        epochs: passes over the training instances. By default at least 10, and 2,000 steps; then 15 % of arrays or of
+            a Dataset are held out for validation, training stops early if the validation loss (at the best scale of A)
+            does not improve, and the network gets the weights of its best value.
+        optimizer: :class:`qubolearn.Adam` or any torch optimizer. By default AdamW with a cosine schedule and the rate
+            1 / fan-in of the widest layer.
         schedule: a torch learning-rate scheduler for a torch optimizer; it moves once per step.
         solver: the solver for losses that need one; if it has ``with_seed``, each step passes it a new seed. Default:
             ``ExhaustiveSearch()``.
         callbacks: see :mod:`qubolearn.training.callbacks`.
-        batch_size: instances per step; a DataLoader has its own.
+        batch_size: instances per step; by default 32 below 4,096 instances, else 128. A DataLoader has its own.
         instances: the size of the training set that is drawn from a Problem; default 5640, or all of arrays.
         fresh: draw new instances from the Problem every epoch.
         validation: how many validation instances to draw from a Problem; or data to score, as for
             :func:`qubolearn.evaluate`. Arrays have their own.
-        score_after: the steps after which they are scored; by default the last one of each epoch.
-        standardize: fit the network's standardization layer to the training instances, if it has one.
+        score_after: the steps after which they are scored; by default the last one of each epoch, or 25 times if
+            ``epochs`` is not given.
+        standardize: fit the network's standardization layer, if it has one, to the training instances, and center the
+            couplings of a centered one on the mean of their bits.
         steps_per_epoch: for a DataLoader without a length.
         seed: fixes training data, order, dropout and stochastic solvers; the initial weights are the caller's.
         device: where to train; the network is moved there.
@@ -107,6 +124,7 @@ def fit(
             schedule, solver, network structure, batch size, seed, instances, ``fresh`` or ``standardize`` is an error;
             more epochs, another device, other callbacks or ``score_after`` resume it.
             :mod:`qubolearn.training.digest` describes what is compared.
+        progress: show a progress bar; by default on a terminal and in a notebook.
 
     Returns:
         The :class:`Training` with its history; the network is trained in place and left in evaluation mode.
@@ -114,30 +132,33 @@ def fit(
     Raises:
         QubolearnError: If the parts do not fit together, in one line that names the part, its value and the remedy.
 
-    >>> from qubolearn import Adam, Likelihood, QuboNetwork, evaluate, topology
+    >>> from qubolearn import QuboNetwork, evaluate, topology
     >>> pattern = topology("dense", 2)
     >>> _ = torch.manual_seed(0)
     >>> p = 2 * torch.rand(400, 2) - 1
     >>> network = QuboNetwork(nn.Linear(2, pattern.size), pattern)
-    >>> fit(network, (p, p > 0), Likelihood(), optimizer=Adam(0.05), epochs=20).step
-    60
+    >>> training = fit(network, (p, p > 0))
     >>> evaluate(network, (p, p > 0)).metrics["accuracy"] > 0.9
     True
     """
     settings = Settings(epochs, batch_size, instances, fresh, standardize, steps_per_epoch, seed)
     _check_network(network)
     require_solver(solver)
-    loss, solver = as_loss(loss or Likelihood()), solver or ExhaustiveSearch()
+    loss, solver = as_loss(loss or Likelihood(1.0)), solver or ExhaustiveSearch()
     with training_context(device), ExitStack() as closing:
         # data, network, loss, solver, optimizer
         network.to(device).train()
-        problem, batches = make_batches(data, settings, device)
-        held_out = make_validation(validation, problem, seed, device)
+        trained, held = (data, None) if epochs or not isinstance(validation, int) else hold_out(data, seed)
+        problem, batches = make_batches(trained, settings, device)
+        held_out = make_validation(validation if held is None else held, problem, seed, device)
         check_callbacks(callbacks, validated=bool(held_out))
-        training = Training(network, epochs * batches.steps_per_epoch)
-        watched = _scoring_steps(score_after, batches.steps_per_epoch, training.steps)
+        training = Training(network, (epochs or default_epochs(batches.steps_per_epoch)) * batches.steps_per_epoch)
+        spacing = batches.steps_per_epoch if epochs else max(1, training.steps // SCORINGS)
+        watched = _scoring_steps(score_after, spacing, training.steps)
+        optimizer = optimizer or default_optimizer(network)
         update = make_update(network, optimizer, schedule, training.steps)
         task = Task(network, update, batches, loss.begin(), solver, seed, problem)
+        task.keeps_best = epochs is None and bool(held_out)
         task.on_gradient = [partial(call, each, "on_gradient", training) for each in callbacks if edits_gradient(each)]
         check_task(task, held_out)
 
@@ -151,7 +172,7 @@ def fit(
             standardize_inputs(task)
         if task.folder:  # resume
             compared = {**asdict(settings), "instances": getattr(batches, "instances", None), "solver": solver}
-            digest = digest_of(network, data, problem, batches, loss, optimizer or Adam(), schedule, compared)
+            digest = digest_of(network, trained, problem, batches, loss, optimizer, schedule, compared)
             task.folder.check_digest(digest)
             training.step = task.folder.restore(network, update, training.steps)
             training.history = [Record(old) for old in task.folder.metrics() if 0 < old["step"] <= training.step]
@@ -161,11 +182,16 @@ def fit(
                 print(f"resumed at step {training.step}" + " (finished)" * ended)
             elif writer:
                 writer.write_digest(digest)
+                choices = {"epochs": training.steps // batches.steps_per_epoch, "seed": seed}
+                writer.write_config(network, held_out, **choices, loss=digest["loss"], optimizer=digest["optimizer"])
             if ended and task.folder.finished:
                 task.folder.put_into(network)
                 writer = None
 
         # the loop
+        callbacks = [*callbacks, *progress_bar(progress, callbacks)]
+        if task.keeps_best:
+            callbacks.append(BestWeights(task.folder))
         with _started(callbacks, training):
             try:
                 with deferred_interrupt(partial(training.stop, False)) if writer else nullcontext():
@@ -229,8 +255,11 @@ def _scoring_steps(chosen: Iterable[int] | None, steps_per_epoch: int, steps: in
 
 
 def standardize_inputs(task: Task) -> None:
-    """Fit the network's standardization layer, if it has one, to the training instances."""
-    layer = getattr(task.network, "standardise", None)
+    """Fit the network's standardization layer and center, if it has them, to the training instances."""
+    layer, center = getattr(task.network, "standardise", None), getattr(task.network, "center", None)
+    if isinstance(center, torch.Tensor) and not bool(center.any()):  # couplings that are trained keep theirs
+        whole = isinstance(task.batches, Drawn)  # a Dataset may be larger than memory
+        center.copy_((task.batches.first() if whole else task.batches.batch(0)).x_true.mean(0))
     if layer is not None:
         instances = task.batches.first()
         try:
@@ -243,7 +272,8 @@ def _scores(task: Task, held_out: Sequence[Instances], step: int) -> dict[str, A
     """Return the metrics of the validation instances after a step."""
     try:
         with inside("the scoring after step", step):
-            return score_network(task.network, task.problem, held_out) if held_out else {}
+            found = score_network(task.network, task.problem, held_out) if held_out else {}
+            return found | validation_loss(task, held_out) if task.keeps_best else found
     except NonFiniteError as error:
         raise report_fault(task, max(0, step - 1), held_out[0], error) from error
 

@@ -7,7 +7,7 @@ and both are checked against what they should be before anything of their size i
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from qubolearn.data.contract import Instances
 from qubolearn.data.files import write_arrays
 from qubolearn.errors import QubolearnError
 from qubolearn.files import (
+    FORMAT,
+    FORMAT_VERSION,
     make_folder,
     read_json,
     read_metadata,
@@ -29,12 +31,17 @@ from qubolearn.files import (
     write_records,
     write_tensors,
 )
+from qubolearn.networks.saving import describe
+from qubolearn.provenance import code, provenance
 from qubolearn.training.optimizers import Update
 
 __all__ = ["Folder"]
 
 MAX_METRICS = 2**28  # bytes
 CHECKPOINT, MODEL, METRICS, DIGEST = "checkpoint.safetensors", "model.safetensors", "metrics.jsonl", "digest.json"
+BEST, INSTANCES = "best.safetensors", "instances.npz"
+OWN = "own"  # the network and the problem of a run that is not of a recipe
+MAX_HELD_OUT = 1000  # instances that such a run stores
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Folder:
 
     def clear(self) -> None:
         """Delete all that a training run writes; config.json of a Run stays."""
-        for name in (CHECKPOINT, MODEL, METRICS, DIGEST, "result.json"):
+        for name in (CHECKPOINT, MODEL, METRICS, DIGEST, BEST, INSTANCES, "result.json"):
             self._path(name).unlink(missing_ok=True)
 
     def check_digest(self, now: Mapping[str, str]) -> None:
@@ -89,7 +96,7 @@ class Folder:
         if not self.step:
             return
         if not path.is_file():
-            if not self._path("config.json").is_file():  # which Run.create has compared
+            if not self._of_recipe():  # which Run.create has compared
                 warnings.warn(
                     f"{self.folder} has no {DIGEST} to compare this run with; resuming it anyway", stacklevel=3
                 )
@@ -106,6 +113,30 @@ class Folder:
     def write_digest(self, digest: Mapping[str, str]) -> None:
         """Store the digest of the run that begins."""
         write_json(self._path(DIGEST), digest)
+
+    def _of_recipe(self) -> bool:
+        """Return True if the folder holds the run of a recipe, which Run.create described."""
+        path = self._path("config.json")
+        return path.is_file() and read_json(path).get("training", {}).get("network") != OWN
+
+    def write_config(self, network: nn.Module, held_out: Sequence[Instances], **training: Any) -> None:
+        """Describe a run of own data: config.json for ``Run.open`` and commands, and its validation instances."""
+        if self._of_recipe():
+            return
+        arrays: dict[str, Tensor] = {}
+        if held_out:
+            some = held_out[0].rows(slice(0, MAX_HELD_OUT))
+            parts = some.p if isinstance(some.p, Mapping) else dict(enumerate(tensors_of(some.p)))
+            arrays = {f"p_{name}": tensor for name, tensor in parts.items() if isinstance(tensor, Tensor)}
+            arrays |= {"x_true": some.x_true.byte()} | (some.right._asdict() if some.right else {})
+            write_arrays(self._path(INSTANCES), **arrays)
+        named = isinstance(held_out[0].p, Mapping) if held_out else False
+        kind = {"name": OWN, "bits": getattr(network, "n", None), "arrays": list(arrays), "named": named}
+        header = {"format": FORMAT, "format_version": FORMAT_VERSION, "problem": kind, "structure": describe(network)}
+        training = {"network": OWN, "head": getattr(network, "head", "own"), **training}
+        write_json(
+            self._path("config.json"), {**header, "training": training, **provenance(), "code": code()}, checksum=True
+        )
 
     def log(self, **record: Any) -> None:
         """Add a record to metrics.jsonl; a resumed run replaces those of the steps that it repeats."""

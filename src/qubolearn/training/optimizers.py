@@ -48,6 +48,7 @@ class Adam:
         learning_rate: the highest rate. Must be positive.
         schedule: the factor of the rate as a function of (step, steps), such as :class:`Cosine`; None keeps the rate
             constant.
+        weight_decay: the share of each weight that a step removes, times the rate (AdamW; Loshchilov and Hutter, 2019).
 
     >>> Adam(1e-3, schedule=lambda step, steps: 1 - step / steps).rate(50, 100)
     0.0005
@@ -55,12 +56,15 @@ class Adam:
 
     learning_rate: float = 1e-3
     schedule: Schedule | None = None
+    weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.learning_rate, (int, float)) or not 0 < self.learning_rate < math.inf:
             raise QubolearnError(f"learning_rate={self.learning_rate!r}; expected a positive number, such as 1e-3")
         if self.schedule is not None and not callable(self.schedule):
             raise QubolearnError(f"schedule={self.schedule!r}; expected a function of (step, steps), such as Cosine()")
+        if not isinstance(self.weight_decay, (int, float)) or not 0 <= self.weight_decay < math.inf:
+            raise QubolearnError(f"weight_decay={self.weight_decay!r}; expected a number of at least 0, such as 1e-2")
 
     def rate(self, step: int, steps: int) -> float:
         """Return the learning rate of step number ``step``, counted from 0, out of ``steps``."""
@@ -130,14 +134,14 @@ class FlatAdam:
         for parameter, piece in zip(self._parameters, _split(self.values, self._parameters), strict=True):
             parameter.data = piece.view_as(parameter)
 
-    def rates(self, number: int) -> tuple[float, float]:
-        """Return step size and epsilon of a step, from 1 on, corrected for moments that started at zero."""
+    def rates(self, number: int) -> tuple[float, float, float]:
+        """Return step size, epsilon and decay of a step, from 1 on, corrected for moments that started at zero."""
         unbiased = math.sqrt(1 - BETAS[1] ** number)
         rate = self.choice.rate(number - 1, self.steps)
-        return rate / (1 - BETAS[0] ** number) * unbiased, EPSILON * unbiased
+        return rate / (1 - BETAS[0] ** number) * unbiased, EPSILON * unbiased, 1 - rate * self.choice.weight_decay
 
     def step(self, number: int) -> None:
-        torch._fused_adam_(  # what torch.optim.Adam(fused=True) calls
+        torch._fused_adamw_(  # what torch.optim.AdamW(fused=True) calls
             [self.values],
             [self.gradient],
             [self.first],
@@ -147,19 +151,19 @@ class FlatAdam:
             lr=self.choice.rate(number - 1, self.steps),
             beta1=BETAS[0],
             beta2=BETAS[1],
-            weight_decay=0.0,
+            weight_decay=self.choice.weight_decay,
             eps=EPSILON,
             amsgrad=False,
             maximize=False,
         )
 
-    def move(self, step_size: Tensor, epsilon: Tensor) -> None:
+    def move(self, step_size: Tensor, epsilon: Tensor, decay: Tensor) -> None:
         """Take one step by the :meth:`rates` of it as tensors, so that nothing in it needs the host."""
         slope = self.gradient
         self.first.lerp_(slope, 1 - BETAS[0])
         self.second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
         scale = self.second.sqrt().add_(epsilon)
-        self.values.sub_(torch.div(self.first, scale, out=scale).mul_(step_size))
+        self.values.mul_(decay).sub_(torch.div(self.first, scale, out=scale).mul_(step_size))
 
     def state(self) -> tuple[dict[str, Tensor], str]:
         return {"first": self.first, "second": self.second}, ""

@@ -38,6 +38,7 @@ class Task:
     problem: Problem | None = None
     on_gradient: Sequence[Callable[[], None]] = ()
     folder: Folder | None = None
+    keeps_best: bool = False  # the weights of the best validation loss
     updating: bool = False  # an interrupted update leaves weights that belong to no step
 
     def __post_init__(self) -> None:

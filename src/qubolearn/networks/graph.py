@@ -1,0 +1,72 @@
+"""A graph network as a body: small networks that all nodes and all pairs share, on the couplers of a topology."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from qubolearn.chips.topologies import Topology
+from qubolearn.errors import QubolearnError
+from qubolearn.networks.saving import Saved
+
+__all__ = ["GraphBody"]
+
+
+class GraphBody(Saved):
+    """Map features of nodes and pairs to the entries of A on a topology; bits are nodes, couplers are pairs.
+
+    With u_i the features of node i and e_ij those of a pair, h_i = relu(U u_i) at first. In each round node i receives
+    the sum of e_ij-weighted messages of its neighbors j. A_ii is linear in h_i and u_i, and A_ij is e_ij times numbers
+    that depend on h_i + h_j and h_i h_j. A pair whose features are all 0 exchanges no messages and has no coupling, so
+    a graph with fewer nodes is padded with zeros; clamp the bits of padded nodes to 0 when you solve.
+
+    Args:
+        topology: the pairs that may be coupled, such as ``topology("dense", n)``.
+        nodes: a, the number of features per node.
+        pairs: b, the number of features per pair, at least 1; 1.0 for an edge without other features.
+        hidden: the width of the small networks.
+        rounds: how often nodes exchange messages.
+
+    Its input p is a pair of tensors: node features ``[batch, n, a]`` and pair features ``[batch, couplers, b]``, in the
+    order of ``topology.couplers``. :meth:`pairs_of` takes them from matrices.
+
+    >>> from qubolearn import QuboNetwork, topology
+    >>> pattern = topology("dense", 4)
+    >>> body = GraphBody(pattern, nodes=1, pairs=1)
+    >>> adjacency = torch.zeros(2, 4, 4)
+    >>> QuboNetwork(body, pattern)((torch.rand(2, 4, 1), body.pairs_of(adjacency))).shape
+    torch.Size([2, 4, 4])
+    """
+
+    edges: Tensor  # [2, couplers]
+
+    def __init__(self, topology: Topology, nodes: int, pairs: int = 1, hidden: int = 32, rounds: int = 2) -> None:
+        super().__init__()
+        if min(nodes, pairs, hidden) < 1 or rounds < 0:
+            raise QubolearnError(
+                f"nodes={nodes}, pairs={pairs}, hidden={hidden}, rounds={rounds}; expected at least 1, 1, 1 and 0"
+            )
+        self.register_buffer("edges", topology.entries[:, topology.n :], persistent=False)
+        self.first = nn.Linear(nodes, hidden)
+        self.weigh = nn.ModuleList(nn.Linear(pairs, hidden, bias=False) for _ in range(rounds))
+        self.update = nn.ModuleList(nn.Linear(2 * hidden, hidden) for _ in range(rounds))
+        self.bias = nn.Linear(hidden + nodes, 1)
+        self.coupling = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU(), nn.Linear(hidden, pairs))
+
+    def forward(self, p: tuple[Tensor, Tensor]) -> Tensor:
+        """Return entries ``[batch, n + couplers]``."""
+        u, e = p
+        i, j = self.edges
+        h = torch.relu(self.first(u))
+        for weigh, update in zip(self.weigh, self.update, strict=True):
+            weights = weigh(e)  # [batch, couplers, hidden]
+            received = torch.zeros_like(h).index_add(1, i, weights * h[:, j]).index_add(1, j, weights * h[:, i])
+            h = h + torch.relu(update(torch.cat([h, received], 2)))
+        left, right = h[:, i], h[:, j]
+        strength = self.coupling(torch.cat([left + right, left * right], 2))
+        return torch.cat([self.bias(torch.cat([h, u], 2))[..., 0], (strength * e).sum(2)], 1)
+
+    def pairs_of(self, matrices: Tensor) -> Tensor:
+        """Return pair features ``[batch, couplers, b]`` of matrices ``[batch, n, n]`` or ``[batch, n, n, b]``."""
+        found = matrices[:, self.edges[0], self.edges[1]]
+        return found[..., None] if matrices.ndim == 3 else found

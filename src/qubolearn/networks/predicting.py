@@ -1,0 +1,123 @@
+"""What a trained network answers about p: bits, probabilities, energies and the lowest states, as NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from qubolearn.data.arrays import as_tensors, count_rows, map_tensors, tensors_of
+from qubolearn.errors import QubolearnError
+from qubolearn.qubo import Clamp, Groups, Qubo, energies
+from qubolearn.solvers import SimulatedAnnealing, Solver, pair_marginals, solve
+from qubolearn.solvers.auto import AutoSolver
+
+__all__ = ["Lowest", "Predicts"]
+
+CHUNK = 1024  # instances at once
+EXACT_BITS = 20  # up to which probabilities are sums over all states
+
+
+class Lowest(NamedTuple):
+    """The lowest states of each instance, best first."""
+
+    states: np.ndarray[Any, Any]  # [batch, count, n], int8
+    energies: np.ndarray[Any, Any]  # [batch, count]
+
+
+class Predicts:
+    """Methods of networks and runs. p is NumPy or torch, ``[batch, m]``, or a structure that the network accepts.
+
+    Every method raises a QubolearnError if p is of another width, is one row without its batch, or has entries that are
+    not finite numbers. Bits of ``clamp`` and ``groups`` are held, as in :func:`qubolearn.solve`.
+    """
+
+    def _module(self) -> nn.Module:
+        assert isinstance(self, nn.Module)
+        return self
+
+    def predict(
+        self, p: Any, solver: Solver | None = None, *, clamp: Clamp | None = None, groups: Groups | None = None
+    ) -> np.ndarray[Any, Any]:
+        """Return the minimizer of each instance's QUBO, int8 ``[batch, n]``; by default by :class:`AutoSolver`."""
+        return self.best(p, 1, solver, clamp=clamp, groups=groups).states[:, 0]
+
+    def best(
+        self,
+        p: Any,
+        count: int = 5,
+        solver: Solver | None = None,
+        *,
+        clamp: Clamp | None = None,
+        groups: Groups | None = None,
+    ) -> Lowest:
+        """Return the ``count`` lowest states ``[batch, count, n]`` that the solver finds, and their energies."""
+        states, values = [], []
+        for rows, A in self._qubos(p):
+            held: Any = clamp[rows] if isinstance(clamp, (Tensor, np.ndarray)) and clamp.ndim == 2 else clamp
+            found = solve(A, solver or AutoSolver(), min(count, 2 ** A.shape[2]), clamp=held, groups=groups)
+            states.append(found.states.to("cpu", torch.int8).numpy())
+            values.append(found.energies.cpu().numpy())
+        return Lowest(np.concatenate(states), np.concatenate(values))
+
+    def predict_proba(
+        self, p: Any, beta: float = 1.0, *, clamp: Clamp | None = None, groups: Groups | None = None
+    ) -> np.ndarray[Any, Any]:
+        """Return the probability of each bit ``[batch, n]`` under exp(-beta E) / Z, with the beta of the loss.
+
+        It is exact up to 20 bits, and estimated by annealing beyond.
+        """
+        found = []
+        for _, A in self._qubos(p):
+            if A.shape[2] <= EXACT_BITS:
+                found.append(pair_marginals(A, beta, clamp=clamp, groups=groups).diagonal(dim1=1, dim2=2))
+            elif clamp is not None or groups is not None:
+                raise QubolearnError(f"clamp or groups with {A.shape[2]} bits; probabilities take up to {EXACT_BITS}")
+            else:
+                found.append(SimulatedAnnealing(reads=400, sweeps=100, seed=0).sample(A, beta).double().mean(1))
+        return torch.cat(found).cpu().numpy()
+
+    def energy(self, p: Any, x: Any) -> np.ndarray[Any, Any]:
+        """Return the energies ``[batch]`` of bits x ``[batch, n]``, or ``[batch, t]`` of ``[batch, t, n]``."""
+        x = as_tensors(np.asarray(x))
+        found = [energies(A, x[rows].to(A.device, A.dtype)) for rows, A in self._qubos(p)]
+        return torch.cat(found).cpu().numpy()
+
+    @torch.no_grad()
+    def _qubos(self, p: Any) -> Iterator[tuple[slice, Qubo]]:
+        """Yield rows of p and their A; an empty batch is one piece without rows."""
+        module = self._module()
+        p = _checked(p, module)
+        device, training = next(module.parameters()).device, module.training
+        module.eval()
+        try:
+            for first in range(0, max(1, (count := count_rows(p))), CHUNK):
+                rows = slice(first, min(count, first + CHUNK))
+                yield rows, module(map_tensors(lambda tensor: tensor[rows].to(device), p))  # noqa: B023
+        except (RuntimeError, TypeError, IndexError, KeyError) as error:
+            shapes = ", ".join(str(list(tensor.shape)) for tensor in tensors_of(p))
+            raise QubolearnError(f"{type(module).__name__} fails on p of shape {shapes}: {error}") from error
+        finally:
+            module.train(training)
+
+
+def _checked(p: Any, module: nn.Module) -> Any:
+    """Return p as tensors; raise if it cannot be what the network was trained with."""
+    given = as_tensors(np.asarray(p) if isinstance(p, list) else p)
+    for tensor in tensors_of(given):
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            place = (~tensor.isfinite()).nonzero()[0].tolist()
+            raise QubolearnError(f"p{place} is {tensor[tuple(place)].item()}; repair or remove the instance")
+    if not isinstance(given, Tensor):
+        return given
+    linear = next((part for part in module.modules() if isinstance(part, nn.Linear)), None)
+    scale = getattr(getattr(module, "standardise", None), "mean", None)
+    m = len(scale) if isinstance(scale, Tensor) else linear.in_features if linear else None
+    if given.ndim < 2:
+        raise QubolearnError(f"p has shape {list(given.shape)}; expected [batch, {m or 'm'}]: for one row pass p[None]")
+    if given.ndim == 2 and m is not None and given.shape[1] != m:
+        raise QubolearnError(f"p has {given.shape[1]} columns; the network takes {m}: p [batch, {m}]")
+    return given.float()

@@ -1,0 +1,141 @@
+"""The choices of ``fit`` for arguments that are not given; ``make benchmark NAME=defaults`` measures them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset, IterableDataset, random_split
+
+from qubolearn.data.arrays import Arrays
+from qubolearn.data.contract import Instances
+from qubolearn.errors import QubolearnError
+from qubolearn.files import read_tensors, write_tensors
+from qubolearn.qubo import Qubo, SparseQubo
+from qubolearn.random import stream
+from qubolearn.training.callbacks import Callback, EarlyStopping, ProgressBar, Training
+from qubolearn.training.folder import BEST, Folder
+from qubolearn.training.optimizers import Adam, Cosine
+from qubolearn.training.steps import Task, forward_with_features
+
+__all__ = ["BestWeights", "default_epochs", "default_optimizer", "hold_out", "progress_bar", "validation_loss"]
+
+#: Fewest steps and epochs of a run.
+STEPS, EPOCHS = 2000, 10
+#: The share of arrays and datasets that is held out, and the fewest instances of which any are.
+HELD_OUT, MIN_INSTANCES = 0.15, 40
+#: How often validation instances are scored, and after how many scorings without a better one a run stops.
+SCORINGS, PATIENCE = 25, 10
+#: Range of the default learning rate, which is 1 / fan-in.
+SLOWEST, FASTEST = 1e-4, 0.3
+WEIGHT_DECAY = 1e-2
+#: Scales of A at which the validation loss is computed, and the most instances that it takes.
+SCALES, MAX_SCORED = tuple(2.0 ** (k / 2) for k in range(-4, 5)), 512
+
+
+def default_epochs(steps_per_epoch: int) -> int:
+    """Return the number of epochs of at least 2,000 steps in all."""
+    return max(EPOCHS, -(-STEPS // steps_per_epoch))
+
+
+def default_optimizer(network: nn.Module) -> Adam:
+    """Return AdamW with a cosine schedule and the rate 1 / fan-in of the layer with the most inputs.
+
+    The sum over the inputs of a neuron then moves by about 1 per step at most, for a narrow body as for a wide one.
+
+    >>> default_optimizer(nn.Sequential(nn.Linear(6, 50), nn.ReLU(), nn.Linear(50, 10))).learning_rate
+    0.02
+    """
+    fan_in = max((weight[0].numel() for weight in network.parameters() if weight.ndim > 1), default=1)
+    return Adam(min(FASTEST, max(SLOWEST, 1 / fan_in)), Cosine(), WEIGHT_DECAY)
+
+
+def hold_out(data: Any, seed: int) -> tuple[Any, Any]:
+    """Return data without 15 % of its instances, and these; None if it has its own, or too few."""
+    if isinstance(data, Instances):
+        data = Arrays(*data[:2], answer=data.answer, right=data.right, validation=0)
+    elif isinstance(data, (tuple, list)) and len(data) == 2:
+        data = Arrays(*data, validation=0)
+    else:
+        if not isinstance(data, Dataset) or isinstance(data, IterableDataset) or len(data) < MIN_INSTANCES:  # type: ignore[arg-type]
+            return data, None
+        trained, held = random_split(data, [1 - HELD_OUT, HELD_OUT], stream(seed, "hold out"))
+        return trained, held
+    given = data.instances
+    share = HELD_OUT if len(given.x_true) >= MIN_INSTANCES else 0
+    return Arrays(*given[:2], answer=given.answer, right=given.right, validation=share, seed=seed), None
+
+
+@torch.no_grad()
+def validation_loss(task: Task, held_out: Sequence[Instances]) -> dict[str, float]:
+    """Return the mean loss of held-out instances at the scale of A that suits them best, and its standard error.
+
+    The minimizer does not depend on the scale, and an overconfident A would hide that its minimizers improve. Losses
+    that call the solver are computed at one scale.
+    """
+    network, loss = task.network.eval(), task.loss
+    scales, values, left = (1.0,) if loss.solves else SCALES, list[Tensor](), MAX_SCORED
+    for piece in held_out:
+        some = piece.rows(slice(0, left))
+        A, features = forward_with_features(network, some)
+        batch, left = task.batch(some, 0, features), left - len(some.x_true)
+        values.append(torch.stack([loss(_scaled(A, scale), batch).double().cpu() for scale in scales]))
+        if left <= 0:
+            break
+    network.train()
+    each = torch.cat(values, 1)  # [scales, instances]
+    best = each[each.mean(1).argmin()]
+    error = float(best.std()) / len(best) ** 0.5 if len(best) > 1 else 0.0
+    return {"validation_loss": float(best.mean()), "validation_loss_error": error}
+
+
+def _scaled(A: Qubo, scale: float) -> Qubo:
+    return A.with_values(scale * A.linear, scale * A.quadratic) if isinstance(A, SparseQubo) else scale * A
+
+
+class BestWeights(EarlyStopping):
+    """Return the last weights whose validation loss is within one standard error of the lowest, and stop after them.
+
+    Later weights are better on average, because the rate falls; few validation instances cannot tell them apart.
+
+    Args:
+        folder: the folder of the run, where the weights are stored for a run that is resumed.
+    """
+
+    def __init__(self, folder: Folder | None) -> None:
+        super().__init__("validation_loss", PATIENCE)
+        self._path = folder.folder / BEST if folder else None
+        self._weights: dict[str, Tensor] = {}
+
+    def on_start(self, training: Training) -> None:
+        super().on_start(training)
+        if training.step and self._path and self._path.is_file():
+            self._weights, _ = read_tensors(self._path, training.network.state_dict())
+
+    def on_step(self, training: Training) -> None:
+        super().on_step(training)
+        if training.scores is not None and self._bad == 0:
+            self._weights = {name: tensor.clone() for name, tensor in training.network.state_dict().items()}
+            if self._path:
+                write_tensors(self._path, self._weights, step=training.step)
+
+    def on_end(self, training: Training) -> None:
+        if self._weights:
+            training.network.load_state_dict(self._weights)
+
+    def _count(self, record: Mapping[str, Any]) -> int:
+        self.improved(record)
+        near = record[self.metric] <= -self.best + record["validation_loss_error"]
+        self._bad = 0 if near else self._bad + 1
+        return self._bad
+
+
+def progress_bar(progress: bool | None, callbacks: Sequence[Callback]) -> list[Callback]:
+    """Return a progress bar, by default on a terminal and in a notebook, unless there is one among the callbacks."""
+    if progress not in (None, True, False):
+        raise QubolearnError(f"progress={progress!r}; expected True, False or None")
+    shown = sys.stdout.isatty() or "ipykernel" in sys.modules if progress is None else progress
+    return [ProgressBar()] if shown and not any(isinstance(each, ProgressBar) for each in callbacks) else []
