@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ from quant_reproduction.report import write_report
 from qubolearn.provenance import provenance
 
 SEEDS = 3
+sys.path.insert(0, str(Path(__file__).parent))  # recount.py
 FIGURE = {
     "title": "All kinds <of> panels",
     "note": "A note & more.",

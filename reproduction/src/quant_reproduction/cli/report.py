@@ -50,10 +50,10 @@ def run_report(args: argparse.Namespace, output: Output) -> None:
     with concise_errors(results):
         summary = write_report(results, Path(args.out), args.quick, seeds)
     counted, claims = sum(summary.cells["a"].values()), sum(summary.claims["a"].values())
-    better = ", ".join(f"{cells['better']} under ({protocol})" for protocol, cells in summary.cells.items())
+    found = ", ".join(f"{cells['reproduced']} under ({protocol})" for protocol, cells in summary.cells.items())
     holding = ", ".join(f"{answers['holds']} under ({protocol})" for protocol, answers in summary.claims.items())
     output.say(
-        f"{args.out}: of {counted} numbers better than the paper's {better}; of {claims} claims hold {holding}; "
+        f"{args.out}: of {counted} numbers reproduced within 25 % {found}; of {claims} claims hold {holding}; "
         f"{summary.done} of {summary.jobs} jobs done"
     )
     output.result(out=args.out, **asdict(summary))

@@ -16,9 +16,10 @@ import msgspec
 
 from qubolearn.errors import unknown_name
 
-Protocol = Literal["a", "b", "c"]
+Protocol = Literal["a", "r", "b", "c"]
 PROTOCOLS: Mapping[Protocol, str] = {
-    "a": "the paper's protocol",
+    "a": "the paper's text",
+    "r": "the released code",
     "b": "our recipe, the paper's p and network",
     "c": "our recipe, our inputs",
 }
@@ -50,7 +51,6 @@ class PaperTable:
     cells: tuple[PaperCell, ...]
     not_counted: str = ""  # why its own cells are left out of the count
     differs: str = ""  # our differences from the paper, in one line
-    guess: str = ""  # what random guessing gives
     runs: int = 3  # behind a printed ±
 
     @property
@@ -67,9 +67,9 @@ class PaperTable:
         return found[0][self.metrics.index(metric)] if found and found[0] else None
 
     def place(self, row: str, column: str, protocol: Protocol) -> tuple[str, str, str] | None:
-        """Return our (view, row, column); methods without training are in the same place under each protocol."""
+        """Return our (view, row, column); without training they are the same but under (r), whose data differ."""
         places = self.ours.get(column, {})
-        found = places.get(protocol, places.get("any"))
+        found = places.get(protocol, None if protocol == "r" else places.get("any"))
         if found is None:
             return None
         view = found[2] if len(found) > 2 else self.view
@@ -89,6 +89,8 @@ class Comparison:
     factor: float = 1.0  # the first is better by this factor
     value: float | None = None  # what the column "guess" stands for, which no table has
     spread: bool = False  # the standard deviation over seeds is compared, and smaller is better
+    time: bool = False  # the seconds of training are compared, and fewer are better
+    over: str = ""  # this column is subtracted from both: the advantage over it is compared
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "than_table", self.than_table or self.table)
@@ -104,6 +106,7 @@ class Claim:
     comparisons: tuple[Comparison, ...]
     need: Literal["all", "most", "mixed", "all but one"] = "all"  # of the comparisons
     note: str = ""
+    not_reproduced: str = ""  # the baseline that we could not reproduce, so that ours say nothing of the claim
 
 
 @dataclass(frozen=True)

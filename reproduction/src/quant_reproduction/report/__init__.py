@@ -57,8 +57,8 @@ def page(report: Report) -> str:
 
 def _inline(text: str) -> Markup:
     """Convert inline Markdown to HTML: links to records, code, emphasis, and marks of verdicts."""
-    if text in MARKS:
-        return Markup('<span class="{}">{} {}</span>').format(text.replace(" ", "-"), MARKS[text], text)
+    if (word := text.partition(",")[0]) in MARKS:
+        return Markup('<span class="{}">{} {}</span>').format(word.replace(" ", "-"), MARKS[word], text)
     made = LINK.sub(r'<a href="#item-\2">\1</a>', str(escape(text)))
     made = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", made)  # other pages are not part of this file
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", re.sub(r"(^|\s)\*([^*]+)\*", r"\1<em>\2</em>", made)))

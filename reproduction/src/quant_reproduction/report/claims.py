@@ -6,18 +6,19 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from quant_reproduction.grid.paper import Claim, Comparison, Paper, PaperTable
 from quant_reproduction.report.compare import Measured, Number, find_number, find_view
 from quant_reproduction.report.numbers import LEVEL, Interval, format_number, interval, paired_variance, ratio_interval
 
-Answer = Literal["holds", "does not hold", "inconclusive", "not measured", "does not apply"]
-ANSWERS: tuple[Answer, ...] = ("holds", "does not hold", "inconclusive", "not measured", "does not apply")
-Source = Literal["printed", "a", "c"]
+Answer = Literal["holds", "does not hold", "inconclusive", "baseline not reproduced", "not measured", "does not apply"]
+ANSWERS: tuple[Answer, ...] = get_args(Answer)
+Source = Literal["printed", "a", "r", "c"]
 SOURCES: Mapping[Source, str] = {
     "printed": "the paper's numbers",
-    "a": "(a) the paper's protocol",
+    "a": "(a) the paper's text",
+    "r": "(r) the released code",
     "c": "(c) our recipe, our inputs",
 }
 
@@ -47,7 +48,7 @@ class Pair:
         if both[0].exact != both[1].exact:
             exact, other = (first, second) if both[0].exact else (second, first)
             exact |= dict.fromkeys(other, next(iter(exact.values())))
-        higher = self.table.better == "higher"
+        higher = self.table.better == "higher" and not self.comparison.time
         factor, slack = self.comparison.factor, self.comparison.slack or 0.0
         pairs = {seed: (first[seed], second[seed]) for seed in first if seed in second}
         return {seed: (a - factor * b if higher else b - factor * a) + slack for seed, (a, b) in pairs.items()}
@@ -58,8 +59,7 @@ class Pair:
         if not gains or both is None:
             return None
         if self.comparison.spread:
-            runs = [self.table.runs if source == "printed" else len(each.values) for each in both]
-            return ratio_interval(_deviation(both[0]), runs[0], _deviation(both[1]), runs[1], level)
+            return _spread_interval(both, self.table.runs if source == "printed" else 0, level)
         if source == "printed" or all(each.exact for each in both):
             return Interval(gains[0], gains[0], gains[0])
         return interval(gains, self.min_variance(source), level=level, overlap=self.overlap(source))
@@ -132,6 +132,8 @@ class Checked:
         tested at level 1 - 0.05 / n. In general, ``need`` of n comparisons support a claim and n - need + 1 refute it,
         and each direction pays for its choice (Bonferroni for partial conjunctions).
         """
+        if self.claim.not_reproduced and source != "printed":
+            return "baseline not reproduced"
         if not all(pair.applies[source] for pair in self.pairs):
             return "does not apply"
         total = len(self.pairs)
@@ -150,20 +152,13 @@ class Checked:
             return "holds" if holds else "does not hold"
         return "not measured" if any(pair.numbers[source] is None for pair in self.pairs) else "inconclusive"
 
-    def effect(self, source: Source) -> Interval | None:
-        """Return the mean gain over all pairs with its interval over seeds."""
+    def effect(self, source: Source) -> str:
+        """Return how many comparisons agree and disagree, each by its own interval; of a single one its gain."""
         if len(self.pairs) == 1:
-            return None if source == "printed" else self.pairs[0].gain(source)
-        gains = [pair.gains(source) for pair in self.pairs]
-        shared = [seed for seed in gains[0] if all(seed in each for each in gains)]
-        if not shared or source == "printed" or any(pair.comparison.spread for pair in self.pairs):
-            return None
-        means = [statistics.fmean(each[seed] for each in gains) for seed in shared]
-        if all(each.exact for pair in self.pairs for each in pair.numbers[source] or ()):
-            return Interval(means[0], means[0], means[0])
-        # the worst case: all pairs of one seed err in the same direction
-        floor = statistics.fmean(math.sqrt(pair.min_variance(source)) for pair in self.pairs) ** 2
-        return interval(means, floor, overlap=max(pair.overlap(source) for pair in self.pairs))
+            found = None if source == "printed" else self.pairs[0].gain(source)
+            return format_interval(found) if found else ""
+        ways = [pair.ordered(source) for pair in self.pairs]
+        return f"{ways.count(True)} of {len(ways)} agree, {ways.count(False)} disagree"
 
 
 def check_claims(paper: Paper, found: Measured) -> list[Checked]:
@@ -184,7 +179,7 @@ def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pa
             applies: dict[Source, bool] = {}
             for source in SOURCES:
                 (first, at), (second, than_at) = (
-                    _number(found, where, *place, metric, source, comparison.value)
+                    _number(found, where, *place, metric, source, comparison)
                     for where, place in ((table, better), (other, than))
                 )
                 known = first is not None and second is not None
@@ -194,18 +189,49 @@ def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pa
 
 
 def _number(
-    found: Measured, table: PaperTable, row: str, column: str, metric: str, source: Source, guess: float | None
+    found: Measured, table: PaperTable, row: str, column: str, metric: str, source: Source, comparison: Comparison
 ) -> tuple[Number | None, object]:
     """Return the number of a source and its place; the column "guess" is a constant that is in no table."""
-    if column == "guess" and guess is not None:
-        return Number((guess,), 0.0, exact=True), (row, column)
+    if column == "guess" and comparison.value is not None:
+        return Number((comparison.value,), 0.0, exact=True), (row, column)
     if source != "printed":
-        return find_number(found, table, row, column, metric, source), table.place(row, column, source)
-    printed, spread = table.value(row, column, metric), table.value(row, column, metric, "spread")
-    number = (
-        None if printed is None else Number((float(printed),), 0.0, printed=None if spread is None else float(spread))
-    )
-    return number, (row, column)
+        number, place = find_number(found, table, row, column, metric, source), table.place(row, column, source)
+        if number is not None and comparison.time:
+            number = Number(number.times, 0.0, number.seeds) if all(number.times) else None
+        if number is not None and comparison.over:
+            other = find_number(found, table, row, comparison.over, metric, source)
+            known = dict(zip(other.seeds, other.values, strict=True)) if other else {}
+            both = [(seed, value) for seed, value in zip(number.seeds, number.values, strict=True) if seed in known]
+            values = tuple(value - known[seed] for seed, value in both)
+            number = Number(values, 0.0, tuple(seed for seed, _ in both)) if both else None
+        return number, place
+    printed, spread = (table.value(row, column, metric, part) for part in ("values", "spread"))
+    if printed is None or comparison.time:
+        return None, (row, column)
+    minus = table.value(row, comparison.over, metric) or 0 if comparison.over else 0
+    return Number((float(printed - minus),), 0.0, printed=None if spread is None else float(spread)), (row, column)
+
+
+def _spread_interval(both: tuple[Number, Number], printed_runs: int, level: float) -> Interval:
+    """Return the F test's interval of two spreads; of ours the widest over leaving out any seed, or none.
+
+    So a single seed, such as one that diverged, decides nothing.
+    """
+    first, second = both
+    if printed_runs:
+        return ratio_interval(_deviation(first), printed_runs, _deviation(second), printed_runs, level)
+    found = []
+    for a in ((), *((k,) for k in range(len(first.values)))):
+        for b in ((), *((k,) for k in range(len(second.values)))):
+            x, y = (
+                [value for place, value in enumerate(each.values) if place not in out]
+                for each, out in ((first, a), (second, b))
+            )
+            if min(len(x), len(y)) > 1:
+                found.append(ratio_interval(statistics.stdev(x), len(x), statistics.stdev(y), len(y), level))
+    if not found:
+        return Interval(0.0, -math.inf, math.inf)
+    return Interval(found[0].mean, min(each.low for each in found), max(each.high for each in found))
 
 
 def _deviation(number: Number) -> float:

@@ -1,7 +1,9 @@
-"""Compares the paper's numbers with ours under three protocols: one verdict per number and protocol."""
+"""Compares the paper's numbers with ours under four protocols: one verdict per number and protocol."""
 
 from __future__ import annotations
 
+import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +11,19 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+from scipy.spatial.transform import Rotation
+
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol
 from quant_reproduction.grid.views import Cell, View
 from quant_reproduction.report.numbers import Interval, binomial_variance, interval, mean_variance, plural
 
 Measured = Mapping[str, Mapping[tuple[str, str], Cell]]  # view -> (row, column) -> cell
-Verdict = Literal["better", "indistinguishable", "worse", "not measured"]
-VERDICTS: tuple[Verdict, ...] = ("better", "indistinguishable", "worse", "not measured")
+Verdict = Literal["reproduced", "better", "worse", "inconclusive", "not measured"]
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "better", "worse", "inconclusive", "not measured")
+#: A number is reproduced if it is within the larger share of the printed one; how many are within the smaller is said.
+CLOSE, REPRODUCED = 0.10, 0.25
 #: Test shapes or images of a split per training shape or image: 50 of 500, 30 of 300, and about 55 of 183.
 OVERLAPS = {"pointset": 0.1, "rotation": 0.1, "willow": 0.3}
 
@@ -34,6 +41,7 @@ class Number:
     scores: tuple[str, ...] = ()  # packed scores of the first instances of each seed, if records store them
     printed: float | None = None  # the ± of a number of the paper
     overlap: float = 0.0  # test shapes per training shape if seeds are random splits
+    times: tuple[float, ...] = ()  # seconds of training of each seed
 
     @property
     def mean(self) -> float:
@@ -57,30 +65,50 @@ class Compared:
     paper_spread: Decimal | None
     numbers: Mapping[Protocol, Number | None]
 
-    def difference(self, protocol: Protocol, other: Compared | None = None) -> Interval | None:
-        """Return our number (or that of another cell) minus the paper's.
+    @property
+    def _half_digit(self) -> float:
+        """Half of the last digit that the paper prints."""
+        return 0.5 * 10.0 ** int(self.paper.as_tuple().exponent)
 
-        The interval over seeds is widened by half of the paper's last digit.
+    def difference(self, protocol: Protocol, other: Compared | None = None) -> Interval | None:
+        """Return our number (or that of another cell) minus the paper's, with its 95 % interval.
+
+        A printed number without a spread is one run. The interval is widened by half of the paper's last digit.
         """
         ours = (other or self).numbers[protocol]
         if ours is None:
             return None
         printed = (float(self.paper_spread), self.table.runs) if self.paper_spread is not None else None
         minus = [value - float(self.paper) for value in ours.values]
-        half_digit = 0.5 * 10.0 ** int(self.paper.as_tuple().exponent)
-        mean, low, high = (
-            (minus[0],) * 3 if ours.exact else interval(minus, ours.min_variance, printed, overlap=ours.overlap)
-        )
-        return Interval(mean, low - half_digit, high + half_digit)
+        mean, low, high = (minus[0],) * 3
+        if not ours.exact:
+            one_run = printed is None
+            mean, low, high = interval(minus, ours.min_variance, printed, overlap=ours.overlap, one_run=one_run)
+        return Interval(mean, low - self._half_digit, high + self._half_digit)
 
-    def verdict(self, protocol: Protocol, other: Compared | None = None) -> Verdict:
-        """Compare our number (or that of another cell) with the paper's."""
+    def side(self, protocol: Protocol, other: Compared | None = None) -> Verdict:
+        """Return whether our number (or that of another cell) is better or worse than the paper's."""
         found = self.difference(protocol, other)
         if found is None:
             return "not measured"
         if not (found.low > 0 or found.high < 0):
-            return "indistinguishable"
+            return "inconclusive"
         return "better" if (found.low > 0) == (self.table.better == "higher") else "worse"
+
+    def within(self, protocol: Protocol, share: float) -> bool:
+        """Return True if our mean is within a share of the printed number: two one-sided tests at 5 %."""
+        ours, paper = self.numbers[protocol], float(self.paper)
+        if ours is None:
+            return False
+        found = Interval(*(ours.mean,) * 3)
+        if not ours.exact:
+            found = interval(ours.values, ours.min_variance, level=0.9, overlap=ours.overlap)
+        margin = share * abs(paper) + self._half_digit
+        return paper - margin <= found.low <= found.high <= paper + margin
+
+    def verdict(self, protocol: Protocol) -> Verdict:
+        """Return reproduced if our number is within 25 % of the paper's, otherwise its side."""
+        return "reproduced" if self.within(protocol, REPRODUCED) else self.side(protocol)
 
     @property
     def counted(self) -> bool:
@@ -106,6 +134,28 @@ def find_view(name: str) -> tuple[str, View]:
     return next((item, view) for item, entry in ENTRIES.items() for view in entry.views if view.name == name)
 
 
+@lru_cache
+def levels(view: str, row: str) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Return mean and median of the best constant and of a random answer under the text's distribution of answers."""
+    if re.match("(ablation-)?(randgraph|willow)|training", view):
+        share = 100 / math.factorial(5 if view.startswith("training") else 4)
+        return (share, share), (share, share)
+    rng, many = np.random.default_rng(0), 40_000
+    if re.match("(ablation-)?pointset", view):
+        ends = re.match(r"(\d+)-(\d+) degrees", row)
+        low, high = (float(ends[1]), float(ends[2])) if ends else (0.0, 60.0)
+        true = rng.uniform(low, high, many)
+        errors = [abs(true - 30.0), abs(true - rng.uniform(0, 60, many))]
+    elif re.match("(ablation-)?rotation", view):
+        turns = [rng.uniform(-1, 1, (many, 3)) * (20, 10, 20) for _ in range(2)]
+        R, other = (Rotation.from_euler("ZYX", angles, degrees=True) for angles in turns)
+        errors = [np.degrees(R.magnitude()), np.degrees((R.inv() * other).magnitude())]
+    else:
+        return None
+    constant, chance = ((float(each.mean()), float(np.median(each))) for each in errors)
+    return constant, chance
+
+
 def find_number(
     found: Measured, table: PaperTable, row: str, column: str, metric: str, protocol: Protocol
 ) -> Number | None:
@@ -124,6 +174,7 @@ def find_number(
         min(cell.instances, default=0),
         cell.scores if index == 0 else (),
         overlap=_overlap(cell),
+        times=tuple(float(record["metrics"].get("training_seconds", 0.0)) for record in cell.records),
     )
 
 
@@ -153,6 +204,11 @@ def count_verdicts(compared: Sequence[Compared], protocol: Protocol) -> dict[str
     return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
 
 
+def count_close(compared: Sequence[Compared], protocol: Protocol) -> int:
+    """Count the counted numbers that are within 10 % of the paper's."""
+    return sum(each.within(protocol, CLOSE) for each in compared if each.counted)
+
+
 def count_control(compared: Sequence[Compared], protocol: Protocol, method: str) -> tuple[int, int]:
     """Count how often a method without couplings beats the paper's Ours, and how often it was measured.
 
@@ -164,7 +220,7 @@ def count_control(compared: Sequence[Compared], protocol: Protocol, method: str)
         other = others.get((cell.table.name, cell.row, cell.metric))
         if cell.counted and cell.column == "Ours" and other is not None and other.numbers[protocol] is not None:
             measured += 1
-            better += cell.verdict(protocol, other) == "better"
+            better += cell.side(protocol, other) == "better"
     return better, measured
 
 
@@ -181,8 +237,9 @@ def format_counts(compared: Sequence[Compared]) -> str:
         return ""
     parts = []
     for protocol in PROTOCOLS:
-        found = " / ".join(map(str, count_verdicts(compared, protocol).values()))
+        found = " / ".join(map(str, (count_close(compared, protocol), *count_verdicts(compared, protocol).values())))
         beaten = [(method, *count_control(compared, protocol, method)) for method in ("Diag", "Pure")]
         also = [f"{method} better in {better} of {of}" for method, better, of in beaten if of]
         parts.append(f"({protocol}) {found}" + (f", {' and '.join(also)}" if also else ""))
-    return f"{plural(counted, 'number')} of the paper's own method, {' / '.join(VERDICTS)}: {'; '.join(parts)}."
+    heads = " / ".join(("within 10 %", *VERDICTS))
+    return f"{plural(counted, 'number')} of the paper's own method, {heads}: {'; '.join(parts)}."

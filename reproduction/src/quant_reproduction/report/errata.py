@@ -106,11 +106,11 @@ def _figures(report: Report) -> list[Finding]:
         ),
         Finding(
             "Table 5, QA",
-            f"{printed[0]} % and {printed[1]} % after projection, 'test-time results'",
-            f"Figure 4b's bars of the same training run add up to {sum(last['unprojected']):,.0f}, the size of the "
-            f"training set (the test set has 846), and {shares[0]:.1f} % and {shares[1]:.1f} % of them are correct, so "
-            f"the table seems to show training accuracy. Ours, exact search, 450 epochs at 1e-5: {train} % on "
-            f"the training set, {test} % on the test set",
+            f"{printed[0]} % and {printed[1]} % after projection, of 846 test instances",
+            f"Figure 4b's bars of the same training add up to {sum(last['unprojected']):,.0f}, and {shares[0]:.1f} % "
+            f"and {shares[1]:.1f} % of them are correct. The text has 846 test instances; the released code says 5,640 "
+            "beside its test files too, so these are probably test instances, and the size in the text is wrong. Ours, "
+            f"exact search, 450 epochs at 1e-5: {train} % on the training set, {test} % on the test set",
             "quant reproduce training-raw",
         ),
     ]

@@ -16,13 +16,14 @@ from quant_reproduction.grid.jobs import unpacked
 
 #: Marks of verdicts and answers, so that they are readable without color.
 MARKS = {
+    "reproduced": "=",
     "better": "✓",
     "holds": "✓",
-    "indistinguishable": "≈",
     "inconclusive": "≈",
     "worse": "✗",
     "does not hold": "✗",
     "not measured": "·",
+    "baseline not reproduced": "·",
     "does not apply": "–",
 }
 
@@ -68,17 +69,6 @@ def format_number(value: float) -> str:
     """
     text = f"{value:,.0f}" if abs(value) >= 999.5 or float(value).is_integer() else f"{value:.3g}"
     return text.replace("-", "−")
-
-
-def format_ratio(ratio: float) -> str:
-    """Return a factor with two significant digits.
-
-    >>> format_ratio(1234.5), format_ratio(86.4), format_ratio(3.14)
-    ('1,200', '86', '3.1')
-    """
-    if ratio < 10:
-        return f"{ratio:.1f}"
-    return f"{round(ratio, -max(0, len(f'{ratio:.0f}') - 2)):,.0f}"
 
 
 def format_duration(seconds: float) -> str:
@@ -140,6 +130,7 @@ def interval(
     printed: tuple[float, int] | None = None,
     level: float = LEVEL,
     overlap: float = 0.0,
+    one_run: bool = False,
 ) -> Interval:
     """Return the interval of the mean of values, one per seed.
 
@@ -152,6 +143,7 @@ def interval(
         overlap: test shapes per training shape if seeds are random splits, else 0. Splits share training shapes, so
             their values are correlated: the variance of their mean is 1/n + overlap of that of one value, not 1/n
             (the corrected resampled t-test of Nadeau and Bengio, Machine Learning 52, 2003).
+        one_run: the subtracted number is one run, with the spread of ours: a prediction interval.
 
     >>> [round(number, 2) for number in interval([1.0, 2.0, 3.0])]
     [2.0, -0.48, 4.48]
@@ -159,7 +151,7 @@ def interval(
     mean, n = statistics.fmean(values), len(values)
     if n < 2:
         return Interval(mean, -math.inf, math.inf)
-    own, freedom = max(statistics.variance(values), min_variance) * (1 / n + overlap), float(n - 1)
+    own, freedom = max(statistics.variance(values), min_variance) * (1 / n + overlap + one_run), float(n - 1)
     theirs, runs = (printed[0] ** 2 / printed[1], printed[1]) if printed else (0.0, 0)
     if theirs > 0:  # Welch's degrees of freedom
         freedom = (own + theirs) ** 2 / (own**2 / (n - 1) + theirs**2 / (runs - 1))

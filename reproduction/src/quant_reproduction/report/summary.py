@@ -11,11 +11,12 @@ from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.jobs import Job, Outcome, Store, all_pieces
 from quant_reproduction.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol, paper
 from quant_reproduction.grid.views import Entry
-from quant_reproduction.report.claims import ANSWERS, Checked, check_claims
+from quant_reproduction.report.claims import ANSWERS, Checked, Source, check_claims
 from quant_reproduction.report.compare import (
     Compared,
     Measured,
     compare,
+    count_close,
     count_control,
     count_different,
     count_verdicts,
@@ -111,10 +112,6 @@ class Speed:
     seconds: float
     items: tuple[str, ...] = ()  # that have the records
 
-    @property
-    def ratio(self) -> float | None:
-        return 3600 * self.paper_hours / self.seconds if self.seconds else None
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -122,11 +119,12 @@ class Summary:
 
     quick: bool
     seeds: int
-    cells: Mapping[str, Mapping[str, int]]  # protocol -> verdict -> how many of the paper's "Ours" numbers
+    close: Mapping[str, int]  # protocol -> how many of the paper's "Ours" numbers come out within 10 %
+    cells: Mapping[str, Mapping[str, int]]  # protocol -> verdict -> how many of them; reproduced is within 25 %
     control: Mapping[str, Mapping[str, tuple[int, int]]]  # protocol -> Diag, Pure -> better than Ours, measured
     different: Mapping[str, int]  # protocol -> distinct numbers of ours behind all of them
-    claims: Mapping[str, Mapping[str, int]]  # a or c -> answer -> claims
-    times: Mapping[str, Mapping[str, float | None]]  # a or c -> runs, paper_hours, seconds, faster
+    claims: Mapping[str, Mapping[str, int]]  # a, r or c -> answer -> claims
+    times: Mapping[str, Mapping[str, float]]  # a or c -> runs, paper_hours, seconds
     qubits: Mapping[str, Mapping[str, Mapping[str, float]]]  # problem -> method -> physical qubits: paper, ours
     machines: Sequence[str]
     jobs: int
@@ -161,10 +159,6 @@ class Report:
         cell = self.found.get(view, {}).get((row, column))
         return cell.text() if cell else "(not measured)"
 
-    def guess(self, table: PaperTable) -> str:
-        """Return what random guessing gives in a table, or ""; for rotations it is measured."""
-        return table.guess.replace("{rotation}", self.text("rotation", "L5 H78", "guess"))
-
     def claims_of(self, item: Item) -> list[Checked]:
         """Return the claims whose first table is shown in this item."""
         return [each for each in self.claims if find_view(each.pairs[0].table.view)[0] == item.name]
@@ -181,7 +175,7 @@ class Report:
             for each in [] if self.quick else self.compared:
                 ours = each.numbers[protocol]
                 first = each.table.name in times.tables and each.metric == each.table.metrics[0]
-                counts = first and each.column in times.hours and (protocol == "a" or each.verdict("c") == "better")
+                counts = first and each.column in times.hours and (protocol == "a" or each.side("c") == "better")
                 if counts and ours is not None and ours.seconds:
                     cells.append((float(times.hours[each.column]), ours.seconds))
             hours, seconds = sum(hours for hours, _ in cells), sum(seconds for _, seconds in cells)
@@ -197,7 +191,8 @@ class Report:
 
     @property
     def summary(self) -> Summary:
-        answers = {source: [each.answer(source) for each in self.claims] for source in ("a", "c")}
+        sources: tuple[Source, ...] = ("a", "r", "c")
+        answers = {source: [each.answer(source) for each in self.claims] for source in sources}
         totals = {source: self.total_speed(source) for source in ("a", "c")}
         qubits: dict[str, dict[str, dict[str, float]]] = {}
         for each in self.compared:
@@ -207,6 +202,7 @@ class Report:
         return Summary(
             quick=self.quick,
             seeds=self.seeds,
+            close={each: count_close(self.compared, each) for each in PROTOCOLS},
             cells={each: {**count_verdicts(self.compared, each)} for each in PROTOCOLS},
             different={each: count_different(self.compared, each) for each in PROTOCOLS},
             control={
@@ -215,7 +211,7 @@ class Report:
             },
             claims={source: {answer: of.count(answer) for answer in ANSWERS} for source, of in answers.items()},
             times={
-                source: {"runs": s.runs, "paper_hours": s.paper_hours, "seconds": s.seconds, "faster": s.ratio}
+                source: {"runs": s.runs, "paper_hours": s.paper_hours, "seconds": s.seconds}
                 for source, s in totals.items()
             },
             qubits=qubits,

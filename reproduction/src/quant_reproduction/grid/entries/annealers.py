@@ -197,6 +197,7 @@ ENTRIES: Mapping[str, Entry] = {
                 places=by_job("quantum"),
                 deviation="success_probability_deviation",
             ),
+            View("success-qgm", "QUBOs whose lowest energy is right", ("accuracy",), places=by_job("quantum")),
             View(
                 "success-deviation",
                 "The same: mean over instances, and its deviation over them",
