@@ -195,7 +195,7 @@ def in_pyepo(model: Any, p: Any, c: Any, train: int, epochs: int) -> Any:
             optimizer.step()
     test = pyepo.data.dataset.optDataset(model, p[train:], c[train:])
     found = pyepo.metric.regret(network, model, DataLoader(test, BATCH), reduction="none")
-    return np.asarray(found).ravel() / np.abs(np.asarray(test.objs)).mean()
+    return np.asarray(found, np.float64).ravel() / np.abs(np.asarray(test.objs, np.float64)).mean()
 
 
 def here(model: Any, states: Tensor, p: Any, c: Any, train: int, epochs: int) -> Any:

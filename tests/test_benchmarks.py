@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from benchmarks import annealing, constraints, costs, curves, losses, models
+from benchmarks import annealing, constraints, costs, curves, losses, models, samples
 
 from qubolearn import ExhaustiveSearch, SparseQubo, energies, solve
 
@@ -79,3 +79,10 @@ def test_linear_costs_agree_with_pyepo() -> None:
         warnings.simplefilter("ignore")  # of Pyomo
         (record,) = costs.linear(quick=True)
     assert record["qubolearn"] == pytest.approx(record["PyEPO"], abs=4 * record["difference error"])
+
+
+def test_boltzmann_machines_are_compared_with_grbm() -> None:
+    pytest.importorskip("dwave.plugins.torch.models", reason="pip install dwave-pytorch-plugin einops")
+    found = {record["method"]: record["log_likelihood"] for record in samples.from_samples(quick=True)}
+    assert max(found, key=lambda method: found[method]) != "GRBM"
+    assert all(-9.0 < value < -8.0 for value in found.values())
