@@ -20,7 +20,8 @@ from benchmarks import Record, threads, timed
 from qubolearn import Groups, energies
 from qubolearn.boltzmann import BoltzmannMachine
 from qubolearn.qubo import all_states, from_ising, to_ising
-from qubolearn.solvers.chains import PersistentChains
+from qubolearn.solvers.contract import instance_seeds
+from qubolearn.solvers.tempering import move_chains
 
 #: The secondary structure of the reference of RF00167 (PDB 1Y26), as published.
 STRUCTURE = "(((((((((...((((((.........))))))........((((((.......))))))..)))))))))"
@@ -44,6 +45,13 @@ def spin_glass(side: int, beta: float, seed: int) -> tuple[Tensor, Tensor]:
     return J, from_ising(J[None], torch.zeros(1, side * side).double())[0]
 
 
+def chains(A: Tensor, count: int) -> Tensor:
+    """Return the states ``[batch, count, n]`` of Markov chains after 2,000 sweeps."""
+    states = torch.randint(0, 2, (len(A), count, A.shape[2]), generator=torch.Generator().manual_seed(0)).to(torch.int8)
+    move_chains(A, states, [1.0] * count, 2000, instance_seeds(0, len(A)))
+    return states.double()
+
+
 def wrong_couplings(machine: BoltzmannMachine, J: Tensor) -> int:
     """Return the pairs of spins whose coupling, rounded to -β, 0 or β, is wrong."""
     found, beta = to_ising(machine.couplings_[None]).J[0], J.abs().max()
@@ -53,7 +61,7 @@ def wrong_couplings(machine: BoltzmannMachine, J: Tensor) -> int:
 def torus(side: int, count: int, beta: float) -> Record:
     """Return how many couplings of a ±J torus are among the strongest, and how many pairs are wrong."""
     J, A = spin_glass(side, beta, 0)
-    X = PersistentChains(1, side * side, count, sweeps=2000, seed=0).sample(A, 1.0)[0]
+    X = chains(A, count)[0]
     machine = BoltzmannMachine(method="pseudo", l2=1e-6)
     seconds, _ = timed(lambda: machine.fit(X), time.process_time)
     found, edges = to_ising(machine.couplings_[None]).J[0].triu(1), int((J != 0).sum())
@@ -148,7 +156,7 @@ def from_samples(quick: bool) -> Iterator[Record]:
     """Yield log-likelihood and CPU seconds on a ±J torus with known edges, of our methods and of GRBM."""
     side, count = (4, 1000) if quick else (12, 4000)
     J, A = spin_glass(side, 0.5, 0)
-    X, test = PersistentChains(2, side * side, count, sweeps=2000, seed=0).sample(torch.cat([A, A]), 1.0)
+    X, test = chains(torch.cat([A, A]), count)
     with threads(1):
         for name in ("pseudo", "screening", "persistent", "GRBM"):
             machine = BoltzmannMachine(J.nonzero().T, method="pseudo" if name == "GRBM" else name)

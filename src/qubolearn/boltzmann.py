@@ -30,10 +30,9 @@ from qubolearn.qubo import (
     propagate_clamps,
 )
 from qubolearn.random import derive_seed, stream
-from qubolearn.solvers.chains import move_chains
 from qubolearn.solvers.contract import instance_seeds
 from qubolearn.solvers.partition import log_partition
-from qubolearn.solvers.tempering import ParallelTempering
+from qubolearn.solvers.tempering import ParallelTempering, move_chains
 
 __all__ = ["BoltzmannMachine", "LogPartition"]
 
