@@ -48,7 +48,7 @@ def spin_glass(side: int, beta: float, seed: int) -> tuple[Tensor, Tensor]:
 def chains(A: Tensor, count: int) -> Tensor:
     """Return the states ``[batch, count, n]`` of Markov chains after 2,000 sweeps."""
     states = torch.randint(0, 2, (len(A), count, A.shape[2]), generator=torch.Generator().manual_seed(0)).to(torch.int8)
-    move_chains(A, states, [1.0] * count, 2000, instance_seeds(0, len(A)))
+    move_chains(A, states, [1.0] * count, 2000, instance_seeds(0, len(A)), None)
     return states.double()
 
 
