@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from qubolearn.data.arrays import Arrays, iter_instances
 from qubolearn.data.contract import Instances, Problem, Split, score_bits
 from qubolearn.errors import QubolearnError, inside
-from qubolearn.notebook import table
 from qubolearn.random import stream
 from qubolearn.solvers.auto import AutoSolver
 from qubolearn.solvers.contract import Solver, solve
@@ -63,9 +62,6 @@ class Evaluation:
         flat = asdict(replace(self, scores={}))
         del flat["scores"]
         return {**flat.pop("metrics"), **flat.pop("info"), **{k: v for k, v in flat.items() if v is not None}}
-
-    def _repr_html_(self) -> str:
-        return table(f"on {self.instances} {self.split or ''} instances", [*self.metrics.items(), *self.info.items()])
 
 
 def evaluate(

@@ -35,7 +35,6 @@ __all__ = [
     "hamming_over_training",
     "keeps_couplings",
     "pictures",
-    "pipeline",
     "save",
     "sudoku",
 ]
@@ -256,65 +255,27 @@ def keeps_couplings(run: Run) -> bool:
     return run.problem.bits <= MAX_SHOWN and run.recipe.network != "shared"
 
 
-def pipeline(run: Run, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
-    """Draw one unseen instance of a run: p -> network -> A -> solver -> x* -> answer."""
-    import torch
-
-    from qubolearn.random import stream
-    from qubolearn.solvers import AutoSolver
-
-    p = run.problem.sample(1, stream(0, "test"), "test").p
-    with torch.no_grad():
-        A = run.network()(p)
-    bits = AutoSolver()(A, 1).states[:, 0]
-    p, A, x_star, answer = p[0], A[0], bits[0], run.problem.decode(bits)[0]
-    axes = _axes(ax, 4, width=2.3, height=2.5)
-    side = round(len(p) ** 0.5)
-    axes[0].imshow((p.reshape(side, side) if side * side == len(p) else p[None]).numpy(), cmap="viridis")
-    axes[0].set_title("instance  p", fontsize=10)
-    axes[1].imshow(A.numpy(), cmap="RdBu_r", vmin=-1, vmax=1)
-    axes[1].set_title("network → QUBO  A", fontsize=10)
-    axes[2].imshow(x_star[None].numpy(), cmap="Greys", vmin=0, vmax=1)
-    axes[2].set_title("solver → bits  x*", fontsize=10)
-    for index, bit in enumerate(x_star.int().tolist()):
-        axes[2].text(index, 0, str(bit), ha="center", va="center", color="white" if bit else "black", fontsize=9)
-    axes[3].text(0.5, 0.5, str(answer.tolist()), ha="center", va="center", fontsize=12)
-    axes[3].set_title("decode → answer", fontsize=10)
-    for axis in axes:
-        axis.set(xticks=[], yticks=[])
-    return axes
-
-
 def _records(run: Run) -> list[dict[str, Any]]:
     records = run.metrics()
     if not records:
         raise QubolearnError(f"{run.folder} has no metrics yet; train it first")
-    for record in records:
-        if not _can_be_drawn(record, run):
-            step = str(record["step"])[:20]
-            raise QubolearnError(
-                f"{run.folder / 'metrics.jsonl'}: the record of step {step} is damaged; train it again"
-            )
-    return records
-
-
-def _can_be_drawn(record: Mapping[str, Any], run: Run) -> bool:
-    """Whether a record, which may be a stranger's, holds numbers of the right shapes where pictures want them."""
     n = run.problem.bits
-    wanted: dict[str, tuple[int, ...]] = {"step": (), run.problem.metric: (), "hamming": (n + 1,)}
-    wanted |= {"couplings": (n, n)} if keeps_couplings(run) else {}
-    wanted |= {name: shape for name, shape in {"loss": (), "hamming_projected": (n + 1,)}.items() if name in record}
-    for name, shape in wanted.items():
+    shapes: dict[str, tuple[int, ...]] = {"step": (), run.problem.metric: (), "hamming": (n + 1,)}
+    shapes |= {"couplings": (n, n)} if keeps_couplings(run) else {}
+    for record in records:  # which may be a stranger's
+        shown = {**{name: record.get(name) for name in shapes}, "loss": record.get("loss", 0.0)}
+        shown |= {name: record[name] for name in ("hamming_projected",) if name in record}
         try:
-            values = np.asarray(record.get(name))
-        except (ValueError, OverflowError):  # lists of different lengths
-            return False
-        if values.shape != shape or values.dtype.kind not in "iuf":
-            return False
-        drawn = np.abs(values) < LARGEST if name != "loss" else ~(np.isfinite(values) & (np.abs(values) >= LARGEST))
-        if not np.all(drawn):
-            return False
-    return True
+            arrays = {name: np.asarray(value, float) for name, value in shown.items()}
+            right = all(arrays[name].shape == shape for name, shape in shapes.items()) and arrays["loss"].ndim == 0
+            right &= arrays.get("hamming_projected", arrays["hamming"]).shape == (n + 1,)
+            right &= all(bool((np.abs(values) < LARGEST).all()) for name, values in arrays.items() if name != "loss")
+        except (TypeError, ValueError, OverflowError):
+            right = False
+        if not right or LARGEST <= abs(arrays["loss"]) < math.inf:
+            where = run.folder / "metrics.jsonl"
+            raise QubolearnError(f"{where}: the record of step {str(record['step'])[:20]} is damaged; train it again")
+    return records
 
 
 def _moments(run: Run) -> list[dict[str, Any]]:

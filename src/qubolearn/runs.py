@@ -35,7 +35,6 @@ from qubolearn.files import (
 )
 from qubolearn.networks.predicting import Predicts
 from qubolearn.networks.saving import rebuilt, save
-from qubolearn.notebook import table
 from qubolearn.problems import Problem, problem_type
 from qubolearn.provenance import code, provenance
 from qubolearn.recipes import Recipe, new_network, upgrade
@@ -203,13 +202,6 @@ class Run(Predicts, Folder):
         header = {"format": FORMAT, "format_version": FORMAT_VERSION}
         problem = {"name": self.problem.name, **options}
         return {**header, "problem": problem, "training": asdict(self.recipe), **provenance(), "code": code()}
-
-    def _repr_html_(self) -> str:
-        names = ("head", "loss", "network", "topology", "epochs", "seed")
-        rows: list[tuple[str, object]] = [("problem", self.problem)]
-        rows += [(name, getattr(self.recipe, name)) for name in names]
-        rows += [("finished", self.finished), *self.scored().items()]
-        return table(f"run in {self.folder}", rows)
 
 
 @dataclass(frozen=True)

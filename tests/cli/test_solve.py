@@ -61,12 +61,11 @@ def test_a_qubo_of_ten_thousand_bits_is_never_dense(
 
 
 def test_clamps_and_groups_come_from_files_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, clamps, groups = (tmp_path / name for name in ("a.coo", "clamps.txt", "groups.txt"))
+    path, groups = (tmp_path / name for name in ("a.coo", "groups.txt"))
     path.write_text(to_coo(torch.diag(torch.tensor([3.0, 1.0, 2.0, -1.0, 1.0, 2.0, 5.0]))))
     assert solved(capsys, path)[0].tolist() == [0, 0, 0, 1, 0, 0, 0]
-    clamps.write_text("1=0\n6=1")
-    groups.write_text("0 1 2  # the first\n4, 5\n")
-    bits, energy = solved(capsys, path, "--clamp", str(clamps), "--groups", str(groups), "--solver", "exhaustive")
+    groups.write_text("0 1 2\n\n4, 5\n")
+    bits, energy = solved(capsys, path, "--clamp", "1=0,6=1", "--groups", str(groups), "--solver", "exhaustive")
     assert bits.tolist() == [0, 0, 1, 1, 1, 0, 1]
     assert energy == 2 - 1 + 1 + 5
     np.savez(tmp_path / "clamp.npz", clamp=np.array([[-1, -1, -1, 0, -1, -1, 1]], np.int8))
@@ -80,14 +79,14 @@ def test_bad_clamps_and_groups_are_one_line(tmp_path: Path, capsys: pytest.Captu
     for options, message in {
         ("--clamp", "3=2"): "'3=2' is not BIT=0 or BIT=1",
         ("--clamp", "12=1"): "bits 0 to 11",
-        ("--clamp", "nowhere"): "cannot read nowhere",
+        ("--groups", "nowhere"): "cannot read nowhere",
         ("--groups", "5"): "--groups 5",
         ("--groups", "4", "--clamp", "0=1,3=1"): "more than one bit of group 0",
         ("--groups", str(path)): "is not a list of bits",
         ("--out", str(path)): "--out",
     }.items():
         assert message in fails(capsys, str(path), *options), options
-    for text, message in {"0 1\n1 2": "bit 1 is in group 0 and in group 1", "0 99": "bit 99", "#": "no group"}.items():
+    for text, message in {"0 1\n1 2": "bit 1 is in group 0 and in group 1", "0 99": "bit 99"}.items():
         bad.write_text(text)
         assert message in fails(capsys, str(path), "--groups", str(bad))
     bad.write_text("0 1 nan")

@@ -135,6 +135,5 @@ def _draw(cuts: Trained, graphs: Trained, soft: Tensor, folder: Path) -> list[Pa
         "maxcut.png": bars(cuts[1], "optimal cuts, % of 2000", optimal="accuracy"),
         "sudoku-rules.png": plots.grid_couplings(soft, 9, [0, 40, 65]),
         "comparison.png": bars(graphs[1], "accuracy, % of 2000", solved="accuracy", projected="accuracy_projected"),
-        "pipeline.png": plots.pipeline(graphs[0][0]),
     }
     return [*draw(graphs[0], folder), *(plots.save(picture, folder / name) for name, picture in pictures.items())]

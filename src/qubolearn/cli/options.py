@@ -178,7 +178,7 @@ def pick_device(name: str | None) -> torch.device:
 
 def add_constraints(parser: argparse.ArgumentParser) -> None:
     """Add the options --clamp and --groups."""
-    text = "hold bits at values: 3=1,7=0, a text file of such words, or an .npz with clamp [count, n] of 0, 1 and -1"
+    text = "hold bits at values: 3=1,7=0, or an .npz with clamp [count, n] of 0, 1 and -1"
     parser.add_argument("--clamp", metavar="BITS", help=text)
     text = "exactly one bit of each group is 1: the size of equal groups, or a text file with one group per line"
     parser.add_argument("--groups", metavar="SIZE|FILE", help=text)
@@ -186,17 +186,16 @@ def add_constraints(parser: argparse.ArgumentParser) -> None:
 
 def clamp_from(text: str) -> Clamp:
     """Return the value of --clamp."""
-    if "=" not in text and text.endswith(".npz"):
+    if text.endswith(".npz"):
         import torch
 
         from qubolearn.data import load_npz
 
         return torch.tensor(load_npz(text, {"clamp": ("biu", 2)})["clamp"])
-    words = text if "=" in text else read_text(Path(text))
     clamp: dict[int, int] = {}
-    for word in words.replace(",", " ").split():
+    for word in text.replace(",", " ").split():
         bit, _, value = word.partition("=")
-        if not _is_number(bit) or value not in ("0", "1"):
+        if not bit.isdecimal() or value not in ("0", "1"):
             raise QubolearnError(f"--clamp: {word[:40]!r} is not BIT=0 or BIT=1, as in 3=1,7=0")
         if clamp.setdefault(int(bit), int(value)) != int(value):
             raise QubolearnError(f"--clamp: bit {bit} is clamped to 0 and to 1; keep one of them")
@@ -207,25 +206,16 @@ def groups_from(text: str, n: int) -> Groups:
     """Return the value of --groups for n bits."""
     from qubolearn.qubo import Groups
 
-    if _is_number(text):
+    if text.isdecimal():
         size = int(text)
         if size < 1 or n % size:
             raise QubolearnError(f"--groups {text}: n={n} bits are not a multiple of {text}; pass a file of groups")
         return Groups.consecutive(n // size, size)
-    members = []
-    for number, line in enumerate(read_text(Path(text)).splitlines(), 1):
-        bits = line.partition("#")[0].replace(",", " ").split()
-        if not all(map(_is_number, bits)):
-            raise QubolearnError(f"{text}, line {number}: {line[:40]!r} is not a list of bits, as in 0 1 2")
-        if bits:
-            members.append([int(bit) for bit in bits])
-    if not members:
-        raise QubolearnError(f"{text} has no group; expected the bits of one group per line, as in 0 1 2")
-    return Groups(members)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 9
+    lines = [line.replace(",", " ").split() for line in read_text(Path(text)).splitlines()]
+    for line in lines:
+        if not all(bit.isdecimal() for bit in line):
+            raise QubolearnError(f"{text}: {' '.join(line)[:40]!r} is not a list of bits, as in 0 1 2")
+    return Groups([[int(bit) for bit in line] for line in lines if line])
 
 
 def add_completion(parser: argparse.ArgumentParser, _: str | None) -> None:

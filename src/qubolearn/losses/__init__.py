@@ -11,8 +11,7 @@ from qubolearn.losses.contract import (
     Terms,
     as_loss,
 )
-from qubolearn.losses.groups import GroupPseudoLikelihood
-from qubolearn.losses.local import L1, PseudoLikelihood, SparseFeatures
+from qubolearn.losses.local import L1, GroupPseudoLikelihood, PseudoLikelihood, SparseFeatures
 from qubolearn.losses.margins import Gap, HammingHinge, Hinge
 from qubolearn.losses.persistent import PersistentContrastive
 

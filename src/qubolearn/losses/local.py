@@ -1,4 +1,4 @@
-"""Losses without a solver: pseudo-likelihood, the l1 regression of *Pure*, and sparse features."""
+"""Losses without a solver: pseudo-likelihoods of bits and groups, regression of bits, and sparse features."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError
 from qubolearn.losses.contract import Batch, Loss
-from qubolearn.qubo import Qubo, SparseQubo, flip_costs
+from qubolearn.qubo import Groups, Qubo, SparseQubo, flip_costs, shared_qubo
+from qubolearn.random import stream
 
-__all__ = ["L1", "PseudoLikelihood", "SparseFeatures"]
+__all__ = ["L1", "GroupPseudoLikelihood", "PseudoLikelihood", "SparseFeatures", "refuse_broken"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class PseudoLikelihood(Loss):
 
 @dataclass(frozen=True)
 class L1(Loss):
-    """Regression of the bits, for the *Pure* baseline: the mean of |score_i - (2x̂_i - 1)|, with scores -A_ii.
+    """Regression of the bits, for direct heads: the mean of |score_i - (2x̂_i - 1)|, with scores -A_ii.
 
     At test time a bit is 1 where its score is above 0.
 
@@ -77,3 +78,77 @@ class SparseFeatures(Loss):
         if not batch.features:
             raise QubolearnError("SparseFeatures needs a body that returns (outputs, features), such as MLP")
         return torch.stack([f.abs().mean(-1) for f in batch.features]).sum(0)
+
+
+@dataclass(frozen=True)
+class GroupPseudoLikelihood(Loss):
+    """Pseudo-likelihood of one-hot groups: -Σ_g log p(x̂_g | the groups that are shown).
+
+    With f_i = A_ii + Σ_j (A_ij + A_ji) x̂_j over the bits j of shown groups other than i's own, p(bit i of g is the
+    one) = exp(-βf_i) / Σ_{k in g} exp(-βf_k). In every step each instance hides a random part of its groups: if one row
+    already decides a Sudoku's cell, nothing would be learned from columns and boxes. Bits outside of all groups are
+    always shown. Cost: one product of x̂ and A, no solver, any n. Reference: Besag, The Statistician 1975.
+
+    Args:
+        groups: the one-hot groups, which the model is given and does not learn.
+        beta: β, the inverse temperature.
+        masking: the largest share of hidden groups; each instance draws its own between 0 and this one.
+
+    >>> from qubolearn import Batch, Instances
+    >>> A, x = torch.diag(torch.tensor([1.0, 3.0]))[None], torch.tensor([[1.0, 0.0]])
+    >>> loss = GroupPseudoLikelihood(Groups([[0, 1]]))
+    >>> round(loss(A, Batch(Instances(x, x, x), solver=None)).item(), 3)  # log(1 + exp(1 - 3))
+    0.127
+    """
+
+    groups: Groups
+    beta: float = 1.0
+    masking: float = 0.9
+    draws, capturable = True, False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.masking <= 1:
+            raise QubolearnError(f"masking={self.masking}; expected a share of groups from 0 to 1")
+        if not len(self.groups):
+            raise QubolearnError("expected at least one group; use PseudoLikelihood for bits without groups")
+
+    def __call__(self, A: Qubo, batch: Batch) -> Tensor:
+        x = batch.x_true.to(A.dtype)
+        refuse_broken(self.groups, x)
+        number = self.groups.of_bits(x.shape[1]).to(x.device)
+        fields = _fields(A, x * self.shown(batch), number)
+        logits = (-self.beta * fields)[:, number >= 0]
+        home = number[number >= 0].expand(len(x), -1)
+        empty = logits.new_zeros(len(x), len(self.groups))
+        top = empty.scatter_reduce(1, home, logits.detach(), "amax", include_self=False)
+        log_sum = empty.scatter_add(1, home, (logits - top.gather(1, home)).exp()).log() + top
+        return log_sum.sum(1) - (logits * x[:, number >= 0]).sum(1)
+
+    def shown(self, batch: Batch) -> Tensor:
+        """Which bits ``[batch, n]`` are shown in this step, 0 or 1."""
+        draws = torch.rand(len(batch), len(self.groups) + 1, generator=stream(batch.seed, "masking"))
+        shown = (draws[:, :-1] >= self.masking * draws[:, -1:]).to(batch.x_true)
+        number = self.groups.of_bits(batch.x_true.shape[1]).to(shown.device)
+        return torch.nn.functional.pad(shown, (0, 1), value=1.0)[:, number]  # number -1 is in no group
+
+
+def refuse_broken(groups: Groups, x: Tensor) -> None:
+    """Raise if a solution of x ``[batch, n]`` has a group without exactly one 1."""
+    broken = ~groups.allowed(x)
+    if bool(broken.any()):
+        raise QubolearnError(f"x_true of instance {int(broken.nonzero()[0])} has a group without exactly one 1")
+
+
+def _fields(A: Qubo, x: Tensor, number: Tensor) -> Tensor:
+    """f ``[batch, n]``: what each bit adds to the energy beside the bits x of other groups."""
+    if isinstance(A, SparseQubo):
+        (i, j), couplings = A.edges, A.quadratic
+        apart = ((number[i] != number[j]) | (number[i] < 0)).to(x)
+        return A.linear.index_add(1, i, apart * couplings * x[:, j]).index_add(1, j, apart * couplings * x[:, i])
+    together = ((number[:, None] == number) & (number >= 0)) | torch.eye(len(number), dtype=torch.bool, device=x.device)
+    if (shared := shared_qubo(A)) is not None:
+        one: Tensor = shared[0]
+        return one.diagonal() + x @ (one + one.T).masked_fill(together, 0.0)
+    couplings = (A + A.mT).masked_fill(together, 0.0)
+    return A.diagonal(dim1=1, dim2=2) + (x[:, None] @ couplings)[:, 0]

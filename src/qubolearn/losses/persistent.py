@@ -11,7 +11,7 @@ from torch import Tensor
 from qubolearn.data.arrays import tensors_of
 from qubolearn.errors import QubolearnError, check_counts
 from qubolearn.losses.contract import Batch, Loss
-from qubolearn.losses.groups import refuse_broken
+from qubolearn.losses.local import refuse_broken
 from qubolearn.qubo import Groups, Qubo, energies, shared_qubo
 from qubolearn.random import derive_seed, stream
 from qubolearn.solvers.contract import instance_seeds

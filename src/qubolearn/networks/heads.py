@@ -12,8 +12,7 @@ from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.networks import Head
 from qubolearn.networks.predicting import Predicts
 from qubolearn.networks.saving import Saved
-from qubolearn.notebook import MAX_CELLS, heat_map, table
-from qubolearn.qubo import Qubo, SparseQubo, as_dense, reflected
+from qubolearn.qubo import Qubo, SparseQubo, reflected
 
 __all__ = ["HEADS", "MLP", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwork", "Standardise", "UnboundedHead"]
 
@@ -196,23 +195,6 @@ class QuboNetwork(Predicts, Saved):
     def forward(self, p: Any) -> Qubo:
         """Return A ``[batch, n, n]``, or the same as a sparse value."""
         return self.couplings(p).A
-
-    def _repr_html_(self) -> str:
-        weights = sum(parameter.numel() for parameter in self.parameters())
-        rows: list[tuple[str, object]] = [("bits", self.n), ("couplers", self.size - self.n), ("head", self.head)]
-        rows += [("body", type(self.body).__name__), ("weights", weights)]
-        if self.sparse or self.n > MAX_CELLS:
-            return table(type(self).__name__, rows)
-        if self.standardise is None:  # the shape of p is unknown
-            there = (self.column < self.size).double().reshape(self.n, self.n)
-            return table(type(self).__name__, rows) + heat_map(there.tolist(), "entries of A that exist")
-        was_training = self.training
-        try:
-            with torch.no_grad():
-                A = as_dense(self.eval()(self.standardise.mean[None]))[0]
-        finally:
-            self.train(was_training)
-        return table(type(self).__name__, rows) + heat_map(A.tolist(), "A of the mean input")
 
 
 class DiagonalHead(QuboNetwork):

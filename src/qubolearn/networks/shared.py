@@ -11,7 +11,6 @@ from qubolearn.data.arrays import count_rows
 from qubolearn.errors import QubolearnError
 from qubolearn.networks.predicting import Predicts
 from qubolearn.networks.saving import Saved
-from qubolearn.notebook import heat_map, table
 from qubolearn.qubo import Qubo, SparseQubo, share
 
 __all__ = ["Hardened", "SharedQubo", "harden"]
@@ -81,17 +80,6 @@ class SharedQubo(Predicts, Saved):
         i, j = torch.triu_indices(self.n, self.n, 1)
         different = torch.unique((soft + soft.T)[i, j])
         return harden(soft, self.levels) if len(different) >= self.levels else None
-
-    def _repr_html_(self) -> str:
-        sparse = self._graph is not None
-        pairs = self.quadratic.numel() if sparse else self.n * (self.n - 1) // 2
-        rows: list[tuple[str, object]] = [("bits", self.n), ("couplers", pairs)]
-        if hard := None if sparse else self.hardened():
-            rows += [
-                (f"couplings of {level:.3g}", count) for level, count in zip(hard.levels, hard.counts, strict=True)
-            ]
-        picture = "" if sparse else heat_map(self.soft().tolist(), "A as it was learned")
-        return table(type(self).__name__, rows) + picture
 
 
 class Hardened(NamedTuple):

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts
 from qubolearn.kernels import kernel_call, native
-from qubolearn.notebook import table
 from qubolearn.qubo import Clamp, Groups, LinearConstraint, Qubo, as_dense, can_read_values, check_solvable, energies
 
 __all__ = ["QuboSolver", "SamplingSolver", "SearchResult", "Solution", "Solver", "instance_seeds", "seeded", "solve"]
@@ -25,8 +24,6 @@ T = TypeVar("T")
 
 #: The largest β|A_ij| that samplers take.
 MAX_EXPONENT = 1e37
-#: Instances, and states of each, that a notebook shows.
-MAX_SHOWN = 5
 
 
 def eager(function: Callable[P, T]) -> Callable[P, T]:
@@ -79,17 +76,6 @@ class Solution:
         batch, count, n = self.states.shape
         span = f", energies {self.energies.min().item():g} to {self.energies.max().item():g}" if batch * count else ""
         return f"Solution({batch} x {count} states of {n} bits{span}, source {self.info.get('source', 'unknown')})"
-
-    def _repr_html_(self) -> str:
-        batch, count, n = self.states.shape
-        shown = self.states[:MAX_SHOWN, :MAX_SHOWN].int().tolist()
-        rows = [
-            (instance, rank, self.energies[instance, rank].item(), "".join(map(str, bits)))
-            for instance, states in enumerate(shown)
-            for rank, bits in enumerate(states)
-        ]
-        title = f"the first of {batch} × {count} states of {n} bits ({self.info.get('source', 'unknown')})"
-        return table(title, rows, ["instance", "state", "energy", "bits"])
 
 
 class Solver(Protocol):
