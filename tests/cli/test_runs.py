@@ -100,15 +100,14 @@ def test_the_interval_is_that_of_a_mean_of_differences() -> None:
     assert change["interval"] == pytest.approx(1.96 * math.sqrt(variance / 1000))
 
 
-def test_embed_takes_a_problems_own_pattern_and_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Snakes couples neighboring cells alone, as a run of it says, and the size of a Sudoku is not that of a chip."""
+def test_embed_takes_a_runs_own_pattern(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Snakes couples neighboring cells alone, as a run of it says."""
     problem, recipe = preset("best", "snakes", rows=1, columns=2)
     Run.create(tmp_path / "run", problem, recipe)
     chip = ("--chip", "pegasus", "--chip-size", "4", "--json")
-    for words in (["snakes", "--rows", "1", "--columns", "2"], [str(tmp_path / "run")]):
-        assert main(["embed", *words, *chip]) == 0
-        (report,) = json.loads(capsys.readouterr().out)["reports"]
-        assert (report["logical_qubits"], report["couplers"]) == (22, 121)
-    assert main(["embed", "sudoku", "--size", "4", "--topology", "diagonal", *chip]) == 0
+    assert main(["embed", str(tmp_path / "run"), *chip]) == 0
+    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    assert (report["logical_qubits"], report["couplers"]) == (22, 121)
+    assert main(["embed", "64", "--topology", "diagonal", *chip]) == 0
     (report,) = json.loads(capsys.readouterr().out)["reports"]
     assert (report["logical_qubits"], report["size"]) == (64, 4)

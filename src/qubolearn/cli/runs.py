@@ -292,11 +292,8 @@ def add_explore(parser: argparse.ArgumentParser, _: str | None) -> None:
 def run_explore(args: argparse.Namespace, output: Output) -> None:
     """Write an interactive page about a run: browse instances, clamp bits, switch couplers off, anneal.
 
-    The page contains the run's QUBOs for unseen instances as plain numbers and solves them in the browser, so the
-    answer follows every change at once. It is one file below 2 MB that needs no network. It shows p and the learned A,
-    the bits on the chip's graph, the lowest states with their answers (exact up to 18 free bits, annealed beyond), and
-    a histogram of reads with sliders for sweeps and temperature. For a Sudoku run it shows a grid: type hints, and the
-    learned QUBO fills in the rest.
+    The page is one file below 2 MB that needs no network: it holds the QUBOs of unseen instances as numbers and solves
+    them in the browser. For a Sudoku run it shows a grid: type hints, and the learned QUBO fills in the rest.
 
     The left and right arrow keys move through the instances. Click a bit to clamp it to 1, then to 0, then to free it;
     click a coupler, or its entry of A, to switch it off and on. By keyboard, Tab to A, then use arrow keys and Enter.

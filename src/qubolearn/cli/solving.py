@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from qubolearn.cli.options import (
     add_constraints,
     add_draw,
-    add_fields,
     add_problem,
     add_run,
     add_solver,
@@ -20,14 +19,12 @@ from qubolearn.cli.options import (
     clamp_from,
     count,
     groups_from,
-    is_problem,
     open_run,
     problem_class,
 )
 from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError, counted
 from qubolearn.files import make_folder, write_atomic, write_output
-from qubolearn.problems import problem_names
 from qubolearn.solvers import make_solver
 
 if TYPE_CHECKING:
@@ -227,28 +224,23 @@ def run_export(args: argparse.Namespace, output: Output) -> None:
     output.result(count=len(p), format=args.format, out=str(folder))
 
 
-def add_embed(parser: argparse.ArgumentParser, first: str | None) -> None:
-    text = f"a problem ({', '.join(problem_names())}), a run folder, or a number of bits"
-    parser.add_argument("what", metavar="PROBLEM|RUN|BITS", help=text)
-    text = "dense, chimera, pegasus, zephyr, own [that of the run or problem, else dense]"
+def add_embed(parser: argparse.ArgumentParser, _: str | None) -> None:
+    parser.add_argument("what", metavar="RUN|BITS", help="run folder, model file, pretrained:NAME or a number of bits")
+    text = "dense, chimera, pegasus or zephyr [that of the run, else dense]"
     parser.add_argument("--topology", metavar="NAME", help=text)
     parser.add_argument("--chip", choices=CHIPS, help="one family of chips [all three]")
-    kind = problem_class(first) if first and is_problem(first) else None
-    # a problem may have its own option --size, as Sudoku has
-    names = ["--chip-size"] if "size" in getattr(kind, "__dataclass_fields__", {}) else ["--chip-size", "--size"]
-    parser.add_argument(*names, type=count, metavar="M", help="size of the chip, 16 for P16 [the largest built]")
-    if kind:
-        add_fields(parser, kind, f"options of {first}")
+    text = "size of the chip, 16 for P16 [the largest built]"
+    parser.add_argument("--chip-size", type=count, metavar="M", help=text)
 
 
 def run_embed(args: argparse.Namespace, output: Output) -> None:
-    """Count the qubits and chains of a problem or run on a chip, and how many instances one anneal holds.
+    """Count the qubits and chains of a run on a chip, and how many instances one anneal holds.
 
     QUBOs on a chip's own topology need one physical qubit per bit. Dense ones are minor-embedded by minorminer
     (pip install 'qubolearn[dwave]').
 
     examples:
-      qubolearn embed randgraph --k 5 --topology pegasus        15 bits on 15 qubits, many per anneal
+      qubolearn embed 15 --topology pegasus                     15 bits on 15 qubits, many per anneal
       qubolearn embed 25 --topology dense                       any number of bits
       qubolearn embed runs/k4 --chip zephyr --chip-size 12
     """
@@ -272,20 +264,11 @@ def run_embed(args: argparse.Namespace, output: Output) -> None:
 
 
 def _pattern(args: argparse.Namespace) -> Topology:
-    """Return the topology of a number of bits, a problem or a run; ``own`` is the one that the problem defines."""
+    """Return the topology of a number of bits or of a run."""
     from qubolearn.chips.topologies import topology
+    from qubolearn.recipes import pattern_of
 
     if args.what.isdecimal():
         return topology(args.topology or "dense", int(args.what))
-    if is_problem(args.what):
-        kind = problem_class(args.what)
-        problem = kind(**chosen(args, kind))
-        name = args.topology or ("own" if hasattr(problem, "topology") else "dense")
-    elif Path(args.what).exists() or args.what.startswith("pretrained:"):
-        here = open_run(args.what)
-        problem, name = here.problem, args.topology or here.recipe.topology
-    else:
-        raise QubolearnError(f"{args.what!r} is not a problem, a run folder or a number of bits")
-    own = getattr(problem, "topology", None) if name == "own" else None
-    pattern: Topology = topology(name, problem.bits) if own is None else own()
-    return pattern
+    here = open_run(args.what)
+    return topology(args.topology, here.problem.bits) if args.topology else pattern_of(here.problem, here.recipe)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -14,15 +15,33 @@ from qubolearn.data.contract import Instances, Problem, check_bits
 from qubolearn.errors import QubolearnError, inside
 from qubolearn.random import derive_seed, stream
 
-if TYPE_CHECKING:
-    from qubolearn.training.fit import Settings
-
-__all__ = ["Batches", "Drawn", "Indexed", "Loaded", "make_batches", "make_validation"]
+__all__ = ["Batches", "Drawn", "Indexed", "Loaded", "Settings", "make_batches", "make_validation"]
 
 #: Instances that an epoch draws from a Problem by default.
 INSTANCES = 5640
 #: Default batch sizes for few and for many instances, and where many begin.
 SMALL, LARGE, MANY = 32, 128, 4096
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers of a training run, checked; all but ``epochs`` are part of the digest of a folder."""
+
+    epochs: int | None
+    batch_size: int | None
+    instances: int | None
+    fresh: bool
+    standardize: bool
+    steps_per_epoch: int | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "instances"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise QubolearnError(f"{name}={value}; expected an integer of at least 1")
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise QubolearnError(f"seed={self.seed}; expected an integer from 0 to 2**63 - 1")
 
 
 class Batches(Protocol):

@@ -62,11 +62,6 @@ class Training:
         history: one record per scoring: step, loss, seconds and the scores; a resumed run keeps its earlier records.
         seconds: the time that the steps took.
         stopping: 0, or after :meth:`stop` 1 (until the same call resumes it) or 2 (for good).
-
-    >>> training = Training(nn.Linear(2, 2), steps=100)
-    >>> training.stop()
-    >>> training.stopping
-    2
     """
 
     network: nn.Module
@@ -129,7 +124,9 @@ class _Watching(Callback):
 
     def __init__(self, metric: str = "loss", higher_is_better: bool | None = None) -> None:
         self.metric = metric
-        self._sign = 1.0 if (_more_is_better(metric) if higher_is_better is None else higher_is_better) else -1.0
+        if higher_is_better is None:
+            higher_is_better = not any(word in metric for word in LESS_IS_BETTER)
+        self._sign = 1.0 if higher_is_better else -1.0
         self.best = -math.inf
 
     def on_start(self, training: Training) -> None:
@@ -166,10 +163,6 @@ def edits_gradient(callback: Any) -> bool:
     return getattr(type(callback), "on_gradient", Callback.on_gradient) is not Callback.on_gradient
 
 
-def _more_is_better(metric: str) -> bool:
-    return not any(word in metric for word in LESS_IS_BETTER)
-
-
 class EarlyStopping(_Watching):
     """Stop the training when a metric of the validation instances has not improved for a while.
 
@@ -179,9 +172,6 @@ class EarlyStopping(_Watching):
         higher_is_better: which way it should go; by default down for losses, errors and distances, else up.
 
     A metric that is not among the scores is a QubolearnError at the first scoring.
-
-    >>> EarlyStopping("wrong_bits", patience=3).patience
-    3
     """
 
     def __init__(self, metric: str, patience: int = 5, higher_is_better: bool | None = None) -> None:
@@ -217,9 +207,6 @@ class Checkpoint(_Watching):
         higher_is_better: as in :class:`EarlyStopping`.
         restore: put these weights back into the network when training ends; a ``folder`` of ``fit`` gets them as its
             model, too.
-
-    >>> Checkpoint("runs/best.safetensors", "accuracy", restore=True).path.name
-    'best.safetensors'
     """
 
     def __init__(
@@ -252,9 +239,6 @@ class ClipGradients(Callback):
 
     Args:
         norm: the largest norm of all gradients together; 0 and less are refused.
-
-    >>> ClipGradients(5.0).norm
-    5.0
     """
 
     def __init__(self, norm: float = 1.0) -> None:
@@ -273,9 +257,6 @@ class ProgressBar(Callback):
         title: the text before the bar.
         metric: the score to show; by default the first one.
         console: a rich console, which shows the bar only if it is a terminal, and removes it at the end.
-
-    >>> ProgressBar("graphs", "accuracy").title
-    'graphs'
     """
 
     def __init__(self, title: str = "training", metric: str | None = None, console: Any = None) -> None:

@@ -6,7 +6,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from qubolearn.evaluation import require_solver, score_network
 from qubolearn.files import lock_folder
 from qubolearn.losses import Likelihood, Loss, as_loss
 from qubolearn.solvers import ExhaustiveSearch, Solver
-from qubolearn.training.batches import Drawn, make_batches, make_validation
+from qubolearn.training.batches import Settings, make_batches, make_validation
 from qubolearn.training.callbacks import Callback, Record, Training, call, check_callbacks, edits_gradient
 from qubolearn.training.captured import CapturedSteps, can_capture
 from qubolearn.training.defaults import (
@@ -35,33 +35,12 @@ from qubolearn.training.defaults import (
 from qubolearn.training.digest import digest_of
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Adam, make_update
-from qubolearn.training.steps import Steps, Task, check_task, report_fault
+from qubolearn.training.steps import Steps, Task, check_network, check_task, report_fault, standardize_inputs
 from qubolearn.training.threads import deferred_interrupt, training_context
 
-__all__ = ["Settings", "Training", "fit", "standardize_inputs"]
+__all__ = ["Settings", "Training", "fit"]
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The numbers of a training run, checked; all but ``epochs`` are part of the digest of a folder."""
-
-    epochs: int | None
-    batch_size: int | None
-    instances: int | None
-    fresh: bool
-    standardize: bool
-    steps_per_epoch: int | None
-    seed: int
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "instances"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise QubolearnError(f"{name}={value}; expected an integer of at least 1")
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise QubolearnError(f"seed={self.seed}; expected an integer from 0 to 2**63 - 1")
 
 
 def fit(
@@ -142,7 +121,7 @@ def fit(
     True
     """
     settings = Settings(epochs, batch_size, instances, fresh, standardize, steps_per_epoch, seed)
-    _check_network(network)
+    check_network(network)
     require_solver(solver)
     loss, solver = as_loss(loss or Likelihood(1.0)), solver or ExhaustiveSearch()
     with training_context(device), ExitStack() as closing:
@@ -239,33 +218,12 @@ def _take_steps(
             saved = time.perf_counter()
 
 
-def _check_network(network: object) -> None:
-    if not isinstance(network, nn.Module):
-        raise QubolearnError(f"network is a {type(network).__name__}; expected a torch.nn.Module such as QuboNetwork")
-    if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise QubolearnError(f"{type(network).__name__} has no parameter to train")
-
-
 def _scoring_steps(chosen: Iterable[int] | None, steps_per_epoch: int, steps: int) -> list[int]:
     """Return the steps after which validation instances are scored, in order; the last step is among them."""
     if chosen is not None and not isinstance(chosen, Iterable):
         raise QubolearnError(f"score_after={chosen!r}; expected a list of steps")
     found = range(steps_per_epoch, steps, steps_per_epoch) if chosen is None else chosen
     return [*sorted({step for step in found if 0 < step < steps}), steps]
-
-
-def standardize_inputs(task: Task) -> None:
-    """Fit the network's standardization layer and center, if it has them, to the training instances."""
-    layer, center = getattr(task.network, "standardise", None), getattr(task.network, "center", None)
-    if isinstance(center, torch.Tensor) and not bool(center.any()):  # couplings that are trained keep theirs
-        whole = isinstance(task.batches, Drawn)  # a Dataset may be larger than memory
-        center.copy_((task.batches.first() if whole else task.batches.batch(0)).x_true.mean(0))
-    if layer is not None:
-        instances = task.batches.first()
-        try:
-            layer.fit(instances.p)
-        except NonFiniteError as error:
-            raise report_fault(task, 0, instances, error) from error
 
 
 def _scores(task: Task, held_out: Sequence[Instances], step: int) -> dict[str, Any]:

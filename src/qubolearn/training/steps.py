@@ -18,11 +18,19 @@ from qubolearn.qubo import Qubo
 from qubolearn.random import derive_seed
 from qubolearn.solvers.constrained import Constrained
 from qubolearn.solvers.contract import Solver, seeded
-from qubolearn.training.batches import Batches
+from qubolearn.training.batches import Batches, Drawn
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Update
 
-__all__ = ["Steps", "Task", "check_task", "forward_with_features", "report_fault"]
+__all__ = [
+    "Steps",
+    "Task",
+    "check_network",
+    "check_task",
+    "forward_with_features",
+    "report_fault",
+    "standardize_inputs",
+]
 
 
 @dataclass
@@ -159,13 +167,35 @@ def report_fault(task: Task, step: int, instances: Instances | None, error: NonF
     return NonFiniteError(f"{error} at {where}; {cause}; {stored}")
 
 
+def check_network(network: object) -> None:
+    """Raise unless this is a module with a parameter to train."""
+    if not isinstance(network, nn.Module):
+        raise QubolearnError(f"network is a {type(network).__name__}; expected a torch.nn.Module such as QuboNetwork")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise QubolearnError(f"{type(network).__name__} has no parameter to train")
+
+
+def standardize_inputs(task: Task) -> None:
+    """Fit the network's standardization layer and center, if it has them, to the training instances."""
+    layer, center = getattr(task.network, "standardise", None), getattr(task.network, "center", None)
+    if isinstance(center, torch.Tensor) and not bool(center.any()):  # couplings that are trained keep theirs
+        whole = isinstance(task.batches, Drawn)  # a Dataset may be larger than memory
+        center.copy_((task.batches.first() if whole else task.batches.batch(0)).x_true.mean(0))
+    if layer is not None:
+        instances = task.batches.first()
+        try:
+            layer.fit(instances.p)
+        except NonFiniteError as error:
+            raise report_fault(task, 0, instances, error) from error
+
+
 @torch.no_grad()
 def check_task(task: Task, held_out: Sequence[Instances]) -> None:
     """Raise a QubolearnError if the network, the data and the solver do not fit together."""
     first = task.batches.batch(0)
     task.network.eval()
     for each in (first, *held_out[:1]):
-        _check_network(task.network, each.rows(slice(0, 2)))
+        _check_forward(task.network, each.rows(slice(0, 2)))
     solver = task.solver
     if task.loss.solves and hasattr(solver, "with_seed") and not type(solver).__module__.startswith("qubolearn."):
         A, _ = forward_with_features(task.network, first)
@@ -175,7 +205,7 @@ def check_task(task: Task, held_out: Sequence[Instances]) -> None:
     task.network.train()
 
 
-def _check_network(network: nn.Module, instances: Instances) -> None:
+def _check_forward(network: nn.Module, instances: Instances) -> None:
     try:
         forward_with_features(network, instances)
     except (RuntimeError, TypeError, IndexError, KeyError, AttributeError) as error:
