@@ -9,7 +9,6 @@ import inspect
 import random
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -42,8 +41,8 @@ _LOCAL_PACKAGES = ("dwave.samplers.", "dimod.")
 #: Samplers that release the GIL while they work and keep no state between calls (as of dwave-samplers 1.8).
 _PARALLEL_PACKAGES = tuple(f"dwave.samplers.{name}." for name in ("sa", "sqa", "tabu", "greedy"))
 _global_generators = threading.Lock()
-#: Seconds between two looks at signals.
-STEP = 0.1
+#: Seconds between two looks at signals, and to wait for interrupted samplers.
+STEP, GRACE = 0.1, 0.8
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class DimodSolver(QuboSolver):
             or NumPy's global generator, which is seeded for the call and restored after it.
 
     QUBOs are sampled in parallel if the sampler is known to release the GIL. Ctrl-C ends samplers that take an
-    ``interrupt_function`` between two reads, and others after the current QUBO.
+    ``interrupt_function`` between two reads; others end with the process.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> neal(reads=10, sweeps=100, seed=0)(A).states.tolist()
@@ -113,21 +112,35 @@ class DimodSolver(QuboSolver):
 
     def _reads(self, A: Tensor) -> list[Bits]:
         """Return all reads ``[r, n]`` of each QUBO."""
-        stop, seeds = threading.Event(), instance_seeds(self.seed, len(A)).tolist()
-        threads = thread_count() if self._module().startswith(_PARALLEL_PACKAGES) else 1
-        found = []
-        with ThreadPoolExecutor(threads) as pool:
+        stop, seeds, jobs = threading.Event(), instance_seeds(self.seed, len(A)).tolist(), iter(enumerate(_upper(A)))
+        found: dict[int, Bits] = {}
+        errors: list[BaseException] = []
+
+        def work() -> None:
             try:
-                jobs = [pool.submit(self._read, i, U, seeds[i], stop) for i, U in enumerate(_upper(A))]
-                for job in jobs:
-                    while not job.done():  # a longer wait would miss signals that another thread receives
-                        wait([job], STEP)
-                    found.append(job.result())
-            except BaseException:  # Ctrl-C, too
+                while not stop.is_set() and (job := next(jobs, None)) is not None:
+                    found[job[0]] = self._read(*job, seeds[job[0]], stop)
+            except BaseException as error:
+                errors.append(error)
                 stop.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        return found
+
+        threads = thread_count() if self._module().startswith(_PARALLEL_PACKAGES) else 1
+        workers = [threading.Thread(target=work, daemon=True) for _ in range(min(threads, len(A)))]
+        try:
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                while worker.is_alive():  # a longer wait would miss signals that another thread receives
+                    worker.join(STEP)
+        except BaseException:  # Ctrl-C: samplers that do not listen are left behind
+            stop.set()
+            for worker in workers:
+                if worker.ident is not None:
+                    worker.join(GRACE)
+            raise
+        if errors:
+            raise errors[0]
+        return [found[i] for i in range(len(A))]
 
     def _module(self) -> str:
         return type(self.sampler).__module__ + "."
