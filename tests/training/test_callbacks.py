@@ -24,7 +24,7 @@ from qubolearn import (
     topology,
 )
 from qubolearn.errors import QubolearnError
-from qubolearn.training.callbacks import ClipGradients, Training
+from qubolearn.training.callbacks import ClipGradients, ProgressBar, Training
 from qubolearn.training.folder import Folder
 
 RNG = np.random.default_rng(0)
@@ -134,6 +134,11 @@ def test_a_folder_holds_the_network_that_fit_returned_resumed_or_not(tmp_path: P
         assert not torch.equal(kept["body.weight"], last["network.body.weight"])
         for training in (whole, again):
             assert torch.equal(training.network.state_dict()["body.weight"], kept["body.weight"])
+
+
+def test_the_bar_shows_the_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    run(ProgressBar("mine", "accuracy"))
+    assert "accuracy" in capsys.readouterr().out
 
 
 def test_gradients_are_clipped_before_the_step() -> None:
