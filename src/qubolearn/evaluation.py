@@ -15,20 +15,18 @@ from qubolearn.data.contract import Instances, Problem, Split, score_bits
 from qubolearn.errors import QubolearnError, inside
 from qubolearn.random import stream
 from qubolearn.solvers.auto import AutoSolver
-from qubolearn.solvers.contract import Solver, solve
+from qubolearn.solvers.contract import Solver, check_solver, solve
 
 __all__ = [
     "Evaluation",
     "evaluate",
     "evaluate_answers",
     "evaluate_bits",
-    "require_solver",
     "score_network",
     "solve_instances",
 ]
 
 CHUNK = 1024  # instances solved at once
-MAX_SHOWN = 64  # bits up to which a log keeps the couplings of one instance
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,8 @@ def evaluate(
     >>> evaluate(QuboNetwork(body, pattern), (torch.zeros(4, 1), torch.tensor(x))).metrics["accuracy"]
     0.75
     """
-    require_solver(solver)
+    if solver is not None:
+        check_solver(solver)
     problem = data if isinstance(data, Problem) else None
     split = _split(data, split)
     pieces = list(_pieces(data, instances, seed, split, device))
@@ -114,16 +113,6 @@ def evaluate(
     finally:
         network.train(was_training)
     return replace(_evaluation(problem, states, pieces, {**info, "solve_seconds": seconds}), split=split)
-
-
-def require_solver(solver: object) -> None:
-    """Raise unless this is a solver, or None for a default."""
-    if isinstance(solver, str):
-        raise QubolearnError(f"solver={solver!r} is a name; pass a solver, e.g. make_solver({solver!r})")
-    if isinstance(solver, type):
-        raise QubolearnError(f"solver={solver.__name__} is a class; pass a solver, e.g. {solver.__name__}()")
-    if solver is not None and not callable(solver):
-        raise QubolearnError(f"solver={solver!r} cannot be called; want a solver such as ExhaustiveSearch()")
 
 
 def _split(data: Any, split: Split | None) -> Split | None:
@@ -187,7 +176,7 @@ def solve_instances(
 
 
 def score_network(network: nn.Module, problem: Problem | None, held_out: Sequence[Instances]) -> dict[str, Any]:
-    """Mean metrics, histogram of wrong bits and the first couplings on held-out instances, for a training's log.
+    """Mean metrics, histogram of wrong bits on held-out instances, for a training's log.
 
     The solver is the problem's own or :class:`qubolearn.AutoSolver`, since scoring should not cost more than training.
     """
@@ -196,12 +185,9 @@ def score_network(network: nn.Module, problem: Problem | None, held_out: Sequenc
     try:
         states, _ = solve_instances(network, [piece.p for piece in held_out], problem=problem)
         found = _evaluation(problem, states, held_out).as_dict()
-        with torch.no_grad():
-            couplings = network(held_out[0].rows(slice(0, 1)).p)
     finally:
         network.train(was_training)
-    shown = isinstance(couplings, Tensor) and couplings.shape[-1] <= MAX_SHOWN
-    return {**found, "couplings": couplings[0].tolist()} if shown else found
+    return found
 
 
 def evaluate_bits(

@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 __all__ = [
     "answers",
     "comparison",
-    "couplings_over_training",
     "curves",
     "figure",
     "grid_couplings",
     "hamming_over_training",
-    "keeps_couplings",
     "pictures",
     "save",
     "sudoku",
@@ -115,8 +113,6 @@ def pictures(run: Run) -> dict[str, list[Axes]]:
     made = {}
     if run.problem.available("validation") != 0:
         made["hamming"] = hamming_over_training(run)
-        if keeps_couplings(run):
-            made["couplings"] = couplings_over_training(run)
     if hasattr(run.problem, "picture"):
         made["answers"] = answers(run)
     if isinstance(run.problem, Sudoku):
@@ -157,19 +153,6 @@ def hamming_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> 
     axes[0].set_ylabel("instances")
     axes[-1].legend(fontsize=7)
     _headline(axes, ax, _title(run))
-    return axes
-
-
-def couplings_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
-    """Draw A of one validation instance at moments of training."""
-    records = _moments(run)
-    axes = _axes(ax, len(records))
-    for axis, record in zip(axes, records, strict=True):
-        image = axis.imshow(record["couplings"], cmap="RdBu_r", vmin=-1, vmax=1)
-        axis.set_title(f"step {record['step']}", fontsize=9)
-        axis.set(xticks=[], yticks=[])
-    axes[0].figure.colorbar(image, ax=axes, shrink=0.8)
-    _headline(axes, ax, f"couplings A of one instance: {_title(run)}")
     return axes
 
 
@@ -248,20 +231,12 @@ def sudoku(
     return axes
 
 
-def keeps_couplings(run: Run) -> bool:
-    """Whether the log of a run has the couplings of an instance: where they are few, and not one A for all."""
-    from qubolearn.evaluation import MAX_SHOWN
-
-    return run.problem.bits <= MAX_SHOWN and run.recipe.network != "shared"
-
-
 def _records(run: Run) -> list[dict[str, Any]]:
     records = run.metrics()
     if not records:
         raise QubolearnError(f"{run.folder} has no metrics yet; train it first")
     n = run.problem.bits
     shapes: dict[str, tuple[int, ...]] = {"step": (), run.problem.metric: (), "hamming": (n + 1,)}
-    shapes |= {"couplings": (n, n)} if keeps_couplings(run) else {}
     for record in records:  # which may be a stranger's
         shown = {**{name: record.get(name) for name in shapes}, "loss": record.get("loss", 0.0)}
         shown |= {name: record[name] for name in ("hamming_projected",) if name in record}

@@ -22,7 +22,6 @@ def test_commands_on_damaged_files(tmp_path: Path) -> None:
     [
         ("plot", "accuracy", 1e308),  # beyond every axis: found by soak
         ("plot", "hamming_projected", ["x"] * 3),
-        ("plot", "couplings", [[1, 2], [3]]),
         ("train", "seconds", 2**1200),
     ],
 )

@@ -33,7 +33,7 @@ COMMANDS = {
     "embed": ("solving", "count qubits, chains and instances per anneal on a chip"),
     "info": ("runs", "show the contents of a run or model file, or save a run as one file"),
     "runs": ("runs", "list run folders with their scores"),
-    "plot": ("runs", "draw histograms, couplings and curves of runs"),
+    "plot": ("runs", "draw histograms and curves of runs"),
     "explore": ("runs", "write an interactive page about a run"),
     "demo": ("demo", "train, compare and draw: a tour of two minutes"),
     "completion": ("options", "print a completion script for your shell"),

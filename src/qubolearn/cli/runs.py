@@ -256,7 +256,7 @@ def add_plot(parser: argparse.ArgumentParser, _: str | None) -> None:
 
 
 def run_plot(args: argparse.Namespace, output: Output) -> None:
-    """Draw Hamming histograms and couplings over training, and the curves of all runs.
+    """Draw histograms of wrong bits over training, and the curves of all runs.
 
     Problems that can draw an instance with its answer, such as max-cut, are shown with unseen ones; Sudoku runs also
     with the learned couplings, which show the rules.

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from qubolearn.data.contract import Instances, SoftTargets
-from qubolearn.errors import QubolearnError, inside
+from qubolearn.errors import QubolearnError, check_numbers, inside
 from qubolearn.qubo import Qubo, SparseQubo, energies
 from qubolearn.solvers.contract import Solver
 from qubolearn.solvers.partition import log_partition, log_partition_and_marginals
@@ -127,9 +127,7 @@ class Loss(ABC):
     capturable: bool = True
 
     def __post_init__(self) -> None:
-        beta = getattr(self, "beta", 1.0)
-        if not isinstance(beta, (int, float)) or not 0 < beta < float("inf"):
-            raise QubolearnError(f"beta={beta!r}; expected a finite number above 0")
+        check_numbers(beta=getattr(self, "beta", 1.0))
 
     @abstractmethod
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
@@ -217,7 +215,8 @@ class _Value(torch.autograd.Function):
             value = value + terms.constant
         if terms.beta is not None:
             log_z, marginals = log_partition_and_marginals(A.detach(), terms.beta)
-            value, slope = value + log_z, slope.sub_(marginals, alpha=terms.beta)
+            beta = min(terms.beta, torch.finfo(A.dtype).max)  # beyond, log Z overflows anyway
+            value, slope = value + log_z, slope.sub_(marginals, alpha=beta)
         ctx.save_for_backward(slope)
         return value
 

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from qubolearn.data.arrays import Arrays, iter_instances, pair_of
 from qubolearn.data.contract import Instances, Problem, check_bits
-from qubolearn.errors import QubolearnError, inside
+from qubolearn.errors import QubolearnError, check_counts, inside
 from qubolearn.random import derive_seed, stream
 
 __all__ = ["Batches", "Drawn", "Indexed", "Loaded", "Settings", "make_batches", "make_validation"]
@@ -36,10 +36,8 @@ class Settings:
     seed: int
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "instances"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise QubolearnError(f"{name}={value}; expected an integer of at least 1")
+        given = {name: getattr(self, name) for name in ("epochs", "batch_size", "instances")}
+        check_counts(**{name: value for name, value in given.items() if value is not None})
         if not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
             raise QubolearnError(f"seed={self.seed}; expected an integer from 0 to 2**63 - 1")
 

@@ -16,10 +16,11 @@ from torch import nn
 
 from qubolearn.data.contract import Instances
 from qubolearn.errors import NonFiniteError, QubolearnError, inside
-from qubolearn.evaluation import require_solver, score_network
+from qubolearn.evaluation import score_network
 from qubolearn.files import lock_folder
 from qubolearn.losses import Likelihood, Loss, as_loss
 from qubolearn.solvers import ExhaustiveSearch, Solver
+from qubolearn.solvers.contract import check_solver
 from qubolearn.training.batches import Settings, make_batches, make_validation
 from qubolearn.training.callbacks import Callback, Record, Training, call, check_callbacks, edits_gradient
 from qubolearn.training.captured import CapturedSteps, can_capture
@@ -122,8 +123,8 @@ def fit(
     """
     settings = Settings(epochs, batch_size, instances, fresh, standardize, steps_per_epoch, seed)
     check_network(network)
-    require_solver(solver)
-    loss, solver = as_loss(loss or Likelihood(1.0)), solver or ExhaustiveSearch()
+    loss, solver = as_loss(loss or Likelihood(1.0)), ExhaustiveSearch() if solver is None else solver
+    check_solver(solver)
     with training_context(device), ExitStack() as closing:
         # data, network, loss, solver, optimizer
         network.to(device).train()

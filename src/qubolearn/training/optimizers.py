@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import QubolearnError, check_numbers
 
 __all__ = ["BETAS", "Adam", "Cosine", "FlatAdam", "Schedule", "TorchOptimizer", "Update", "make_update"]
 
@@ -59,12 +59,10 @@ class Adam:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.learning_rate, (int, float)) or not 0 < self.learning_rate < math.inf:
-            raise QubolearnError(f"learning_rate={self.learning_rate!r}; expected a positive number, such as 1e-3")
+        check_numbers(learning_rate=self.learning_rate)
+        check_numbers(zero=True, weight_decay=self.weight_decay)
         if self.schedule is not None and not callable(self.schedule):
             raise QubolearnError(f"schedule={self.schedule!r}; expected a function of (step, steps), such as Cosine()")
-        if not isinstance(self.weight_decay, (int, float)) or not 0 <= self.weight_decay < math.inf:
-            raise QubolearnError(f"weight_decay={self.weight_decay!r}; expected a number of at least 0, such as 1e-2")
 
     def rate(self, step: int, steps: int) -> float:
         """Return the learning rate of step number ``step``, counted from 0, out of ``steps``."""
