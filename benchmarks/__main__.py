@@ -42,6 +42,7 @@ BENCHMARKS = {
         "fit with its defaults on three problems, next to logistic chains",
     ),
     "defaults-variants": ("defaults.variants", "the same problems with one default changed, on the tuning seeds"),
+    "penalties": ("penalties.penalties", "tuned penalty weights and chain strengths next to the usual rules"),
     "samples": ("samples.from_samples", "Boltzmann machines from samples (pip install dwave-pytorch-plugin)"),
     "rna": ("samples.rna", "base pairs of an RNA family by a Potts model (dataset rna), and ten lines of PyTorch"),
     "losses": ("losses.many_bits", "losses for many bits against n; minutes on all cores"),

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from benchmarks import annealing, constraints, costs, curves, losses, models, samples
+from benchmarks import annealing, constraints, costs, curves, losses, models, penalties, samples
 
 from qubolearn import ExhaustiveSearch, SparseQubo, energies, solve
 
@@ -86,3 +86,8 @@ def test_boltzmann_machines_are_compared_with_grbm() -> None:
     found = {record["method"]: record["log_likelihood"] for record in samples.from_samples(quick=True)}
     assert max(found, key=lambda method: found[method]) != "GRBM"
     assert all(-9.0 < value < -8.0 for value in found.values())
+
+
+def test_tuned_weights_find_more_optimal_reads_than_the_rule() -> None:
+    for record in penalties.penalties(quick=True):
+        assert record["tuned_share"] > record["rule_share"] > 0

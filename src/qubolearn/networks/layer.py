@@ -25,7 +25,7 @@ class QuboLayer(nn.Module):
     """Map A ``[batch, n, n]``, dense or sparse, to its minimizer x* ``[batch, n]``, or to its pairs φ(x*) = x*x*ᵀ.
 
     A loss that is linear in x needs x*. A quadratic one, such as the true cost <A_true, x*x*ᵀ>, needs the pairs: its
-    gradient through x* alone does not say which couplings matter.
+    gradient through x* alone does not show which couplings matter.
 
     The minimizer is piecewise constant in A, so its true gradient is zero almost everywhere. ``backward`` selects a
     replacement:

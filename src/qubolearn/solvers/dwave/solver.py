@@ -16,7 +16,7 @@ from qubolearn.chips.embedding import Chip, Coupler
 from qubolearn.chips.packing import Packing, Ranges, pack, program, stated_range, unpack
 from qubolearn.errors import QubolearnError, check_counts, check_numbers, missing_extra
 from qubolearn.qubo import energies, to_ising, upper_triangular
-from qubolearn.solvers.contract import QuboSolver, SearchResult, best_distinct, instance_seeds
+from qubolearn.solvers.contract import QuboSolver, SearchResult, best_distinct, instance_seeds, no_temperature
 from qubolearn.solvers.dwave.access import MARGIN, Opened, QpuAccess, estimated_seconds, reported_seconds, run
 from qubolearn.solvers.forms import with_second_best
 
@@ -115,6 +115,17 @@ class DWaveSolver(QuboSolver):
         )
 
     def search(self, A: Tensor, count: int) -> SearchResult:
+        found = self._anneal(A, count)
+        return SearchResult(found.states, {key: value for key, value in found.info.items() if key != "states"})
+
+    def sample(self, A: Tensor, beta: float | None = None) -> Tensor:
+        """Return all reads ``[batch, reads, n]`` as the chip drew them; its temperature cannot be chosen."""
+        if beta is not None:
+            raise no_temperature("D-Wave's chip", beta)
+        states: Tensor = self._anneal(A.detach(), 1).info["states"]
+        return states.to(A)
+
+    def _anneal(self, A: Tensor, count: int) -> SearchResult:
         A = A.to("cpu", torch.float64)
         each = A.abs().amax((1, 2))
         if bool((tiny := (each > 0) & (each < MIN_ENTRY)).any()):
@@ -202,6 +213,7 @@ class DWaveSolver(QuboSolver):
         best = states[torch.arange(len(A)), energy.argmin(1)]
         candidates = with_second_best(A, torch.cat([best[:, None], states], 1), count)
         info = {
+            "states": states,
             "success_probability": (energy <= lowest + 1e-9 * lowest.abs()).double().mean(1),
             "chain_break_fraction": torch.from_numpy(broken),
             "scale": torch.from_numpy(programmed.scale),

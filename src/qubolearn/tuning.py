@@ -1,0 +1,230 @@
+"""Choose penalty weights and chain strengths by the share of optimal reads that they lead to.
+
+Large penalties hide the objective behind barriers, small ones leave reads infeasible. The best weight depends on the
+solver, so it is measured: by successive halving, which spends most reads on the best candidates (Karnin et al., ICML
+2013; Jamieson and Talwalkar, AISTATS 2016).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qubolearn.errors import QubolearnError, inside, missing_extra
+from qubolearn.qubo import Qubo, SparseQubo, check_solvable, energies
+from qubolearn.random import derive_seed
+from qubolearn.solvers.contract import SamplingSolver, check_solver, seeded
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Tuned", "measure", "tune_chain_strength", "tune_penalties"]
+
+Weights: TypeAlias = float | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The curve of a tuning: the share of optimal reads of each candidate, with an interval, and the best candidate.
+
+    Attributes:
+        best: the candidate with the highest share among those that were measured on all instances.
+        candidates: what was tried.
+        share: the mean share of optimal reads, one per candidate; optimal is the lowest feasible cost that is known.
+        low, high: 95 % intervals of the means, over instances.
+        feasible: the mean share of feasible reads.
+        instances: how many instances each candidate was measured on.
+        calls: the number of solver calls in all.
+    """
+
+    best: Weights
+    candidates: tuple[Weights, ...]
+    share: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    feasible: tuple[float, ...]
+    instances: tuple[int, ...]
+    calls: int
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the shares with their intervals over the candidates, or over their numbers if these are tuples."""
+        if ax is None:
+            try:
+                from matplotlib.figure import Figure
+            except ImportError as error:
+                raise missing_extra("drawing", "plots") from error
+            ax = Figure(figsize=(4.5, 3), layout="constrained").subplots()
+        plain = not any(isinstance(each, tuple) for each in self.candidates)
+        x = np.asarray(self.candidates if plain else range(len(self.candidates)), np.float64)
+        order, share = x.argsort(), np.asarray(self.share)
+        errors = np.abs(np.stack([self.low, self.high]) - share)[:, order]
+        ax.errorbar(x[order], share[order], errors, marker="o", capsize=2, label="optimal reads")
+        ax.plot(x[order], np.asarray(self.feasible)[order], ls=":", color="0.5", label="feasible reads")
+        ax.set(xlabel="weight" if plain else "candidate", ylabel="share of reads", xscale="log" if plain else "linear")
+        ax.legend()
+        return ax
+
+
+def tune_penalties(
+    build: Callable[[Any, Any], Any],
+    cost: Callable[[Any, Tensor], Any],
+    instances: Sequence[Any],
+    solver: SamplingSolver,
+    candidates: Sequence[Weights],
+    *,
+    best: Sequence[float] | None = None,
+    seed: int = 0,
+) -> Tuned:
+    """Return the weights under which most reads of a solver are optimal and feasible.
+
+    Args:
+        build: ``build(instance, weights)`` returns the QUBO, ``[n, n]`` or a SparseQubo batch of one.
+        cost: ``cost(instance, x)`` returns the costs ``[reads]`` of states x ``[reads, n]``, infinite if infeasible.
+        instances: training instances of any kind; one round of halving needs about two per candidate.
+        solver: a solver with ``sample``, such as ``SimulatedAnnealing(reads=100, sweeps=200)``.
+        candidates: weights to try: numbers, or tuples of several weights.
+        best: the lowest feasible cost of each instance; by default the lowest that any read of the tuning has.
+        seed: the seed of the solver.
+
+    Raises:
+        QubolearnError: If ``build`` changes the number of bits of an instance, or no read of an instance is feasible.
+
+    >>> from qubolearn import SimulatedAnnealing
+    >>> def build(values, weight):  # the most valuable item: one bit per item, exactly one of them is 1
+    ...     return weight * (torch.ones(4, 4) - 2 * torch.eye(4)) - torch.diag(values)
+    >>> def cost(values, x):
+    ...     return torch.where(x.sum(1) == 1, -(x @ values), torch.inf)
+    >>> items = [torch.tensor([1.0, 2.0, 3.0, 1.5]), torch.tensor([4.0, 2.0, 1.0, 3.0])]
+    >>> tune_penalties(build, cost, items, SimulatedAnnealing(reads=50, sweeps=50), [0.5, 3.0]).best
+    3.0
+    """
+    check_solver(solver)
+    bits: dict[int, int] = {}
+
+    def read(number: int, weights: Weights) -> Tensor:
+        with inside("build of instance", number):
+            A = _one(build(instances[number], weights), number)
+        if bits.setdefault(number, A.shape[2]) != A.shape[2]:
+            raise QubolearnError(
+                f"build returned {A.shape[2]} bits for instance {number} at weights {weights}, and {bits[number]} "
+                "before; expected the same bits at all weights"
+            )
+        return _reads(solver, A, derive_seed(seed, "tune", number))
+
+    def costs(number: int, x: Tensor) -> Any:
+        return cost(instances[number], x)
+
+    return measure(read, costs, len(instances), candidates, best)
+
+
+def tune_chain_strength(
+    qubos: Sequence[Qubo], solver: Any, candidates: Sequence[float] = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8), seed: int = 0
+) -> Tuned:
+    """Return the chain strength of a :class:`qubolearn.DWaveSolver` under which most reads have the lowest energy.
+
+    ``qubos`` are ``[n, n]`` each. Chains that are too weak break, and chains that are too strong leave no range of the
+    chip for the couplings. Every candidate costs QPU time; ``DWaveSolver.mock`` costs none.
+    """
+    check_solver(solver)
+    given = [_one(A, number) for number, A in enumerate(qubos)]
+
+    def read(number: int, strength: Weights) -> Tensor:
+        return _reads(replace(solver, chain_strength=strength), given[number], derive_seed(seed, "tune", number))
+
+    def costs(number: int, x: Tensor) -> Tensor:
+        return energies(given[number].to(torch.float64), x[None])[0]
+
+    return measure(read, costs, len(given), candidates)
+
+
+def measure(
+    read: Callable[[int, Weights], Tensor],
+    cost: Callable[[int, Tensor], Any],
+    instances: int,
+    candidates: Sequence[Weights],
+    best: Sequence[float] | None = None,
+) -> Tuned:
+    """Halve the candidates, and double the instances of those that are left, until the best have seen all instances.
+
+    ``read(number, candidate)`` returns states ``[reads, n]`` of an instance, and ``cost(number, states)`` their costs.
+    """
+    if instances < 1 or not len(candidates) or (best is not None and len(best) != instances):
+        known = "" if best is None else f" and {len(best)} best costs"
+        raise QubolearnError(f"{len(candidates)} candidates, {instances} instances{known}; expected at least one each")
+    found: dict[tuple[int, int], Tensor] = {}
+    left, rounds = list(range(len(candidates))), max(1, math.ceil(math.log2(len(candidates))))
+    for rung in range(rounds):
+        seen = max(1, instances >> (rounds - 1 - rung))
+        for number in range(seen):
+            for k in left:
+                if (k, number) not in found:
+                    found[k, number] = _costs(cost, number, read(number, candidates[k]))
+            tried = torch.cat([found[k, number] for k in left])
+            if rung == 0 and best is None and not bool(tried.isfinite().any()):
+                some = ", ".join(f"{candidates[k]}" for k in left[:5])
+                raise QubolearnError(
+                    f"none of {len(tried)} reads of instance {number} is feasible at weights {some}; raise the weights "
+                    "or the solver's sweeps"
+                )
+        share = _shares(found, len(candidates), instances, best)[0]
+        if rung < rounds - 1:
+            left = sorted(left, key=lambda k: -share[k].nanmean().item())[: math.ceil(len(left) / 2)]
+    share, feasible = _shares(found, len(candidates), instances, best)
+    counts, means = share.isfinite().sum(1), share.nanmean(1)
+    spread = (share - means[:, None]).square().nansum(1).div((counts - 1).clamp_min(1)).sqrt()
+    reach = 1.96 * torch.where(counts > 1, spread, 0.5) / counts.sqrt()  # of one instance nothing is known
+    low, high = ((means + sign * reach).clamp(0, 1) for sign in (-1, 1))
+    chosen = max(left, key=lambda k: means[k].item())
+    means_, low_, high_, feasible_ = (tuple(some.tolist()) for some in (means, low, high, feasible.nanmean(1)))
+    measured = tuple(counts.tolist())
+    return Tuned(candidates[chosen], tuple(candidates), means_, low_, high_, feasible_, measured, len(found))
+
+
+def _shares(
+    found: dict[tuple[int, int], Tensor], candidates: int, instances: int, best: Sequence[float] | None
+) -> tuple[Tensor, Tensor]:
+    """Return the shares of optimal and of feasible reads ``[candidates, instances]``, NaN if not measured."""
+    share = torch.full((2, candidates, instances), torch.nan, dtype=torch.float64)
+    lowest = [torch.inf] * instances if best is None else list(best)
+    for (_, number), costs in found.items():
+        lowest[number] = min(lowest[number], costs.min().item())
+    for (k, number), costs in found.items():
+        near = lowest[number] + 1e-6 * max(1.0, abs(lowest[number]))
+        feasible = costs.isfinite()
+        share[:, k, number] = torch.stack([(costs <= near) & feasible, feasible]).double().mean(1)
+    return share[0], share[1]
+
+
+def _costs(cost: Callable[[int, Tensor], Any], number: int, x: Tensor) -> Tensor:
+    with inside("the cost of instance", number):
+        costs = torch.as_tensor(cost(number, x)).double()
+    if costs.shape != x.shape[:1] or bool(costs.isnan().any()):
+        raise QubolearnError(
+            f"cost returned {list(costs.shape)} for reads {list(x.shape)} of instance {number}; expected [{len(x)}] "
+            "without NaN"
+        )
+    return costs
+
+
+def _one(A: Any, number: int) -> Qubo:
+    """Return a QUBO ``[n, n]``, or a batch of one, as a checked batch of one."""
+    batch = A if isinstance(A, SparseQubo) else torch.as_tensor(A)
+    if isinstance(batch, Tensor) and batch.ndim == 2:
+        batch = batch[None]
+    check_solvable(batch)
+    if len(batch) != 1:
+        raise QubolearnError(f"the QUBO of instance {number} is a batch of {len(batch)}; expected one")
+    return batch
+
+
+def _reads(solver: Any, A: Qubo, seed: int) -> Tensor:
+    if not hasattr(solver, "sample"):
+        raise QubolearnError(f"{solver!r} has no method sample(A) that returns all reads; use SimulatedAnnealing")
+    reads: Tensor = seeded(solver, seed).sample(A)[0]  # type: ignore[attr-defined]
+    return reads
