@@ -1,8 +1,10 @@
 """Adam on one vector against torch.optim.Adam."""
 
+import pytest
 import torch
 from torch import nn
 
+from qubolearn.training import optimizers
 from qubolearn.training.optimizers import Adam, FlatAdam
 
 
@@ -16,7 +18,10 @@ def loss(net: nn.Module, step: int) -> torch.Tensor:
     return (net(torch.randn(9, 7)) - torch.randn(9, 3)).square().mean()
 
 
-def test_flat_adam_takes_the_steps_of_torch() -> None:
+@pytest.mark.parametrize("fused", [True, False])
+def test_flat_adam_takes_the_steps_of_torch(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not fused:
+        monkeypatch.setattr(optimizers, "FUSED", None)
     ours, theirs = network(), network()
     mine, right = FlatAdam(ours, Adam(0.01, lambda step, steps: 1 / (1 + step))), torch.optim.Adam(theirs.parameters())
     for step in range(50):

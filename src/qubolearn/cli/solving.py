@@ -230,7 +230,7 @@ def add_embed(parser: argparse.ArgumentParser, _: str | None) -> None:
     parser.add_argument("--topology", metavar="NAME", help=text)
     parser.add_argument("--chip", choices=CHIPS, help="one family of chips [all three]")
     text = "size of the chip, 16 for P16 [the largest built]"
-    parser.add_argument("--chip-size", type=count, metavar="M", help=text)
+    parser.add_argument("--chip-size", "--size", type=count, metavar="M", help=text)
 
 
 def run_embed(args: argparse.Namespace, output: Output) -> None:
