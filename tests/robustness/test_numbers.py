@@ -115,7 +115,7 @@ def test_a_fault_of_structured_inputs_is_stored(tmp_path: Path) -> None:
     p = {"values": torch.randn(40, 3), "sizes": torch.ones(40, 1, dtype=torch.bfloat16)}
     p["sizes"][7] = 0
     with pytest.raises(NonFiniteError, match="at step 0 "):
-        fit(Dividing(), (p, p["values"][:, :2] > 0), PseudoLikelihood(), batch_size=40, folder=tmp_path)
+        fit(Dividing(), (p, p["values"][:, :2] > 0), PseudoLikelihood(), epochs=1, batch_size=40, folder=tmp_path)
     kept = np.load(tmp_path / "fault" / "batch.npz")
     assert (kept["p_1"] == 0).sum() == 1
     assert (len(kept["p_0"]), len(kept["x_true"])) == (40, 40)
