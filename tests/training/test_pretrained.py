@@ -43,7 +43,7 @@ def test_commands_take_them_and_list_them(capsys: pytest.CaptureFixture[str], tm
     p = stored.problem.sample(3, torch.Generator()).p
     assert torch.equal(again.network()(p), stored.network()(p))
     assert main(["evaluate", "pretrained:maxcut", "--instances", "20"]) == 0
-    assert main(["embed", "pretrained:matching", "--chip", "chimera", "--size", "2"]) == 0
+    assert main(["embed", "pretrained:matching", "--chip", "chimera", "--chip-size", "2"]) == 0
     capsys.readouterr()
     assert main(["evaluate", "pretrained:sudoko"]) == 2
     assert "sudoku" in capsys.readouterr().err
