@@ -167,7 +167,7 @@ def test_evaluate_scores_exactly_what_it_is_given() -> None:
     assert evaluate(network, loader()).metrics == pytest.approx(whole)
     with pytest.raises(QubolearnError, match="is a name"):
         evaluate(network, (P, X), "exhaustive")  # type: ignore[arg-type]
-    for solver, says in ((3, "cannot be called"), (ExhaustiveSearch, r"is a class; .*ExhaustiveSearch\(\)")):
+    for solver, says in ((3, "got 3"), (ExhaustiveSearch, r"is a class; .*ExhaustiveSearch\(\)")):
         with pytest.raises(QubolearnError, match=says):
             evaluate(network, (P, X), solver)  # type: ignore[arg-type]
     with pytest.raises(QubolearnError, match="instances=0"):
