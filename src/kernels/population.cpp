@@ -163,13 +163,16 @@ class Island {
   static constexpr double FIRST = 0.3;    // share of the budget that the first anneal takes
   static constexpr double MATING = 0.02;  // share of reads that are crossed with their neighbor on the ring
   static constexpr int GENERATION = 30, DESCENT = 3;  // sweeps
+  // A population settles in one valley, and its first anneal does so the more surely, the slower it is. So some of a
+  // long search goes to short ones, which find the best states of many dense graphs; planar ones need the long one.
+  static constexpr double SCOUTING = 0.25;
+  static constexpr std::int64_t SCOUT = 4000, MAX_SCOUTS = 16;
   static constexpr double TIE = 1e-9;
 
  public:
   static constexpr std::int64_t PARTS_OF_WORK = 1000;  // of which progress is reported
 
  private:
-
   const Lists& A;
   Lanes<T> lanes;
   Stream random;
@@ -177,7 +180,7 @@ class Island {
   Budget budget;
   double hot, cold;
   bool symmetric;  // whether flipping all bits changes nothing
-  Scratch<std::uint64_t> parents, differences;
+  Scratch<std::uint64_t> parents, differences, kept;
   Scratch<std::int32_t> seen, component;
   Scratch<double> energies;  // of the parents
   std::int32_t stamp = 0;
@@ -186,7 +189,7 @@ class Island {
  public:
   Island(const Lists& A, Stream random, Budget budget, Control& control)
       : A(A), lanes(A), random(random), control(control), budget(budget), symmetric(is_symmetric()), parents(A.n),
-        differences(A.n), seen(A.n, 0), component(A.n), energies(READS, 0.0) {
+        differences(A.n), kept(A.n, 0), seen(A.n, 0), component(A.n), energies(READS, 0.0) {
     for (auto& word : parents) word = this->random.next();
   }
 
@@ -195,11 +198,37 @@ class Island {
   bool run(double target, Ended ended) {
     lanes.read(parents.data());
     find_temperatures();
-    anneal(hot, static_cast<std::int64_t>(FIRST * static_cast<double>(budget.left())));
-    for (int i = 0; i < A.n; ++i) parents[i] = lanes.bits(i);
-    for (int read = 0; read < READS; ++read) energies[read] = energy(read);
+    const std::int64_t all = budget.left();
+    std::int64_t scouts = static_cast<std::int64_t>(SCOUTING * static_cast<double>(all)) / SCOUT;
+    scouts = scouts < MAX_SCOUTS ? scouts : MAX_SCOUTS;
+    for (std::int64_t scout = 0; scout <= scouts; ++scout) {
+      const bool last = scout == scouts;
+      const double share = last ? 1.0 : SCOUTING / static_cast<double>(scouts);
+      const auto length = last ? budget.left() : static_cast<std::int64_t>(share * static_cast<double>(all));
+      const std::int64_t until = budget.left() - length;
+      if (scout > 0) {
+        for (auto& word : parents) word = random.next();
+        lanes.read(parents.data());
+      }
+      anneal(hot, static_cast<std::int64_t>(FIRST * static_cast<double>(length)));
+      for (int i = 0; i < A.n; ++i) parents[i] = lanes.bits(i);
+      for (int read = 0; read < READS; ++read) energies[read] = energy(read);
+      if (improve(target, until, ended)) return true;
+      if (!last) keep(static_cast<int>(scout));
+    }
+    for (int scout = 0; scout < scouts; ++scout) bring_back(scout);
+    return false;
+  }
+
+  bool bit(int i, int read) const { return parents[i] >> read & 1; }
+  std::int64_t sweeps() const { return budget.spent(); }
+
+ private:
+  // Let generations pass until this many sweeps are left; return true if a read reaches the target.
+  template <class Ended>
+  bool improve(double target, std::int64_t until, Ended ended) {
     while (lowest() > target) {
-      const std::int64_t left = budget.left();
+      const std::int64_t left = budget.left() - until;
       if (left <= 0 || stopped() || ended()) return false;
       lanes.read(parents.data());
       const double reheat = MIN_REHEAT + (MAX_REHEAT - MIN_REHEAT) * uniform();
@@ -216,10 +245,26 @@ class Island {
     return true;
   }
 
-  bool bit(int i, int read) const { return parents[i] >> read & 1; }
-  std::int64_t sweeps() const { return budget.spent(); }
+  int extreme(double sign) const {
+    int found = 0;
+    for (int read = 1; read < READS; ++read)
+      if (sign * energies[read] < sign * energies[found]) found = read;
+    return found;
+  }
+  double lowest() const { return energies[extreme(1)]; }
 
- private:
+  // Store the lowest read of a scout, and put it in the place of the highest of the last population.
+  void keep(int scout) {
+    const int least = extreme(1);
+    for (int i = 0; i < A.n; ++i) kept[i] |= std::uint64_t(bit(i, least)) << scout;
+  }
+  void bring_back(int scout) {
+    const int most = extreme(-1);
+    const std::uint64_t one = std::uint64_t(1) << most;
+    for (int i = 0; i < A.n; ++i) parents[i] = kept[i] >> scout & 1 ? parents[i] | one : parents[i] & ~one;
+    energies[most] = energy(most);
+  }
+
   double uniform() { return static_cast<double>(random.next() >> 11) * 0x1p-53; }
 
   bool is_symmetric() const {
@@ -243,12 +288,6 @@ class Island {
         if (bit(static_cast<int>(A.neighbors[k]), read)) sum += A.couplings[k] / 2;
     }
     return sum;
-  }
-
-  double lowest() const {
-    double least = energies[0];
-    for (int read = 1; read < READS; ++read) least = energies[read] < least ? energies[read] : least;
-    return least;
   }
 
   // Cool down quickly and note at which temperatures the anneals should begin and end.

@@ -53,6 +53,7 @@ class Reference:
         words = np.array([self.random.next() for _ in S], np.uint64)
         self.x = (words[:, None] >> np.arange(READS, dtype=np.uint64) & np.uint64(1)).astype(int)
         self.J, self.h = S - np.diag(S.diagonal()), S.diagonal()
+        self.symmetric = np.allclose(self.h + self.J.sum(1) / 2, 0)
 
     def sweep(self, temperature: float) -> float:
         """Update all bits in turn; return the share of updates that raised the energy."""
@@ -79,7 +80,7 @@ class Reference:
     def cross(self, x: np.ndarray, other: np.ndarray, ties: bool) -> np.ndarray:
         """Return x ``[n]`` with every component of its differences to another state that lowers the energy."""
         differs = x != other
-        if np.allclose(self.h + self.J.sum(1) / 2, 0) and 2 * differs.sum() > x.size:
+        if self.symmetric and 2 * differs.sum() > x.size:
             differs = ~differs
         x = x.copy()
         while differs.any():
@@ -107,18 +108,33 @@ class Reference:
             if share < 0.0005:
                 break
             temperature *= 0.93
-        self.anneal(hot, cold, int(0.3 * (sweeps - self.sweeps)))
+        left = sweeps - self.sweeps
+        scouts, kept = min(int(0.25 * left) // 4000, 16), []
+        for scout in range(scouts + 1):
+            if scout:
+                words = np.array([self.random.next() for _ in self.S], np.uint64)
+                self.x = (words[:, None] >> np.arange(READS, dtype=np.uint64) & np.uint64(1)).astype(int)
+            length = int(0.25 / scouts * left) if scout < scouts else sweeps - self.sweeps
+            parents = self.populate(hot, cold, length, self.sweeps + length)
+            kept.append(parents[:, np.argmin([self.energy(x) for x in parents.T])].copy())
+        for x in kept[:-1]:
+            parents[:, np.argmax([self.energy(x) for x in parents.T])] = x
+        return parents.T
+
+    def populate(self, hot: float, cold: float, length: int, end: int) -> np.ndarray:
+        """Return a population ``[n, 64]`` after this many sweeps."""
+        self.anneal(hot, cold, int(0.3 * length))
         parents = self.x.copy()
-        while self.sweeps < sweeps:
+        while self.sweeps < end:
             self.x = parents.copy()
             reheat = 0.2 + 0.4 * self.random.uniform()
-            self.anneal(cold + reheat * (hot - cold), cold, min(30, sweeps - self.sweeps))
+            self.anneal(cold + reheat * (hot - cold), cold, min(30, end - self.sweeps))
             for read in range(READS):
                 parents[:, read] = self.cross(parents[:, read], self.x[:, read], True)
             for read in range(READS):
                 if self.random.uniform() < 0.02:
                     parents[:, read] = self.cross(parents[:, read], parents[:, (read + 1) % READS], False)
-        return parents.T
+        return parents
 
 
 def searched(graph: tuple[np.ndarray, ...], width: int, sweeps: int, seed: int, **options: Any) -> tuple[Any, ...]:
@@ -150,6 +166,14 @@ def test_the_kernel_is_its_numpy_reference(width: int, symmetric: bool) -> None:
     states, swept, _ = on_all_builds(lambda threads: searched(graph, width, 600, 7, threads=threads))
     reference = Reference(dense_of(graph)[0], {1: 127, 2: 32767, 4: np.inf}[width], 7)
     np.testing.assert_array_equal(states[0, 0], reference.run(600))
+    assert swept.item() == reference.sweeps
+
+
+def test_long_searches_begin_with_short_ones() -> None:
+    graph = integer_graph(3, 2, 4)
+    states, swept, _ = searched(graph, 1, 33_000, 2)
+    reference = Reference(dense_of(graph)[0], 127, 2)
+    np.testing.assert_array_equal(states[0, 0], reference.run(33_000))
     assert swept.item() == reference.sweeps
 
 
