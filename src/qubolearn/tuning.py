@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError, inside, missing_extra
-from qubolearn.qubo import Qubo, SparseQubo, check_solvable, energies
+from qubolearn.qubo import Qubo, SparseQubo, as_dense, check_solvable, energies
 from qubolearn.random import derive_seed
 from qubolearn.solvers.contract import SamplingSolver, check_solver, seeded
 
@@ -117,10 +117,7 @@ def tune_penalties(
             )
         return _reads(solver, A, derive_seed(seed, "tune", number))
 
-    def costs(number: int, x: Tensor) -> Any:
-        return cost(instances[number], x)
-
-    return measure(read, costs, len(instances), candidates, best)
+    return measure(read, lambda number, x: cost(instances[number], x), len(instances), candidates, best)
 
 
 def tune_chain_strength(
@@ -132,15 +129,12 @@ def tune_chain_strength(
     chip for the couplings. Every candidate costs QPU time; ``DWaveSolver.mock`` costs none.
     """
     check_solver(solver)
-    given = [_one(A, number) for number, A in enumerate(qubos)]
+    given = [as_dense(_one(A, number)) for number, A in enumerate(qubos)]
 
     def read(number: int, strength: Weights) -> Tensor:
         return _reads(replace(solver, chain_strength=strength), given[number], derive_seed(seed, "tune", number))
 
-    def costs(number: int, x: Tensor) -> Tensor:
-        return energies(given[number].to(torch.float64), x[None])[0]
-
-    return measure(read, costs, len(given), candidates)
+    return measure(read, lambda number, x: energies(given[number].double(), x[None])[0], len(given), candidates)
 
 
 def measure(
@@ -181,9 +175,9 @@ def measure(
     reach = 1.96 * torch.where(counts > 1, spread, 0.5) / counts.sqrt()  # of one instance nothing is known
     low, high = ((means + sign * reach).clamp(0, 1) for sign in (-1, 1))
     chosen = max(left, key=lambda k: means[k].item())
-    means_, low_, high_, feasible_ = (tuple(some.tolist()) for some in (means, low, high, feasible.nanmean(1)))
-    measured = tuple(counts.tolist())
-    return Tuned(candidates[chosen], tuple(candidates), means_, low_, high_, feasible_, measured, len(found))
+    columns = {"share": means, "low": low, "high": high, "feasible": feasible.nanmean(1), "instances": counts}
+    lists: dict[str, Any] = {name: tuple(column.tolist()) for name, column in columns.items()}
+    return Tuned(candidates[chosen], tuple(candidates), calls=len(found), **lists)
 
 
 def _shares(
