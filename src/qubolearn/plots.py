@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "answers",
-    "comparison",
     "curves",
     "figure",
     "grid_couplings",
@@ -37,7 +36,7 @@ __all__ = [
     "sudoku",
 ]
 
-BLUE, RED, GRAY = "#2166ac", "#b2182b", "#777777"
+BLUE, RED = "#2166ac", "#b2182b"
 MOMENTS = 4  # columns of the pictures over training
 LARGEST = 1e100  # beyond it matplotlib finds no ticks
 
@@ -169,23 +168,6 @@ def curves(runs: Sequence[Run], ax: Axes | Sequence[Axes] | None = None) -> list
     right.set(xlabel="step", ylabel=f"validation {runs[0].problem.metric}")
     right.legend(fontsize=8)
     return [left, right]
-
-
-def comparison(
-    names: Sequence[str], values: Mapping[str, Sequence[float]], ylabel: str, ax: Axes | None = None
-) -> Axes:
-    """Bars side by side: for each name, one bar per entry of ``values``."""
-    (axis,) = _axes(ax, 1, width=4.5, height=2.8)
-    width = 0.8 / len(values)
-    for index, (label, heights) in enumerate(values.items()):
-        places = [place + (index - (len(values) - 1) / 2) * width for place in range(len(names))]
-        bars = axis.bar(places, heights, width, label=label, color=[BLUE, RED, GRAY][index % 3])
-        axis.bar_label(bars, fmt="%.1f", fontsize=7)
-    axis.set_xticks(range(len(names)), names)
-    axis.set_ylabel(ylabel)
-    axis.margins(y=0.15)
-    axis.legend(fontsize=8, loc="lower right")
-    return axis
 
 
 def grid_couplings(

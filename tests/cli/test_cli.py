@@ -121,7 +121,7 @@ def test_demo_shows_what_couplings_buy(
     assert sudoku["solved"] == sudoku["puzzles"] > sudoku["solved_by_biases"] == 0
     assert set(result["accuracy"]) == {"coupled", "uncoupled", "direct"}
     names = {Path(picture).name for picture in result["pictures"]}
-    assert names >= {"comparison.png", "coupled-hamming.png", "maxcut.png", "sudoku-rules.png"}
+    assert names >= {"curves.png", "coupled-hamming.png", "maxcut-answers.png", "sudoku-rules.png"}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from qubolearn.provenance import provenance
 from qubolearn.recipes import preset
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from torch import Tensor
 
     from qubolearn.runs import Run
@@ -54,7 +53,7 @@ def run_demo(args: argparse.Namespace, output: Output) -> None:
     matched = _heads("randgraph", folder, lengths[2], args.seed, output, k=4)
     title = "RandGraph k=4, 8 Chimera qubits, 2000 unseen graphs"
     _show(title, matched[1], output, accuracy="accuracy", projected="accuracy_projected")
-    written = _draw(trained, matched, soft, folder) if find_spec("matplotlib") else []
+    written = _draw(trained[0], matched[0], soft, folder) if find_spec("matplotlib") else []
     output.say(*written)
     if not written:
         output.say(f"no pictures: {missing_extra('drawing', 'plots')}")
@@ -123,17 +122,11 @@ def _sudoku(epochs: int, seed: int, output: Output) -> tuple[Tensor, Result]:
     return soft, {**found, "puzzles": PUZZLES, "solved": solved, "solved_by_biases": biases}
 
 
-def _draw(cuts: Trained, graphs: Trained, soft: Tensor, folder: Path) -> list[Path]:
+def _draw(cuts: Sequence[Run], graphs: Sequence[Run], soft: Tensor, folder: Path) -> list[Path]:
     from qubolearn import plots
 
-    def bars(results: list[Result], ylabel: str, **metrics: str) -> Axes:
-        values = {label: [100 * result[name] for result in results] for label, name in metrics.items()}
-        return plots.comparison([result["head"] for result in results], values, ylabel)
-
-    pictures: dict[str, Axes | Sequence[Axes]] = {
-        "maxcut-answers.png": plots.answers(cuts[0][0]),
-        "maxcut.png": bars(cuts[1], "optimal cuts, % of 2000", optimal="accuracy"),
+    pictures = {
+        "maxcut-answers.png": plots.answers(cuts[0]),
         "sudoku-rules.png": plots.grid_couplings(soft, 9, [0, 40, 65]),
-        "comparison.png": bars(graphs[1], "accuracy, % of 2000", solved="accuracy", projected="accuracy_projected"),
     }
-    return [*draw(graphs[0], folder), *(plots.save(picture, folder / name) for name, picture in pictures.items())]
+    return [*draw(graphs, folder), *(plots.save(picture, folder / name) for name, picture in pictures.items())]
