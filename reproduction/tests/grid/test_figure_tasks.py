@@ -66,5 +66,6 @@ def test_an_instance_on_its_way_ends_in_what_its_lowest_read_encodes(item: str, 
     assert not given["lines"]
 
 
+@pytest.mark.parametrize("item", ["training", "errors", "alignment-2d", "failures"])
 def test_quick_figures_have_the_format_of_the_report(item: str) -> None:
     quick(item)
