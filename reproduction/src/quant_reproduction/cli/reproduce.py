@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import random
 import re
 import secrets
@@ -251,6 +252,7 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
     if not jobs:
         raise QubolearnError(f"no record in {store.folder} can be rerun; run quant reproduce, or see --list")
     again, workers = TemporaryDirectory(), pool_of(args, len(jobs))
+    os.environ["QUBOLEARN_RELEASED"] = again.name  # so that nothing trained before is taken
     with again as folder, stop_on_signals() as caught, workers as pool, progress(output, len(jobs)) as watch:
         outcomes = run_jobs(jobs, Store(Path(folder)), pool, watch, lambda: bool(caught))
     cells = defaultdict(list)

@@ -223,7 +223,7 @@ def suits_gpu(job: Job) -> bool:
     """
     training = _training(job)
     if training is None:
-        return _simulated_qubits(job) >= LARGE_STATE
+        return job.task == "released" or _simulated_qubits(job) >= LARGE_STATE
     _, recipe = training
     if recipe.loss in SOLVING and not recipe.solver.startswith("exhaustive"):  # no CUDA graph can hold such steps
         return False
@@ -233,6 +233,8 @@ def suits_gpu(job: Job) -> bool:
 @lru_cache(maxsize=10_000)
 def effort(job: Job) -> float:
     """Return about how many steps of the paper's network times bits a job costs; the longest jobs are run first."""
+    if job.task == "released":  # the first seed trains those of all others
+        return 1e9 - job.seed
     if qubits := _simulated_qubits(job):
         return 0.03 * 2.0**qubits * float(job.options["instances"])
     if job.task in SECONDS and "quick" not in job.options:

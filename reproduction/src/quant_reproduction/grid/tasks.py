@@ -11,6 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from quant_reproduction import released
 from quant_reproduction.baselines import TWO_STARTS, aqm, aqm_angle, evaluate_baseline, solve_exactly
 from quant_reproduction.baselines.graphs import qgm
 from quant_reproduction.couplings import structured, sudoku, view_of
@@ -299,6 +300,8 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "qubits": count_qubits,
     "thermal": thermal,
     "aqm": aqm_errors,
+    "released": released.cell,
+    "released-levels": released.levels,
     "chip-view": view_of,
     "sudoku": sudoku.solved_puzzles,
     "sudoku-search": sudoku.by_search,

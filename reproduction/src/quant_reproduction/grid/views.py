@@ -246,6 +246,8 @@ def shortened(job: Job) -> Job:
         options["overrides"] = {**options["overrides"], **short, "validation": 20}
     if job.task in LEARNED:
         options["quick"] = True
+    if job.task.startswith("released"):
+        options["few"] = 8
     if "tests" in options:
         few = [{**test, "instances": 20} if "instances" in test else test for test in options["tests"]]
         options["tests"] = few[::4]

@@ -6,7 +6,7 @@ our own inputs. Every seed has its own split of the shapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,8 +20,10 @@ from quant_reproduction.grid.views import (
     SIZES,
     Entry,
     Place,
+    Places,
     View,
     ablation_columns,
+    by_job,
     cell,
     conditions,
     pipeline_entry,
@@ -118,6 +120,35 @@ def trained_with_noise() -> Iterator[Job]:
         yield make(f"(b) {method}", problem=up_to, protocol="best", overrides=overrides)
 
 
+def as_released(kind: str) -> list[Job]:
+    """Protocol (r): all methods and sizes as the released code runs them, and what needs no training."""
+    make = partial(cell, f"released-{kind}")
+    trained = [
+        make(row, f"(r) {method}", "released", kind=kind, method=method, **size)
+        for row, size in SIZES.items()
+        for method in METHODS
+    ]
+    return [*trained, *([make(SMALL, "levels", "released-levels")] if kind == "3d" else [])]
+
+
+def of_levels(rows: Mapping[str, str]) -> Places:
+    """The smallest networks under each test, beside Procrustes, a constant answer and a random one."""
+    trained = conditions(SMALL, rows)
+
+    def places(job: Job) -> Iterable[Place]:
+        if job.task != "released-levels":
+            return trained(job)
+        names = ("procrustes", "constant", "random")
+        return [Place(row, name, f"{name}, {label}") for row, label in rows.items() for name in names]
+
+    return places
+
+
+def of_variants(*labels: str) -> Places:
+    """What the description of the released code leaves open, and trained and new shapes apart, of quant."""
+    return lambda job: [Place(job.row, each, each) for each in labels] if job.column == "(r) quant" else []
+
+
 def figure(title: str, paper: str, item: str, task: str, of_points: bool, **options: Any) -> Entry:
     """The entry of a figure of models that are trained under (a) and (c), on point sets or else on rotations."""
     row, data = ("point sets", "shapes2d") if of_points else ("rotations", "modelnet10")
@@ -160,6 +191,9 @@ ablations = ablation_columns("(a) quant", "exhaustive", "(c) quant", "(a) ")
 intervals = conditions(LARGE, {f"{each} degrees": f"interval {each}" for each in INTERVALS})
 symmetry = conditions(LARGE, SYMMETRY, BASELINES)
 always = ("procrustes", "guess")
+APART = ("trained shapes", "new shapes")
+PLANAR = ("3 neighbors, all pairs", "10 neighbors, per instance", "3 neighbors, per instance", *APART)
+SPATIAL = ("per instance", *APART)
 ENTRIES: Mapping[str, Entry] = {
     "pointset": Entry(
         "2D point set registration, 9 bits: mean / median error in degrees on unseen shapes",
@@ -186,6 +220,33 @@ ENTRIES: Mapping[str, Entry] = {
             View("aqm-found", "Share of the turn that is found, in %", ("found",), places=aqm_places),
         ),
         data="shapes2d",
+    ),
+    "released-2d": Entry(
+        "Point sets as the released code runs them: mean / median error in degrees, wrapped at 30",
+        "Tables 2, 4b, 6, 8, 13, 14",
+        as_released("2d"),
+        (
+            degrees("released-2d", "By size of the network"),
+            degrees("released-2d-noise", "Under the text's noise, L5 H78", places=conditions(LARGE, NOISE)),
+            degrees("released-2d-noise-small", "Under the text's noise, L3 H32", places=conditions(SMALL, NOISE)),
+            degrees("released-2d-intervals", "By angle, L5 H78", places=intervals),
+            degrees("released-2d-variants", "Variants, and trained and new shapes", places=of_variants(*PLANAR)),
+        ),
+        data="shapes2d",
+        splits=5,
+    ),
+    "released-3d": Entry(
+        "Rotations as the released code runs them: mean / median error in whole degrees",
+        "Tables 3, 4c, 7, 11",
+        as_released("3d"),
+        (
+            degrees("released-3d", "By size of the network, 1 % wrong matches", places=by_job("noise 1%")),
+            degrees("released-3d-noise", "With wrong matches, L5 H78", places=conditions(LARGE, WRONG)),
+            degrees("released-3d-noise-small", "With wrong matches, L3 H32", places=of_levels(WRONG)),
+            degrees("released-3d-variants", "Variants, and trained and new shapes", places=of_variants(*SPATIAL)),
+        ),
+        data="modelnet10",
+        splits=5,
     ),
     "pipeline-2d": pipeline_entry("pipeline-2d", "point sets", {**EARLY, "problem": POINTSET}, "shapes2d"),
     "alignment-2d": figure(

@@ -39,6 +39,8 @@ def randgraph() -> Iterator[Job]:
                 yield make(f"{method}, {protocol}", overrides=own)
                 if protocol == "paper":
                     yield make(f"{method}, released rate", overrides={**own, **RELEASED["randgraph"]})
+                    weights = {**RELEASED["randgraph"], "weight_unique": 1e-2, "weight_mlp": 1e-3}
+                    yield make(f"(r) {method}", overrides={**own, **weights}, instances=5640)
             for column, without in ABLATIONS.items() if protocol == "paper" else ():
                 yield make(column, overrides={**size, **exact, **without}, tests=[{"label": "ablation"}])
 
