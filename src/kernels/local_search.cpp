@@ -81,9 +81,15 @@ class Exchanges {
     for (int i = 0; i < size; ++i) {
       double* to = row(i);
       const double *on = coupling(moves[i].on), *off = coupling(moves[i].off);
-      for (int k = 0; k < size; ++k) {
-        const int set = place(moves[k].on), cleared = place(moves[k].off);
-        to[k] = units[k] == units[i] ? INFINITE : (on[set] - on[cleared]) - (off[set] - off[cleared]);
+      if (size == A.n) {  // no groups: move k flips bit k
+        const double *own = coupling(i), sign = 1 - 2 * state.x[i];
+        for (int k = 0; k < size; ++k) to[k] = sign * (1 - 2 * state.x[k]) * own[k];
+        to[i] = INFINITE;
+      } else {
+        for (int k = 0; k < size; ++k) {
+          const int set = place(moves[k].on), cleared = place(moves[k].off);
+          to[k] = units[k] == units[i] ? INFINITE : (on[set] - on[cleared]) - (off[set] - off[cleared]);
+        }
       }
       for (std::size_t k = size; k < padded(size); ++k) to[k] = 0;
       costs[i] = state.cost(moves[i]), least[i] = 0;
