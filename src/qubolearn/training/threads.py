@@ -6,10 +6,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels import kernel_threads
@@ -45,7 +46,7 @@ def one_thread(device: torch.device | str) -> Iterator[None]:
     first = _first.acquire(blocking=False)
     threads, flushed = _found_threads(first), torch.tensor([1e-40]).mul(1.0).item() == 0
     try:
-        with kernel_threads(threads), threadpool_limits(1, "blas") if first else nullcontext():
+        with kernel_threads(threads), _blas().limit(limits=1, user_api="blas") if first else nullcontext():
             torch.set_num_threads(1)
             torch.set_flush_denormal(True)
             yield
@@ -54,6 +55,12 @@ def one_thread(device: torch.device | str) -> Iterator[None]:
         torch.set_flush_denormal(flushed)
         if first:
             _first.release()
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Return the libraries of this process; looking for them takes milliseconds."""
+    return ThreadpoolController()
 
 
 def _found_threads(first: bool) -> int:
