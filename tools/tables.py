@@ -233,6 +233,7 @@ def choices() -> str:
     for choice in CHOICES:
         size = f"2**{choice.bits:g} allowed states" if choice.groups else f"{choice.bits:g} free bits"
         limit = f"up to {size}" if math.isfinite(choice.bits) else "more"
+        limit += f", up to {choice.neighbors:g} neighbors per bit" if math.isfinite(choice.neighbors) else ""
         rows.append(["with groups" if choice.groups else "without groups", limit, f"`{choice.solver}`"])
     return markdown(["QUBO", "size", "solver"], rows) + "\n"
 

@@ -165,7 +165,7 @@ class Island {
   static constexpr int GENERATION = 30, DESCENT = 3;  // sweeps
   // A population settles in one valley, and its first anneal does so the more surely, the slower it is. So some of a
   // long search goes to short ones, which find the best states of many dense graphs; planar ones need the long one.
-  static constexpr double SCOUTING = 0.25;
+  static constexpr double SCOUTING = 0.15;
   static constexpr std::int64_t SCOUT = 4000, MAX_SCOUTS = 16;
   static constexpr double TIE = 1e-9;
 

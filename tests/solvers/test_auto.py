@@ -14,7 +14,7 @@ from qubolearn.solvers.tempering import ParallelTempering
 
 def test_every_size_has_a_choice_and_sizes_rise() -> None:
     for grouped in (False, True):
-        limits = [choice.bits for choice in CHOICES if choice.groups == grouped]
+        limits = [c.bits for c in CHOICES if c.groups == grouped and c.neighbors == math.inf]
         assert limits == sorted(limits)
         assert limits[-1] == math.inf
 
@@ -33,6 +33,17 @@ def test_the_instance_with_the_most_free_bits_decides() -> None:
     assert isinstance(auto_solver(100, clamp=clamp), ExhaustiveSearch)
     clamp[1, :40] = -1
     assert isinstance(auto_solver(100, clamp=clamp), SimulatedAnnealing)
+
+
+def test_sparse_qubos_are_searched_by_a_population() -> None:
+    ring = torch.stack([torch.arange(299), torch.arange(1, 300)])
+    A = SparseQubo(torch.ones(1, 300), ring, -torch.ones(1, 299))
+    for given, name in ((A, "Population"), (A.dense(), "Population"), (torch.ones(1, 300, 300), "Simulated")):
+        for found in (AutoSolver()(given, 1), solve(given, AutoSolver(), 1, clamp={0: 0})):
+            assert name in found.info["choice"]
+            assert "300 bits" in found.info["choice"]
+    assert "Exhaustive" in AutoSolver()(torch.ones(1, 5, 5), 1).info["choice"]
+    assert "Tempering" in solve(A, AutoSolver(), 1, groups=Groups.consecutive(100, 3)).info["choice"]
 
 
 def test_clamps_of_a_large_qubo_leave_one_that_is_searched() -> None:

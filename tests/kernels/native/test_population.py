@@ -109,12 +109,12 @@ class Reference:
                 break
             temperature *= 0.93
         left = sweeps - self.sweeps
-        scouts, kept = min(int(0.25 * left) // 4000, 16), []
+        scouts, kept = min(int(0.15 * left) // 4000, 16), []
         for scout in range(scouts + 1):
             if scout:
                 words = np.array([self.random.next() for _ in self.S], np.uint64)
                 self.x = (words[:, None] >> np.arange(READS, dtype=np.uint64) & np.uint64(1)).astype(int)
-            length = int(0.25 / scouts * left) if scout < scouts else sweeps - self.sweeps
+            length = int(0.15 / scouts * left) if scout < scouts else sweeps - self.sweeps
             parents = self.populate(hot, cold, length, self.sweeps + length)
             kept.append(parents[:, np.argmin([self.energy(x) for x in parents.T])].copy())
         for x in kept[:-1]:
@@ -171,9 +171,9 @@ def test_the_kernel_is_its_numpy_reference(width: int, symmetric: bool) -> None:
 
 def test_long_searches_begin_with_short_ones() -> None:
     graph = integer_graph(3, 2, 4)
-    states, swept, _ = searched(graph, 1, 33_000, 2)
+    states, swept, _ = searched(graph, 1, 27_500, 2)
     reference = Reference(dense_of(graph)[0], 127, 2)
-    np.testing.assert_array_equal(states[0, 0], reference.run(33_000))
+    np.testing.assert_array_equal(states[0, 0], reference.run(27_500))
     assert swept.item() == reference.sweeps
 
 
