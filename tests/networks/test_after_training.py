@@ -97,6 +97,7 @@ NETWORKS = {
     "chimera": lambda: QuboNetwork(nn.Linear(M, topology("chimera", 8).size), topology("chimera", 8), sparse=False),
     "diagonal": lambda: DiagonalHead(nn.Linear(M, N, bias=False), topology("diagonal", N)),
     "shared": lambda: SharedQubo(N),
+    "fixed": lambda: QuboNetwork(nn.Linear(M, PATTERN.size), PATTERN, fixed=torch.rand(N, N), hard=True),
 }
 
 
@@ -204,3 +205,23 @@ def test_commands_take_the_file_of_an_own_class(
     assert main(["evaluate", "own", "--network", "mine.py:made"]) == 0
     assert main(["evaluate", "own"]) == 2
     assert "Own" in capsys.readouterr().err
+
+
+def test_known_parts_are_added_and_hard_ones_are_never_outweighed() -> None:
+    one_hot = torch.ones(N, N) - 2 * torch.eye(N)  # (sum - 1)² without its constant
+    torch.manual_seed(0)
+    body = nn.Linear(M, PATTERN.size)
+    plain, p = QuboNetwork(body, PATTERN), 50 * inputs(40)
+    added = QuboNetwork(body, PATTERN, fixed=one_hot)
+    tensor = torch.tensor(p)
+    torch.testing.assert_close(added(tensor), plain(tensor) + one_hot)
+    by_input = QuboNetwork(body, PATTERN, fixed=lambda p: torch.diag_embed(p[:, :1].expand(-1, N)))
+    torch.testing.assert_close(by_input(tensor).diagonal(0, 1, 2), plain(tensor).diagonal(0, 1, 2) + tensor[:, :1])
+    hard = QuboNetwork(body, PATTERN, fixed=one_hot, hard=True)
+    assert (added.predict(p).sum(1) != 1).any()
+    found = hard.predict(p)
+    assert (found.sum(1) == 1).all()
+    single = np.eye(N)[plain.energy(p, np.broadcast_to(np.eye(N), (40, N, N))).argmin(1)]
+    assert (found == single).all()  # and among the allowed states the learned part decides
+    with pytest.raises(QubolearnError, match=r"\[3, 3\]"):
+        QuboNetwork(body, PATTERN, fixed=torch.zeros(3, 3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -12,7 +13,8 @@ from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.networks import Head
 from qubolearn.networks.predicting import Predicts
 from qubolearn.networks.saving import Saved
-from qubolearn.qubo import Qubo, SparseQubo, reflected
+from qubolearn.qubo import Qubo, SparseQubo, as_dense, reflected
+from qubolearn.qubo.algebra import symmetric
 
 __all__ = ["HEADS", "MLP", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwork", "Standardise", "UnboundedHead"]
 
@@ -110,6 +112,11 @@ class QuboNetwork(Predicts, Saved):
         bound: keep entries in [-1, 1], the range of an annealer's couplers, by sin, as QuAnt does.
         centered: couplings are those of x - center, where ``fit`` sets ``center`` to the mean of the training bits, so
             that a coupling does not shift the bias of its bits.
+        fixed: a known part of the QUBO that is added to the learned one: a tensor ``[n, n]``, or a function or module
+            that maps p to ``[batch, n, n]``. It may have entries that the topology lacks.
+        hard: ``fixed`` are penalties, 0 for allowed states and at least 1 for others. In each instance they are scaled
+            by twice the most that flipping one bit can change the learned part, so that the network cannot outweigh
+            them.
 
     Raises:
         QubolearnError: If the body is not a module; when called, if it returns another number of entries.
@@ -134,6 +141,8 @@ class QuboNetwork(Predicts, Saved):
         *,
         bound: bool = False,
         centered: bool = False,
+        fixed: Tensor | Callable[[Any], Tensor] | None = None,
+        hard: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(body, nn.Module):
@@ -157,6 +166,13 @@ class QuboNetwork(Predicts, Saved):
         self.center: Tensor | None
         self.register_buffer("center", torch.zeros(self.n) if centered else None)
         self._graph: SparseQubo | None = None
+        if isinstance(fixed, Tensor) and (fixed.shape != (self.n, self.n) or self.sparse):
+            kind = f"{list(fixed.shape)}{' for a sparse network' * self.sparse}"
+            raise QubolearnError(f"fixed is {kind}; expected [{self.n}, {self.n}] and sparse=False")
+        self.hard = hard
+        self.penalties: Any
+        self.register_buffer("penalties", symmetric(fixed.float()) if isinstance(fixed, Tensor) else None, False)
+        self.fixed: Any = None if isinstance(fixed, Tensor) else fixed
 
     def couplings(self, p: Any) -> Couplings:
         """Return A and the hidden features."""
@@ -171,7 +187,14 @@ class QuboNetwork(Predicts, Saved):
                 f"and {self.size - self.n} couplers (topology.size)"
             )
         A, reference = self.assemble(self.entries(outputs)), getattr(self.body, "reference", None)
-        return Couplings(A if reference is None else reflected(A, reference(p)), features)
+        A = A if reference is None else reflected(A, reference(p))
+        known = self.penalties if self.fixed is None else self.fixed(p)
+        if known is None:
+            return Couplings(A, features)
+        sizes = as_dense(A).detach().abs()
+        change = 2 * sizes.sum(2) - sizes.diagonal(dim1=1, dim2=2)  # the most that flipping a bit changes
+        weight = 2 * change.amax(1)[:, None, None] if self.hard else 1.0
+        return Couplings(as_dense(A) + weight * known.to(A.dtype), features)
 
     def entries(self, outputs: Tensor) -> Tensor:
         """Return the entries of A that exist, ``[batch, entries]``, of outputs of the body: bounded or centered."""
