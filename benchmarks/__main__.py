@@ -45,6 +45,10 @@ BENCHMARKS = {
     "penalties": ("penalties.penalties", "tuned penalty weights and chain strengths next to the usual rules"),
     "samples": ("samples.from_samples", "Boltzmann machines from samples (pip install dwave-pytorch-plugin)"),
     "rna": ("samples.rna", "base pairs of an RNA family by a Potts model (dataset rna), and ten lines of PyTorch"),
+    "labels": (
+        "labels.labels",
+        "QuboClassifier next to logistic chains and powerset SVC (dataset multilabel)",
+    ),
     "losses": ("losses.many_bits", "losses for many bits against n; minutes on all cores"),
 }
 FIGURES = {"curves": "docs/curves.svg", "losses": "docs/many-bits.png"}

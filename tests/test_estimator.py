@@ -23,14 +23,13 @@ from qubolearn.solvers import ExhaustiveSearch
 
 @pytest.mark.filterwarnings("ignore")  # the checks warn of what they skip
 def test_scikit_learns_own_checks_pass() -> None:
-    check_estimator(QuboClassifier(epochs=20, learning_rate=2e-2, hidden=16, random_state=0))
+    check_estimator(QuboClassifier(epochs=20, learning_rate=2e-2, members=1, random_state=0))
 
 
 def exclusive(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two labels of which exactly one holds, and p does not say which: only a coupling can keep them apart."""
+    """Three labels of which exactly one holds, and p does not show which: only couplings can represent that."""
     rng = np.random.default_rng(seed)
-    first = rng.integers(0, 2, count)
-    return rng.normal(size=(count, 3)), np.stack([first, 1 - first], 1)
+    return rng.normal(size=(count, 3)), np.eye(3, dtype=int)[rng.integers(0, 3, count)]
 
 
 def test_couplings_learn_which_labels_go_together() -> None:
@@ -41,7 +40,7 @@ def test_couplings_learn_which_labels_go_together() -> None:
     coupled = fitted[True].predict(X)
     assert (coupled.sum(1) == 1).mean() > 0.99
     assert (fitted[False].predict(X).sum(1) == 1).mean() < 0.9
-    assert abs(fitted[True].predict_proba(X).mean() - 0.5) < 0.05
+    assert abs(fitted[True].predict_proba(X).mean() - 1 / 3) < 0.05
 
 
 def test_it_works_in_pipelines_and_searches() -> None:

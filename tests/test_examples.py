@@ -3,10 +3,14 @@
 import ast
 import re
 import runpy
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
+from torch import nn
 
+from qubolearn import QuboNetwork, topology
 from qubolearn.testing import check_problem
 
 ROOT = Path(__file__).parents[1]
@@ -36,3 +40,53 @@ def test_rules_correct_a_reader(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_problem_of_the_example_keeps_the_contract() -> None:
     check_problem(runpy.run_path(str(ROOT / "examples/sorting.py"))["Sorting"]())
+
+
+@pytest.mark.parametrize(
+    ("name", "needs", "least"),
+    [
+        ("known_constraints", (), 0.9),
+        ("graph_sizes", (), 0.85),
+        ("optuna_sweep", ("optuna",), 0.5),
+        ("ray_tune", ("ray",), 0.5),
+    ],
+)
+def test_examples_of_own_problems_learn(
+    name: str,
+    needs: tuple[str, ...],
+    least: float,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", [name])
+    for module in needs:
+        pytest.importorskip(module, reason=f"needs pip install {module}")
+    assert run(f"examples/{name}.py", capsys)[-1]["accuracy"] > least
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporter
+def test_an_exported_network_returns_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(module, reason=f"needs pip install {module}")
+    monkeypatch.setattr("sys.argv", ["exporting.py", str(tmp_path / "network.onnx")])
+    assert [each["same"] for each in run("examples/exporting.py", capsys)] == [True] * 3
+
+
+@pytest.mark.filterwarnings("ignore")  # of its test client
+def test_a_service_answers_as_the_network_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("fastapi", "httpx"):
+        pytest.importorskip(module, reason=f"needs pip install {module}")
+    from fastapi.testclient import TestClient
+
+    pattern = topology("dense", 5)
+    network = QuboNetwork(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, pattern.size)), pattern)
+    monkeypatch.setenv("MODEL", str(network.save(tmp_path / "mine.safetensors")))
+    app = runpy.run_path(str(ROOT / "examples/serving.py"))["app"]
+    p = np.random.default_rng(0).normal(size=(40, 3)).round(3)
+    with TestClient(app) as client, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda row: client.post("/solve", json=row).json(), p.tolist()))
+        assert client.post("/solve", json=[1.0, 2.0]).status_code == 422
+        assert client.post("/solve", json="nothing").status_code == 422
+    assert answers == network.predict(p).tolist()

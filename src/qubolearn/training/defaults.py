@@ -105,7 +105,7 @@ class BestWeights(EarlyStopping):
         folder: the folder of the run, where the weights are stored for a run that is resumed.
     """
 
-    def __init__(self, folder: Folder | None) -> None:
+    def __init__(self, folder: Folder | None = None) -> None:
         super().__init__("validation_loss", PATIENCE)
         self._path = folder.folder / BEST if folder else None
         self._weights: dict[str, Tensor] = {}

@@ -138,7 +138,8 @@ def fit(
         optimizer = optimizer or default_optimizer(network)
         update = make_update(network, optimizer, schedule, training.steps)
         task = Task(network, update, batches, loss.begin(), solver, seed, problem)
-        task.keeps_best = epochs is None and bool(held_out)
+        chosen = any(isinstance(each, BestWeights) for each in callbacks)
+        task.keeps_best = bool(held_out) and (epochs is None or chosen)
         task.on_gradient = [partial(call, each, "on_gradient", training) for each in callbacks if edits_gradient(each)]
         check_task(task, held_out)
 
@@ -170,7 +171,7 @@ def fit(
 
         # the loop
         callbacks = [*callbacks, *progress_bar(progress, callbacks)]
-        if task.keeps_best:
+        if task.keeps_best and not chosen:
             callbacks.append(BestWeights(task.folder))
         with _started(callbacks, training):
             try:
