@@ -9,6 +9,7 @@
 namespace qubolearn {
 namespace {
 
+constexpr std::int64_t TILE = 8;
 constexpr double NEGLIGIBLE = 1e-12;  // share of the largest field below which coefficients are rounding errors
 
 // Write neal's range of β. At the first one even the largest ΔE is accepted every second time; at the last one the weakest
@@ -42,10 +43,12 @@ void scale_one(const Real* A, std::int64_t n, double* S, double& scale, double* 
   double largest = 0;
   for (std::int64_t i = 0; i < n * n; ++i) largest = std::max(largest, std::abs(static_cast<double>(A[i])));
   scale = largest > 0 ? largest : 1;
-  for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t j = 0; j < i; ++j) S[i * n + j] = S[j * n + i] = A[i * n + j] / scale + A[j * n + i] / scale;
-    S[i * n + i] = A[i * n + i] / scale;
-  }
+  for (std::int64_t row = 0; row < n; row += TILE)  // in tiles: columns of a large matrix miss the cache
+    for (std::int64_t column = 0; column <= row; column += TILE)
+      for (std::int64_t i = row; i < std::min(row + TILE, n); ++i)
+        for (std::int64_t j = column; j < std::min(column + TILE, i); ++j)
+          S[i * n + j] = S[j * n + i] = A[i * n + j] / scale + A[j * n + i] / scale;
+  for (std::int64_t i = 0; i < n; ++i) S[i * n + i] = A[i * n + i] / scale;
   const auto ising = [&](std::int64_t i, auto visit) {
     double field = S[i * n + i] / 2;
     for (std::int64_t j = 0; j < n; ++j)
