@@ -257,7 +257,8 @@ def write(records: dict[str, dict[str, float]], other: Path) -> None:
 
     path = HERE / "benchmarks/results/race.json"
     before = json.loads(path.read_text())["records"] if path.is_file() else []
-    every = {one["workload"]: one for one in before} | {k: {"workload": k, **one} for k, one in records.items()}
+    mine = {"commit": code().get("commit")}
+    every = {one["workload"]: one for one in before} | {k: {"workload": k, **one, **mine} for k, one in records.items()}
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=other, capture_output=True, text=True, check=True).stdout
     when = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "other": head.strip(), **code()}
     result = {"benchmark": "race", "records": list(every.values()), **when, **provenance()}

@@ -190,8 +190,11 @@ def benchmark(name: str) -> str:
 def race() -> str:
     """Return CPU seconds of this code and of an earlier commit, measured in turns."""
     result = read("race")
-    rows = [[r["workload"], short(r["this"]), short(r["other"]), f"{r['ratio']:.2f}"] for r in result["records"]]
-    text = markdown(["workload", "C++, s", "Numba, s", "ratio"], rows)
+    rows = [
+        [r["workload"], short(r["this"]), short(r["other"]), f"{r['ratio']:.2f}", r["rounds"], f"`{r['commit'][:7]}`"]
+        for r in result["records"]
+    ]
+    text = markdown(["workload", "C++, s", "Numba, s", "ratio", "rounds", "commit"], rows)
     more = f" One thread; the other side is commit `{result['other'][:7]}`. Ratios are medians over the rounds."
     return f"{text}\n\n{note(result, 'race', 'python -m benchmarks.race OTHER --write', more)}\n"
 
