@@ -27,6 +27,7 @@ BENCHMARKS = {
     "anneal-gpu": ("annealing.on_gpu", "annealing of 100 QUBOs on an NVIDIA GPU and on all CPU cores"),
     "curves": ("curves.curves", "time to a target energy against n, our solvers and all peers; minutes on 16 cores"),
     "constraints": ("constraints.constraints", "inequalities in annealing against slack bits under neal and CP-SAT"),
+    "instances": ("instances.instances", "Gset, Beasley and others at equal CPU seconds; an hour on one core"),
     "quantum": ("annealing.quantum", "simulated quantum annealing against path-integral Monte Carlo"),
     "train": (
         "training.against_neal",

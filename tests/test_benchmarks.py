@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from benchmarks import annealing, constraints, costs, curves, losses, models, penalties, samples
+from benchmarks import annealing, constraints, costs, curves, instances, losses, models, penalties, samples
 
 from qubolearn import ExhaustiveSearch, SparseQubo, energies, solve
 
@@ -91,3 +91,12 @@ def test_boltzmann_machines_are_compared_with_grbm() -> None:
 def test_tuned_weights_find_more_optimal_reads_than_the_rule() -> None:
     for record in penalties.penalties(quick=True):
         assert record["tuned_share"] > record["rule_share"] > 0
+
+
+def test_instances_are_raced_at_equal_cpu_seconds() -> None:
+    records = list(instances.instances(quick=True))
+    best = {name: min(r["energy"] for r in records if r["instance"] == name) for name in ("dense-60", "capacities-0")}
+    for record in records:
+        ours = record["solver"] != "neal"  # which breaks groups in this little time
+        assert best[record["instance"]] <= record["energy"] < best[record["instance"]] + (10 if ours else 1e5)
+    assert len(records) == 2 * 5 * instances.SEEDS
