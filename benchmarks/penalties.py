@@ -31,19 +31,11 @@ class Task(NamedTuple):
     candidates: tuple[Any, ...] = FACTORS
 
 
-def exactly_one(groups: list[list[int]], n: int) -> Tensor:
-    """Return the QUBO ``[n, n]`` of Σ_g (Σ_{i in g} x_i - 1)², less the number of groups."""
-    A = torch.zeros(n, n)
-    for group in groups:
-        ones = torch.zeros(n).index_fill(0, torch.tensor(group), 1.0)
-        A += torch.outer(ones, ones) - 2 * ones.diag()
-    return A
-
-
 CITIES, COLORS, NODES = 6, 3, 10
-PLACES = torch.arange(CITIES**2).reshape(CITIES, CITIES)  # city, time
-ONE_TIME, ONE_CITY = exactly_one(PLACES.tolist(), CITIES**2), exactly_one(PLACES.T.tolist(), CITIES**2)
-ONE_COLOR = exactly_one(torch.arange(NODES * COLORS).reshape(NODES, COLORS).tolist(), NODES * COLORS)
+#: (Σ x - 1)² of each city's times, of each time's cities, and of each node's colors, less a constant
+ONE_TIME = torch.kron(torch.eye(CITIES), torch.ones(CITIES, CITIES)) - 2 * torch.eye(CITIES**2)
+ONE_CITY = torch.kron(torch.ones(CITIES, CITIES), torch.eye(CITIES)) - 2 * torch.eye(CITIES**2)
+ONE_COLOR = torch.kron(torch.eye(NODES), torch.ones(COLORS, COLORS)) - 2 * torch.eye(NODES * COLORS)
 
 
 def distances(random: np.random.Generator) -> Tensor:
@@ -124,13 +116,11 @@ def penalties(quick: bool) -> Iterator[Record]:
             tuned = tune_penalties(task.build, task.cost, given, solver, task.candidates)
             both = tune_penalties(task.build, task.cost, unseen, solver, (tuned.best, task.rule), seed=1)
             yield compared(name, task.name, tuned, both)
-        size = 4 if quick else 16
-        chip, random = DWaveSolver.mock("pegasus", size=size, sweeps=100, seed=0, budget_seconds=1e6), torch.Generator()
-        qubos = list(torch.randn(8 if quick else 40, 8 if quick else 16, 1, generator=random.manual_seed(0)))
-        qubos = [torch.randn(len(A), len(A), generator=random) for A in qubos]
-        half = len(qubos) // 2
-        tuned = tune_chain_strength(qubos[:half], chip)
-        both = tune_chain_strength(qubos[half:], chip, (float(tuned.best), chip.chain_strength), seed=1)
+        size, n = (4, 8) if quick else (16, 16)
+        chip = DWaveSolver.mock("pegasus", size=size, sweeps=100, seed=0, budget_seconds=1e6)
+        qubos = torch.randn(4 if quick else 20, 2, n, n, generator=torch.Generator().manual_seed(0))
+        tuned = tune_chain_strength(list(qubos[:, 0]), chip)
+        both = tune_chain_strength(list(qubos[:, 1]), chip, (float(tuned.best), chip.chain_strength), seed=1)
         yield compared("chain strength, dense QUBOs on a mock chip", "1.414", tuned, both)
 
 

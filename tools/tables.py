@@ -113,6 +113,8 @@ COLUMNS: dict[str, Mapping[str, str]] = {
         "log_likelihood": "log-likelihood of unseen samples",
         "error": "error of log Z",
         "wrong_pairs": "wrong pairs",
+        "recovered": "structure recovered",
+        "kl": "KL divergence",
         "seconds": "CPU s",
     },
     "rna": {

@@ -38,8 +38,8 @@ __all__ = ["BoltzmannMachine", "LogPartition"]
 
 Method = Literal["auto", "exact", "pseudo", "screening", "persistent"]
 
-#: Bits up to which log Z is a sum over all states, up to which "auto" trains by it, and up to which draws are exact.
-EXACT_SCORE, EXACT_FIT, EXACT_DRAWS = 24, 20, 20
+#: Bits up to which log Z is a sum over all states, in scores and in training by "auto", and up to which draws are exact
+EXACT_SCORE, EXACT_DRAWS = 24, 20
 #: Numbers of a product of samples and A above which it is computed in float32.
 SINGLE = 1e8
 #: Chains and temperatures of annealed importance sampling.
@@ -65,8 +65,8 @@ class BoltzmannMachine:
         l1, l2: penalties l1 Σ|J_ij| + l2 ΣJ_ij² of couplings of spins, or of bits with groups, where l2 also holds for
             linear terms.
         method: ``exact`` likelihood; ``pseudo``, the likelihood of each bit or group given all others (Besag 1975);
-            ``screening``, which recovers couplings at low temperature (Vuffray et al., NeurIPS 2016); ``persistent``
-            chains (Tieleman, ICML 2008), for any size with hidden bits. ``auto`` is exact up to 20 bits, then
+            ``screening``, an objective for the structure of spin glasses (Vuffray et al., NeurIPS 2016); ``persistent``
+            chains (Tieleman, ICML 2008), for any size with hidden bits. ``auto`` is exact up to 24 bits, then
             persistent with hidden bits and pseudo without.
         steps: the most iterations of L-BFGS, or the number of steps of ``persistent``.
         seed: fixes first values, chains and draws.
@@ -194,7 +194,7 @@ class BoltzmannMachine:
         return allowed_bits(as_clamp(None, 1, n), as_groups(self.groups)).item()
 
     def _method(self, n: int) -> str:
-        exact = self._bits(n) <= EXACT_FIT
+        exact = self._bits(n) <= EXACT_SCORE
         best = "exact" if exact else "persistent" if self.hidden else "pseudo"
         method = best if self.method == "auto" else self.method
         if self.hidden and method in ("pseudo", "screening"):
