@@ -24,13 +24,26 @@ from qubolearn import Groups, SimulatedAnnealing, SparseQubo, energies, solve
 from qubolearn.data import load_instance
 from qubolearn.qubo import Qubo, to_bqm, with_penalties
 from qubolearn.solvers import AutoSolver, PopulationAnnealing, make_solver
-from qubolearn.testing.classic import capacities
 
 SEEDS = 3
 SMALL = [f"G{k}" for k in (*range(1, 22), *range(43, 48), *range(51, 55))]
 LARGE = ["G22", "G32", "G35", "G55", "G57", "G60", "G62", "G66", "G70", "G72"]
 BEASLEY = [f"bqp{n}_{k}" for n in (500, 1000) for k in range(1, 6)]
 OTHERS = ["fl-p8", "dense-3000", *(f"capacities-{seed}" for seed in range(10))]
+
+
+def capacities(jobs: int, machines: int, rng: np.random.Generator) -> tuple[torch.Tensor, float]:
+    """Return jobs of integer sizes on machines of equal load, and a constant; the bits of a job are a one-hot group.
+
+    Bit ``job * machines + m`` puts a job on machine m at a cost of U(1, 10); 0.5 (load - mean load)² is added per
+    machine. Energies plus the constant are costs.
+    """
+    costs = torch.from_numpy(rng.uniform(1, 10, (jobs, machines)))
+    sizes = torch.from_numpy(rng.integers(1, 10, jobs).astype(np.float64))
+    A, mean = torch.diag(costs.flatten()), float(sizes.sum()) / machines
+    A += torch.kron(0.5 * sizes[:, None] * sizes, torch.eye(machines, dtype=A.dtype))
+    A -= torch.diag(mean * sizes.repeat_interleave(machines))
+    return A, 0.5 * machines * mean**2
 
 
 class Case(NamedTuple):
