@@ -22,12 +22,14 @@ BENCHMARKS = {
     "exact": ("exact.exact", "exhaustive search and log Z against dimod.ExactSolver"),
     "exact-gpu": ("exact.exact_on_gpu", "exhaustive search on an NVIDIA GPU"),
     "exact-groups": ("exact.exact_with_groups", "exhaustive search and log Z with one-hot groups"),
-    "anneal": ("annealing.small", "annealing of 8 to 32 bits against neal, OpenJij and simulated bifurcation"),
+    "anneal": ("annealing.small", "annealing of 8 to 32 bits against neal"),
     "anneal-large": ("annealing.large", "annealing of 64 to 5,640 bits, dense and sparse, against neal"),
     "anneal-gpu": ("annealing.on_gpu", "annealing of 100 QUBOs on an NVIDIA GPU and on all CPU cores"),
-    "curves": ("curves.curves", "time to a target energy against n, our solvers and all peers; minutes on 16 cores"),
     "constraints": ("constraints.constraints", "inequalities in annealing against slack bits under neal and CP-SAT"),
-    "instances": ("instances.instances", "Gset, Beasley and others at equal CPU seconds; an hour on one core"),
+    "instances": (
+        "instances.instances",
+        "standard instances against all peers at equal CPU seconds; minutes on 16 cores",
+    ),
     "quantum": ("annealing.quantum", "simulated quantum annealing against path-integral Monte Carlo"),
     "train": (
         "training.against_neal",
@@ -46,13 +48,9 @@ BENCHMARKS = {
     "penalties": ("penalties.penalties", "tuned penalty weights and chain strengths next to the usual rules"),
     "samples": ("samples.from_samples", "Boltzmann machines from samples (pip install dwave-pytorch-plugin)"),
     "rna": ("samples.rna", "base pairs of an RNA family by a Potts model (dataset rna), and ten lines of PyTorch"),
-    "labels": (
-        "labels.labels",
-        "QuboClassifier next to logistic chains and powerset SVC (dataset multilabel)",
-    ),
     "losses": ("losses.many_bits", "losses for many bits against n; minutes on all cores"),
 }
-FIGURES = {"curves": "docs/curves.svg", "losses": "docs/many-bits.png"}
+FIGURES = {"instances": "docs/instances.svg", "losses": "docs/many-bits.png"}
 EPILOG = "NAME is one of:\n" + "\n".join(f"  {name:<15}{text}" for name, (_, text) in BENCHMARKS.items())
 
 

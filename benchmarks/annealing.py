@@ -1,13 +1,11 @@
-"""Annealing against neal, OpenJij and simulated bifurcation: the same reads and sweeps of the same QUBOs."""
+"""Annealing against neal: the same reads and sweeps of the same QUBOs."""
 
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,6 @@ from qubolearn import (
     SimulatedAnnealing,
     SparseQubo,
     energies,
-    to_bqm,
 )
 from qubolearn.qubo import Qubo
 from qubolearn.solvers import make_solver
@@ -33,23 +30,13 @@ BATCH, READS, SWEEPS = 141, 16, 1000
 
 
 def small(quick: bool) -> Iterator[Record]:
-    """Measure 100 reads of 1,000 sweeps, ours and the peers', on one thread."""
+    """Measure 100 reads of 1,000 sweeps, ours and neal's, on one thread."""
     for n in (8,) if quick else (8, 15, 32):
         A = random_qubos(BATCH, n)
         best = ExhaustiveSearch()(A, 2) if n <= 24 else SimulatedAnnealing(400, 5000, seed=9)(A, 2)
         with threads(1):
             for name, spec in {"ours": "annealing:seed=0", "neal": "neal:seed=0"}.items():
                 yield {"n": n, "solver": name, **_scored(make_solver(spec), A, best.energies)}
-        for name, sample in _other_annealers().items():
-            some = A[:8]  # they solve one QUBO per call
-            seconds, reads = timed(lambda some=some, sample=sample: torch.stack([sample(a) for a in some]))
-            hit = energies(some.double(), reads) <= best.energies[:8, :1] + _near(best.energies[:8, :1])
-            yield {
-                "n": n,
-                "solver": name,
-                "us": 1e6 * seconds / len(some),
-                "ground_state_probability": hit.double().mean().item(),
-            }
 
 
 def _scored(solver: Any, A: Tensor, exact: Tensor) -> Record:
@@ -71,27 +58,6 @@ def _scored(solver: Any, A: Tensor, exact: Tensor) -> Record:
 def _near(lowest: Tensor) -> Tensor:
     """Return how far rounding may move energies."""
     return 1e-4 * lowest.abs().clamp_min(1)
-
-
-def _other_annealers() -> Mapping[str, Callable[[Tensor], Tensor]]:
-    """Return the installed peers, each a function from one QUBO ``[n, n]`` to reads ``[reads, n]``."""
-    packages = {"openjij": _openjij, "simulated-bifurcation": _bifurcation}
-    return {name: sample for name, sample in packages.items() if find_spec(name.replace("-", "_"))}
-
-
-def _openjij(a: Tensor) -> Tensor:
-    import openjij
-
-    return torch.from_numpy(openjij.SASampler().sample(to_bqm(a), num_reads=100, num_sweeps=1000).record.sample.copy())
-
-
-def _bifurcation(a: Tensor) -> Tensor:
-    import simulated_bifurcation
-
-    options = {"domain": "binary", "agents": 100, "max_steps": 1000, "best_only": False, "verbose": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return torch.as_tensor(simulated_bifurcation.minimize(a, **options)[0])
 
 
 def quantum(quick: bool) -> Iterator[Record]:
@@ -122,7 +88,7 @@ def large(quick: bool) -> Iterator[Record]:
 
 
 def _large(model: Model, turns: int) -> Record:
-    A, offset, bqm, _ = as_case(model)
+    A, offset, bqm = as_case(model)
     solver, sampler, neal = SimulatedAnnealing(READS, SWEEPS), QubolearnSampler(), SimulatedAnnealingSampler()
     replace(solver, sweeps=1)(A)
     sampler.sample(bqm, num_reads=READS, num_sweeps=1)

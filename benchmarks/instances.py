@@ -1,199 +1,200 @@
-"""Standard instances with best known values: ours against neal, tabu, OpenJij, simulated bifurcation and CP-SAT.
+"""Race our solvers against their peers on standard instances: equal CPU seconds, one thread, three seeds.
 
-Every solver gets the same CPU seconds on one thread: its effort (sweeps, restarts, steps) is fitted by short runs.
-``QUBOLEARN_INSTANCES`` limits the race to some instances, as in ``G22,bqp500_1,dense-3000,capacities-0``.
+Every solver first runs for a moment to measure its speed, and then gets the effort that fills the seconds. Peers read
+dimod models; building one is not counted. A gap is relative to the best known energy, or to the best of all solvers
+where none is known (dense QUBOs).
 """
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from dwave.samplers import SimulatedAnnealingSampler, TabuSampler
 
-from benchmarks import Record, in_processes, threads
-from qubolearn import Groups, SimulatedAnnealing, SparseQubo, energies, solve
+from benchmarks import Record, in_processes
+from qubolearn import AutoSolver, SimulatedAnnealing, SparseQubo, solve, to_bqm
 from qubolearn.data import load_instance
-from qubolearn.qubo import Qubo, to_bqm, with_penalties
-from qubolearn.solvers import AutoSolver, PopulationAnnealing, make_solver
+from qubolearn.solvers import PopulationAnnealing
 
-SEEDS = 3
-SMALL = [f"G{k}" for k in (*range(1, 22), *range(43, 48), *range(51, 55))]
+SMALL = [f"G{k}" for k in (*range(1, 22), *range(43, 48), *range(51, 55))]  # 800 and 1,000 nodes
 LARGE = ["G22", "G32", "G35", "G55", "G57", "G60", "G62", "G66", "G70", "G72"]
 BEASLEY = [f"bqp{n}_{k}" for n in (500, 1000) for k in range(1, 6)]
-OTHERS = ["fl-p8", "dense-3000", *(f"capacities-{seed}" for seed in range(10))]
-
-
-def capacities(jobs: int, machines: int, rng: np.random.Generator) -> tuple[torch.Tensor, float]:
-    """Return jobs of integer sizes on machines of equal load, and a constant; the bits of a job are a one-hot group.
-
-    Bit ``job * machines + m`` puts a job on machine m at a cost of U(1, 10); 0.5 (load - mean load)² is added per
-    machine. Energies plus the constant are costs.
-    """
-    costs = torch.from_numpy(rng.uniform(1, 10, (jobs, machines)))
-    sizes = torch.from_numpy(rng.integers(1, 10, jobs).astype(np.float64))
-    A, mean = torch.diag(costs.flatten()), float(sizes.sum()) / machines
-    A += torch.kron(0.5 * sizes[:, None] * sizes, torch.eye(machines, dtype=A.dtype))
-    A -= torch.diag(mean * sizes.repeat_interleave(machines))
-    return A, 0.5 * machines * mean**2
-
-
-class Case(NamedTuple):
-    """One QUBO, its groups, its best known energy or None, and the CPU seconds that solvers get."""
-
-    A: Qubo
-    groups: Groups | None
-    best: float | None
-    seconds: float
-    number: int = 0  # of the generator
-    offset: float = 0.0
-
-
-def dense(n: int, seed: int = 0) -> torch.Tensor:
-    """Return integers from -100 to 100 on and above the diagonal, as Palubeckis draws them."""
-    return torch.from_numpy(np.triu(np.random.default_rng(seed).integers(-100, 101, (1, n, n)))).double()
+DENSE = ["dense-2500-0", "dense-3000-0", "dense-3000-1"]
+#: group -> names, CPU seconds
+GROUPS = {
+    "Gset, 800 and 1,000 nodes": (SMALL, 6.0),
+    "Gset, 2,000 nodes and more": (LARGE, 6.0),
+    "Beasley, 500 and 1,000 bits": (BEASLEY, 1.0),
+    "planted loops": (["fl-p8"], 6.0),
+    "dense": (DENSE, 10.0),
+}
+SEEDS = 3
 
 
 @cache
-def case(name: str) -> Case:
-    family, _, number = name.partition("-")
-    if family == "dense":
-        return Case(dense(int(number)), None, None, 60.0)
-    if family == "capacities":
-        A, offset = capacities(60, 5, np.random.default_rng(int(number)))
-        return Case(A[None], Groups.consecutive(60, 5), None, 1.0, int(number), offset)
-    instance = load_instance(name)
-    best = -3800.0 if name == "fl-p8" else instance.best
-    return Case(instance.A, None, best, 1.0 if name.startswith("bqp") else 6.0)
+def instance(name: str) -> tuple[Any, float | None]:
+    """Return a QUBO and its best known energy; dense-N-SEED has entries -100 ... 100, as Beasley's generator."""
+    if name.startswith("dense"):
+        n, seed = map(int, name.split("-")[1:])
+        A = np.triu(np.random.default_rng(seed).integers(-100, 101, (n, n))).astype(np.float32)
+        return torch.from_numpy(A)[None], None
+    given = load_instance(name)
+    return given.A, -3800.0 if name == "fl-p8" else given.best
 
 
-def _ours(solver: Any, given: Case, effort: int, seed: int) -> float:
-    how = replace(solver, sweeps=effort, seed=seed) if hasattr(solver, "sweeps") else solver.with_seed(seed)
-    return solve(given.A, how, 1, groups=given.groups).energies.item()
+@cache
+def model(name: str) -> Any:
+    """Return the dimod model of an instance."""
+    return to_bqm(instance(name)[0][0])
 
 
-def _model(given: Case) -> tuple[Any, float]:
-    penalized, offset = with_penalties(given.A, given.groups) if given.groups else (given.A, torch.zeros(1))
-    return to_bqm(penalized if isinstance(penalized, SparseQubo) else penalized[0]), offset.item()
+def _ours(make: Callable[[int, int], Any], first: int) -> Callable[[str, float, int], float]:
+    """Return a function that calls a solver with as many sweeps as fit into the seconds."""
+
+    def run(name: str, seconds: float, seed: int) -> float:
+        A = instance(name)[0]
+
+        def call(sweeps: int) -> float:
+            return float(solve(A, make(sweeps, seed), 1).energies[0, 0])
+
+        return _filled(call, first, seconds)
+
+    return run
 
 
-def _sampled(make: Callable[[], Any], key: str, given: Case, effort: int, seed: int, **options: Any) -> float:
-    """Return the lowest energy of a dimod sampler; states that break a group count as its penalty makes them."""
-    model, offset = _model(given)
-    return float(make().sample(model, seed=seed, **{key: effort}, **options).first.energy) + offset
+def _filled(call: Callable[[int], float], first: int, seconds: float) -> float:
+    """Call with a growing effort until one call fills the seconds that are left; return the lowest energy."""
+    effort, spent, best, began = first, 0.0, np.inf, time.process_time()
+    while True:
+        best = min(best, call(effort))
+        taken = time.process_time() - began - spent
+        spent += taken
+        left = seconds - spent
+        if left < 0.5 * taken:
+            return best
+        effort = max(1, int(effort * (left / taken if left < 20 * taken else 8)))
 
 
-def _openjij(given: Case, effort: int, seed: int) -> float:
-    from openjij import SASampler
+def _sampler(make: Callable[[], Any], reads: int, **fixed: Any) -> Callable[[str, float, int], float]:
+    def run(name: str, seconds: float, seed: int) -> float:
+        sampler, bqm = make(), model(name)
 
-    return _sampled(SASampler, "num_sweeps", given, effort, seed, num_reads=16)
+        def call(sweeps: int) -> float:
+            return float(sampler.sample(bqm, num_reads=reads, num_sweeps=sweeps, seed=seed, **fixed).first.energy)
+
+        return _filled(call, 20, seconds)
+
+    return run
 
 
-def _bifurcation(given: Case, effort: int, seed: int) -> float:
-    import simulated_bifurcation as sb
+def _neal() -> Any:
+    from dwave.samplers import SimulatedAnnealingSampler
+
+    return SimulatedAnnealingSampler()
+
+
+def _openjij() -> Any:
+    import openjij
+
+    return openjij.SASampler()
+
+
+def _tabu(name: str, seconds: float, seed: int) -> float:
+    from dwave.samplers import TabuSampler
+
+    return float(TabuSampler().sample(model(name), timeout=int(1000 * seconds), seed=seed).first.energy)
+
+
+def _bifurcation(name: str, seconds: float, seed: int) -> float:
+    import simulated_bifurcation
 
     torch.manual_seed(seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        options: dict[str, Any] = {"domain": "binary", "agents": 128, "early_stopping": False, "verbose": False}
-        state = sb.minimize(_dense(given.A)[0].float(), max_steps=effort, **options)[0]
-    return energies(given.A.to(torch.float64), torch.as_tensor(state).double()[None, None]).item()
+    A = instance(name)[0]
+    dense = (A.dense() if isinstance(A, SparseQubo) else A)[0].float()
+
+    def call(steps: int) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return float(
+                simulated_bifurcation.minimize(dense, domain="binary", max_steps=steps, agents=32, verbose=False)[1]
+            )
+
+    return _filled(call, 100, seconds)
 
 
-def _dense(A: Qubo) -> torch.Tensor:
-    return A.dense() if isinstance(A, SparseQubo) else A
-
-
-def _cp_sat(given: Case, effort: int, seed: int) -> float:
-    """Return the lowest cost of jobs on machines found in ``effort`` seconds, with costs rounded to 0.001."""
-    from ortools.sat.python import cp_model
-
-    rng, model = np.random.default_rng(given.number), cp_model.CpModel()
-    costs, sizes = rng.uniform(1, 10, (60, 5)), rng.integers(1, 10, 60).tolist()  # as capacities draws them
-    x = np.array([[model.new_bool_var(f"{job},{machine}") for machine in range(5)] for job in range(60)])
-    goal = sum(round(2000 * cost) * bit for cost, bit in zip(costs.ravel(), x.ravel(), strict=True))
-    for job in x:
-        model.add_exactly_one(job.tolist())
-    for machine in range(5):
-        load, square = model.new_int_var(0, sum(sizes), ""), model.new_int_var(0, sum(sizes) ** 2, "")
-        model.add(load == sum(size * bit for size, bit in zip(sizes, x[:, machine], strict=True)))
-        model.add_multiplication_equality(square, [load, load])
-        goal += 1000 * square - 400 * sum(sizes) * load
-    model.minimize(goal)
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds, solver.parameters.num_workers = float(effort), 1
-    solver.parameters.random_seed = seed
-    solver.solve(model)
-    state = [[[float(solver.value(bit)) for bit in x.ravel()]]]
-    return energies(_dense(given.A), torch.tensor(state).double()).item()
-
-
-#: Name -> function of (case, effort, seed), and the package that it needs.
-ENTRANTS: dict[str, tuple[Callable[[Case, int, int], float], str]] = {
-    "population": (partial(_ours, PopulationAnnealing()), "qubolearn"),
-    "annealing": (partial(_ours, SimulatedAnnealing(reads=32)), "qubolearn"),
-    "tempering": (partial(_ours, make_solver("tempering")), "qubolearn"),
-    "auto": (partial(_ours, AutoSolver()), "qubolearn"),
-    "neal": (partial(_sampled, SimulatedAnnealingSampler, "num_sweeps", num_reads=16), "dwave"),
-    "tabu": (partial(_sampled, TabuSampler, "num_restarts", num_reads=1, timeout=None), "dwave"),
-    "OpenJij": (_openjij, "openjij"),
+SOLVERS: dict[str, tuple[Callable[[str, float, int], float], str]] = {
+    "population": (_ours(lambda sweeps, seed: PopulationAnnealing(sweeps, seed=seed), 200), "qubolearn"),
+    "annealing": (_ours(lambda sweeps, seed: SimulatedAnnealing(16, sweeps, seed=seed), 20), "qubolearn"),
+    "auto": (
+        lambda name, seconds, seed: float(solve(instance(name)[0], AutoSolver(seed), 1).energies[0, 0]),
+        "qubolearn",
+    ),
+    "neal": (_sampler(_neal, 8), "dwave"),
+    "tabu": (_tabu, "dwave"),
+    "OpenJij": (_sampler(_openjij, 4), "openjij"),
     "simulated bifurcation": (_bifurcation, "simulated_bifurcation"),
-    "CP-SAT, 60 s": (_cp_sat, "ortools"),
 }
 
 
-def _fits(name: str, solver: str) -> bool:
-    """Return True if a solver takes part: CP-SAT with groups alone, simulated bifurcation if its matrix is small."""
-    if not find_spec(ENTRANTS[solver][1]) or (solver == "CP-SAT, 60 s") > name.startswith("capacities"):
-        return False
-    given = case(name)
-    return solver != "simulated bifurcation" or (given.groups is None and given.A.shape[2] <= 3000)
-
-
-def raced(task: tuple[str, str], seconds: float | None = None) -> list[Record]:
-    """Return the energy and the CPU seconds of a solver on an instance, for each seed."""
-    (name, solver), records = task, []
-    given, run = case(name), ENTRANTS[solver][0]
-    budget = given.seconds if seconds is None else seconds
-    with threads(1):
-        effort = 60 if solver == "CP-SAT, 60 s" else _effort(partial(run, given, seed=99), budget, solver == "auto")
-        for seed in range(1 if solver == "CP-SAT, 60 s" else SEEDS):
-            began = time.process_time()
-            energy = run(given, effort, seed) + given.offset
-            taken = time.process_time() - began
-            some = {"instance": name, "n": given.A.shape[2], "solver": solver, "seed": seed, "budget": budget}
-            records.append({**some, "effort": effort, "cpu_seconds": taken, "energy": energy, "best_known": given.best})
-    return records
-
-
-def _effort(run: Callable[[int], float], seconds: float, fixed: bool) -> int:
-    """Return the effort that takes some CPU seconds: doubled until it takes 20 % of them, then in proportion."""
-    effort, taken = 1, 0.0
-    run(1)
-    while not fixed:
+def _work(task: tuple[str, str, float, int]) -> tuple[float, float]:
+    """Return the lowest energy and the CPU seconds of a solver on an instance with a seed."""
+    solver, name, seconds, seed = task
+    began = time.process_time()
+    if SOLVERS[solver][1] != "qubolearn":
+        model(name)
         began = time.process_time()
-        run(effort)
-        taken = time.process_time() - began
-        if taken > 0.2 * seconds:
-            return max(1, int(effort * 0.95 * seconds / taken))
-        effort *= 2
-    return effort
+    return SOLVERS[solver][0](name, seconds, seed), time.process_time() - began
 
 
 def instances(quick: bool) -> Iterator[Record]:
-    """Race all solvers on all instances; with ``quick`` some on one of each generator, for a moment."""
-    named = os.environ.get("QUBOLEARN_INSTANCES")
-    names = named.split(",") if named else [*SMALL, *LARGE, *BEASLEY, *OTHERS]
-    names = ["dense-60", "capacities-0"] if quick else names
-    solvers = ("population", "annealing", "tempering", "auto", "neal") if quick else tuple(ENTRANTS)
-    tasks = [(name, solver) for name in names for solver in solvers if _fits(name, solver)]
-    for records in in_processes(partial(raced, seconds=0.05 if quick else None), tasks, serial=quick):
-        yield from records
+    """Yield one record per instance and solver: the lowest energies of three seeds and what is best known."""
+    present = [name for name, (_, package) in SOLVERS.items() if find_spec(package)]
+    groups = {"dense": (["dense-60-0"], 0.05)} if quick else GROUPS
+    cells = [(group, name, seconds) for group, (names, seconds) in groups.items() for name in names]
+    tasks = [(solver, name, s, seed) for _, name, s in cells for solver in present for seed in range(SEEDS)]
+    longest = sorted(tasks, key=lambda task: (-task[2], task[1]))  # the longest first, so that all cores end together
+    found = dict(zip(longest, in_processes(_work, longest, serial=quick), strict=True))
+    for group, name, seconds in cells:
+        A, known = instance(name)
+        answers = {solver: [found[solver, name, seconds, seed] for seed in range(SEEDS)] for solver in present}
+        best = min([energy for some in answers.values() for energy, _ in some] + ([known] if known is not None else []))
+        for solver, some in answers.items():
+            energies = [energy for energy, _ in some]
+            about = {"group": group, "instance": name, "n": A.shape[2], "solver": solver, "seconds": seconds}
+            hits = sum(energy <= best + 1e-6 * abs(best) for energy in energies)
+            gap = 100 * (float(np.mean(energies)) - best) / abs(best)
+            cpu = float(np.mean([taken for _, taken in some]))
+            yield {**about, "best_known": known, "energies": energies, "hits": hits, "gap": gap, "cpu_seconds": cpu}
+
+
+def summary(records: list[Record]) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Yield group, solver and their instances, those at the best known energy in two of three seeds, and mean gap."""
+    for group in dict.fromkeys(record["group"] for record in records):
+        for solver in dict.fromkeys(record["solver"] for record in records):
+            some = [r for r in records if (r["group"], r["solver"]) == (group, solver)]
+            if some:
+                values = {"instances": len(some), "hit": sum(2 * r["hits"] > SEEDS for r in some)}
+                means = {key: float(np.mean([r[key] for r in some])) for key in ("gap", "cpu_seconds")}
+                yield group, solver, {**values, **means}
+
+
+def figure(records: list[Record]) -> Any:
+    """Draw the mean gap of every solver on each group of instances."""
+    from matplotlib import pyplot
+
+    rows = list(summary(records))
+    groups = list(dict.fromkeys(group for group, _, _ in rows))
+    made, axes = pyplot.subplots(1, len(groups), figsize=(3 * len(groups), 3.2), sharey=True, layout="constrained")
+    for axis, group in zip(np.atleast_1d(axes), groups, strict=True):
+        some = [(solver, values["gap"]) for each, solver, values in rows if each == group][::-1]
+        colors = ["C0" if SOLVERS[solver][1] == "qubolearn" else "0.6" for solver, _ in some]
+        axis.barh([solver for solver, _ in some], [max(gap, 1e-4) for _, gap in some], color=colors)
+        axis.set(xscale="log", xlim=(1e-4, None), title=group, xlabel="mean gap, %")
+    made.suptitle("Gap to the best known energy at equal CPU seconds (smaller is better)")
+    return made

@@ -1,8 +1,7 @@
-"""QUBOs of the benchmarks: spin glasses on four graphs, and graph coloring with one-hot groups."""
+"""QUBOs of the benchmarks: spin glasses on three graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import dimod
@@ -11,11 +10,7 @@ import networkx
 import numpy as np
 import torch
 
-from qubolearn import Groups, SparseQubo, to_bqm
-from qubolearn.qubo import Qubo, from_bqms, with_penalties
-
-#: Colors, and mean number of neighbors of a node, of the graphs to color; every graph has a valid coloring.
-COLORS, DEGREE = 4, 7
+from qubolearn.qubo import Qubo, from_bqms
 
 
 class Model(NamedTuple):
@@ -58,8 +53,7 @@ class Case(NamedTuple):
 
     A: Qubo  # a batch of one, float32
     offset: float
-    bqm: Any  # with penalties in place of groups
-    groups: Groups | None = None
+    bqm: Any
 
 
 def as_case(model: Model) -> Case:
@@ -68,42 +62,3 @@ def as_case(model: Model) -> Case:
     sparse, offset = from_bqms([bqm])
     A = sparse.to(torch.float32)
     return Case(A.dense() if model.family == "dense" else A, offset.item(), bqm)
-
-
-def _max_cut(n: int, seed: int) -> Case:
-    model = regular(n, seed)
-    return as_case(model._replace(couplings=np.ones_like(model.couplings)))
-
-
-def coloring(nodes: int, seed: int) -> Case:
-    """Return a random graph to color, with one bit per node and color; the energy is minus the number of good edges.
-
-    Edges join nodes of different colors in a hidden balanced coloring, so the lowest energy is known.
-    """
-    random = np.random.default_rng(seed)
-    hidden = random.permutation(np.arange(nodes) % COLORS)
-    i, j = np.triu_indices(nodes, 1)
-    i, j = (ends[hidden[i] != hidden[j]] for ends in (i, j))
-    chosen = np.sort(random.choice(i.size, min(i.size, nodes * DEGREE // 2), replace=False))
-    edges = torch.from_numpy(np.stack([i[chosen], j[chosen]]))
-    bits = (COLORS * edges[:, :, None] + torch.arange(COLORS)).reshape(2, -1)
-    A = SparseQubo(torch.zeros(1, COLORS * nodes), bits, torch.ones(1, bits.shape[1]))
-    groups = Groups([range(COLORS * node, COLORS * (node + 1)) for node in range(nodes)])
-    penalized, offset = with_penalties(A.to(torch.float64), groups)
-    bqm = to_bqm(penalized)
-    bqm.offset += offset.item() - chosen.size
-    return Case(A, -float(chosen.size), bqm, groups)
-
-
-#: name -> (size, seed) -> case, and the sizes to measure
-FAMILIES: dict[str, tuple[Callable[[int, int], Case], tuple[int, ...]]] = {
-    "dense": (lambda n, seed: as_case(sherrington_kirkpatrick(n, seed)), (16, 24, 32, 48, 64, 128, 256, 512, 1024)),
-    "3-regular max-cut": (_max_cut, (16, 32, 64, 128, 512, 2048)),
-    "Pegasus": (lambda m, seed: as_case(pegasus(m, seed)), (2, 3, 4, 6, 12)),
-    "coloring, one-hot": (coloring, (6, 12, 24, 48, 96, 256)),
-}
-
-
-def cases(family: str, size: int, instances: int) -> list[Case]:
-    """Return the first instances of a size."""
-    return [FAMILIES[family][0](size, seed) for seed in range(instances)]

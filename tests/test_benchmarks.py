@@ -4,9 +4,9 @@ import warnings
 
 import pytest
 import torch
-from benchmarks import annealing, constraints, costs, curves, instances, losses, models, penalties, samples
+from benchmarks import annealing, constraints, costs, instances, losses, penalties, samples
 
-from qubolearn import ExhaustiveSearch, SparseQubo, energies, solve
+from qubolearn import ExhaustiveSearch, SparseQubo, solve
 
 
 def test_large_annealing_draws_from_the_distribution_of_neal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,22 +38,14 @@ def test_every_loss_for_many_bits_trains(kind: losses.Kind) -> None:
         assert found["bits_right"] > 60
 
 
-@pytest.mark.parametrize("family", models.FAMILIES)
-def test_energies_agree_in_every_form(family: str) -> None:
-    make, sizes = models.FAMILIES[family]
-    case = make(6 if family == "coloring, one-hot" else sizes[0], 1)
-    bits = torch.randint(0, 2, (case.A.shape[2],), generator=torch.Generator().manual_seed(0))
-    if case.groups:  # an allowed state: elsewhere the model has penalties
-        bits = torch.eye(4, dtype=torch.int64)[torch.arange(6) % 4].flatten()
-        assert solve(case.A, ExhaustiveSearch(), 1, groups=case.groups).energies.item() == 0  # a valid coloring
-    ours = energies(case.A.to(torch.float64), bits[None, None].double()).item() + case.offset
-    values = bits.tolist() if case.bqm.vartype.name == "BINARY" else (2 * bits - 1).tolist()
-    assert case.bqm.energy(dict(enumerate(values))) == pytest.approx(ours, abs=1e-4)
-
-
-@pytest.mark.parametrize(("p", "seconds"), [(0.9, 2.0), (1.0, 1.0), (0.0, float("inf"))])
-def test_time_to_target_reaches_it_with_99_percent(p: float, seconds: float) -> None:
-    assert curves.time_to_target(p, 1.0) == pytest.approx(seconds)
+def test_instances_are_raced_to_the_lowest_energy() -> None:
+    records = list(instances.instances(quick=True))
+    A, _ = instances.instance("dense-60-0")
+    for record in records:
+        assert record["gap"] >= 0
+        assert min(record["energies"]) >= min(min(each["energies"]) for each in records)
+    assert {record["solver"]: record["hits"] for record in records}["population"] == 3
+    assert A.shape == (1, 60, 60)
 
 
 def test_annealing_under_inequalities_is_allowed_and_no_worse_than_slack_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,9 +75,7 @@ def test_linear_costs_agree_with_pyepo() -> None:
 
 def test_boltzmann_machines_are_compared_with_grbm() -> None:
     pytest.importorskip("dwave.plugins.torch.models", reason="pip install dwave-pytorch-plugin einops")
-    *records, images = samples.from_samples(quick=True)
-    assert images["kl"] < 0.05
-    found = {record["method"]: record["log_likelihood"] for record in records}
+    found = {record["method"]: record["log_likelihood"] for record in samples.from_samples(quick=True)}
     assert max(found, key=lambda method: found[method]) != "GRBM"
     assert all(-9.0 < value < -8.0 for value in found.values())
 
@@ -93,12 +83,3 @@ def test_boltzmann_machines_are_compared_with_grbm() -> None:
 def test_tuned_weights_find_more_optimal_reads_than_the_rule() -> None:
     for record in penalties.penalties(quick=True):
         assert record["tuned_share"] > record["rule_share"] > 0
-
-
-def test_instances_are_raced_at_equal_cpu_seconds() -> None:
-    records = list(instances.instances(quick=True))
-    best = {name: min(r["energy"] for r in records if r["instance"] == name) for name in ("dense-60", "capacities-0")}
-    for record in records:
-        ours = record["solver"] != "neal"  # which breaks groups in this little time
-        assert best[record["instance"]] <= record["energy"] < best[record["instance"]] + (10 if ours else 1e5)
-    assert len(records) == 2 * 5 * instances.SEEDS

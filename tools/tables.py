@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))  # for benchmarks
 RESULTS = ROOT / "benchmarks/results"
 MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -201,33 +202,34 @@ def race() -> str:
     return f"{text}\n\n{note(result, 'race', 'python -m benchmarks.race OTHER --write', more)}\n"
 
 
-def curves(target: str) -> str:
-    """Return seconds to a target, ``best`` or ``near``: a row per family and n, a column per solver."""
-    result = read("curves")
-    records = [record for record in result["records"] if "family" in record]
-    solvers = list(dict.fromkeys(record["solver"] for record in records))
-    found: dict[tuple[str, int], dict[str, float | None]] = {}
-    for record in records:
-        found.setdefault((record["family"], record["n"]), {})[record["solver"]] = record[target]
-    rows = []
-    for (family, n), times in found.items():
-        best = min((taken for taken in times.values() if taken is not None), default=None)
-        cells = [f"{taken:.2g}" if taken and taken < 100 else short(taken) for taken in map(times.get, solvers)]
-        bold = [
-            f"**{cell}**" if best and times.get(name) == best else cell
-            for name, cell in zip(solvers, cells, strict=True)
+def instances() -> str:
+    """Return hits and gaps of all solvers on each group of standard instances."""
+    from benchmarks.instances import summary
+
+    result = read("instances")
+    rows = [
+        [
+            group,
+            solver,
+            f"{values['hit']} of {values['instances']}",
+            f"{values['gap']:.4f}",
+            f"{values['cpu_seconds']:.1f}",
         ]
-        rows.append([family, n, *bold])
-    missing = "".join(f" {one['solver']}: {one['missing']}." for one in result["records"] if "missing" in one)
-    text = markdown(["QUBO", "n", *solvers], rows)
-    return f"{text}\n\n{note(result, 'curves', 'make benchmark NAME=curves', missing)}\n"
+        for group, solver, values in summary(result["records"])
+    ]
+    text = markdown(["instances", "solver", "at the best known energy", "mean gap, %", "CPU seconds"], rows)
+    return f"{text}\n\n{note(result, 'instances', 'make benchmark NAME=instances')}\n"
 
 
-def sweeps() -> str:
-    """Return the sweeps at which annealing took the least time to each target, for QUBOs without groups."""
-    some = [r for r in read("curves")["records"] if r["solver"] == "annealing" and "one-hot" not in r.get("family", "")]
-    rows = [[r["family"], r["n"], r.get("best_effort", "–"), r.get("near_effort", "–")] for r in some]
-    return markdown(["QUBO", "n", "sweeps to the lowest known energy", "sweeps to 1 % above it"], rows) + "\n"
+def gset() -> str:
+    """Return the cuts of our solvers and of the best peer on the large Gset graphs."""
+    result = read("instances")
+    some = [r for r in result["records"] if r["group"].startswith("Gset, 2,000")]
+    names = list(dict.fromkeys(r["solver"] for r in some))
+    cells = {(r["instance"], r["solver"]): ", ".join(f"{-energy:.0f}" for energy in r["energies"]) for r in some}
+    best = {r["instance"]: (r["n"], -r["best_known"]) for r in some}
+    rows = [[graph, n, f"{cut:.0f}", *(cells[graph, name] for name in names)] for graph, (n, cut) in best.items()]
+    return markdown(["graph", "nodes", "best known", *names], rows) + "\n"
 
 
 def choices() -> str:
@@ -300,12 +302,11 @@ def classic() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     **{f"benchmark-{name}": partial(benchmark, name) for name in COLUMNS},
-    "curves-best": partial(curves, "best"),
-    "curves-near": partial(curves, "near"),
-    "curves-sweeps": sweeps,
     "auto-choices": choices,
     "losses": losses,
     "costs": costs,
+    "instances": instances,
+    "gset": gset,
     "race": race,
     "soak": soak,
     "classic": classic,
