@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import shutil
-from collections import defaultdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,27 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 project, author = "qubolearn", "The qubolearn developers"
 project_copyright = author
 version = release = qubolearn.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["**sg_execution_times.rst"]  # it loads scripts from elsewhere
 html_theme, html_title = "furo", "qubolearn"
 html_theme_options = {"source_repository": "", "navigation_with_keys": True}
-html_static_path: list[str] = []
+html_static_path, html_css_files = ["site"], ["site.css"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 suppress_warnings = ["config.cache"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
+autosummary_generate = False
+maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
 napoleon_google_docstring, napoleon_numpy_docstring = True, False
 sphinx_gallery_conf = {
     "examples_dirs": [str(ROOT / "gallery"), str(ROOT / "reproduction/gallery")],
@@ -47,35 +56,48 @@ sphinx_gallery_conf = {
     "plot_gallery": True,
 }
 
-#: The parts of the reference, and the modules whose public names they hold.
-PARTS = {
-    "Learning": ("training", "runs", "evaluation", "estimator"),
-    "Losses": ("losses",),
-    "Networks": ("networks",),
-    "Problems and data": ("data", "problems"),
-    "Solvers": ("solvers",),
-    "QUBOs": ("qubo",),
-    "Chips": ("chips",),
-    "Errors": ("errors",),
+#: Pages of the reference: title, guide, and the modules whose public names they list.
+TOPICS = {
+    "data": ("Data and problems", "train", "data", "problems", "problems.maxcut", "problems.knapsack"),
+    "qubos": ("QUBOs", "qubo", "qubo"),
+    "networks": ("Networks", "train", "networks"),
+    "losses": ("Losses", "losses", "losses", "costs", "boltzmann"),
+    "solvers": ("Solvers", "solvers", "solvers", "solvers.temperature", "tuning"),
+    "training": ("Training", "train", "training.fit", "training.callbacks", "training.optimizers", "evaluation"),
+    "chips": ("Chips", "chips", "chips.topologies", "chips.embedding", "chips.programming"),
+    "plots": ("Plots", "gallery/index", "plots"),
+    "testing": ("Testing", "add-a-solver", "testing"),
+    "explore": ("Explorer", "explore", "explore"),
+    "errors": ("Errors and randomness", "guarantees", "errors", "random"),
 }
+TOPICS["data"] += ("problems.randgraph", "problems.sudoku")
+TOPICS["training"] += ("estimator", "runs", "recipes")
 
 
-def reference() -> str:
-    """Return a page that lists every public name under its part, with its docstring."""
-    parts: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(qubolearn.__all__, key=str.lower):
-        home = getattr(qubolearn, name).__module__.split(".")[1]
-        parts[next(part for part, modules in PARTS.items() if home in modules)].append(name)
-    lines = ["Reference", "=========", "", "Every public name; all are imported from ``qubolearn``.", ""]
-    for part in PARTS:
-        lines += [part, "-" * len(part), ""]
-        for name in parts[part]:
-            if inspect.isclass(getattr(qubolearn, name)):
+def reference() -> dict[str, str]:
+    """Return the reference: one page per topic, and each public name once, under its shortest address."""
+    short, seen, pages = {id(getattr(qubolearn, name)): name for name in qubolearn.__all__}, set(), {}
+    for topic, (title, guide, *modules) in TOPICS.items():
+        names = []
+        for module in modules:
+            home = import_module(f"qubolearn.{module}")
+            for name in home.__all__:
+                found = getattr(home, name)
+                if id(found) not in seen and (inspect.isclass(found) or inspect.isfunction(inspect.unwrap(found))):
+                    seen.add(id(found))
+                    names.append((f"qubolearn.{short.get(id(found)) or f'{module}.{name}'}", found))
+        names.sort(key=lambda pair: (pair[0].count("."), pair[0].lower()))  # those of qubolearn itself first
+        lines = [title, "=" * len(title), "", f"Guide: :doc:`/{guide}`.", ""]
+        lines += [".. autosummary::", "   :nosignatures:", ""]
+        lines += [f"   {name}" for name, _ in names]
+        for name, found in names:
+            if inspect.isclass(found):
                 hidden = "   :exclude-members: __init__, __new__, set_score_request"  # the last is scikit-learn's own
-                lines += [f".. autoclass:: qubolearn.{name}", "   :members:", hidden, ""]
+                lines += ["", f".. autoclass:: {name}", "   :members:", hidden]
             else:
-                lines += [f".. autofunction:: qubolearn.{name}", ""]
-    return "\n".join(lines)
+                lines += ["", f".. autofunction:: {name}"]
+        pages[topic] = "\n".join([*lines, ""])
+    return pages
 
 
 def plain_bars(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
@@ -110,6 +132,8 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", plain_bars)
     app.connect("source-read", links)
     shutil.copytree(ROOT / "reproduction/docs", HERE / "reproduction", dirs_exist_ok=True)
-    page, text = HERE / "reference.rst", reference()
-    if not page.exists() or page.read_text() != text:
-        page.write_text(text)
+    (HERE / "reference").mkdir(exist_ok=True)
+    for topic, text in reference().items():
+        page = HERE / f"reference/{topic}.rst"
+        if not page.exists() or page.read_text() != text:
+            page.write_text(text)

@@ -12,6 +12,7 @@ Puzzles are then solved by clamping the bits of their hints.
 import matplotlib.pyplot as plt
 import torch
 
+from qubolearn import plots
 from qubolearn.problems.sudoku import rule_qubo, solve_puzzles
 from qubolearn.recipes import preset, train
 
@@ -25,7 +26,17 @@ soft, hard = network.soft().detach(), network.hardened()
 found = {tuple(edge) for edge in hard.A.edges.T.tolist()}
 true = {tuple(edge) for edge in rule_qubo(4).edges.T.tolist()}
 low, high = hard.gaps[0]
-print(f"{len(found & true)} of {len(true)} rules found, {len(found - true)} others; gap {low:.2f} to {high:.2f}")
+print(
+    f"{len(found & true)} of {len(true)} rules found, {len(found - true)} others; gap {low:.2f} to {high:.2f}"
+)
+
+# %%
+# How strongly the marked cell repels its own digit in other cells. Its row, its column and its box are visible, and
+# nothing else.
+figure, axis = plt.subplots(figsize=(4.4, 3.8), layout="constrained")
+plots.grid_couplings(soft, 4, [5], axis)
+axis.set_title("A cell (cross) repels its digit\nin its row, column and box")
+plt.show()
 
 # %%
 # A test puzzle with six hints, whose grid was not in the training set. The solver stops when no rule is broken.
@@ -34,28 +45,46 @@ answers = solve_puzzles(hard.A, puzzle)
 print(answers.said[0])
 
 # %%
-# Left: how strongly the marked cell repels its own digit elsewhere; its row, column and box are visible. Middle: all
-# 2016 couplings, rules in red. The hump on the left is the counterpart: different digits in one row attract each other.
-# Right: the puzzle, with the found digits in blue.
-figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
-cell = 5
-same_digit = (soft + soft.T).reshape(16, 4, 16, 4).diagonal(dim1=1, dim2=3).mean(-1)
-image = axes[0].imshow(same_digit[cell].reshape(4, 4), cmap="Reds", vmin=0)
-axes[0].plot(cell % 4, cell // 4, "kx", ms=12)
-axes[0].set(title="repulsion of equal digits", xticks=[], yticks=[])
-figure.colorbar(image, ax=axes[0], shrink=0.8)
-
+# Left: the puzzle, with the found digits in blue. Right: all 2016 couplings, rules in red. The hump on the left is the
+# counterpart: different digits in one row attract each other.
+figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.4), layout="constrained")
 i, j = torch.triu_indices(64, 64, 1)
 values = (soft + soft.T)[i, j]
-axes[1].hist([values[values <= low], values[values >= high]], bins=40, stacked=True, color=["tab:gray", "tab:red"])
+axes[1].hist(
+    [values[values <= low], values[values >= high]],
+    bins=40,
+    stacked=True,
+    color=["tab:gray", "tab:red"],
+)
 axes[1].axvspan(low, high, color="0.93")
-axes[1].set(title="rules and other couplings", xlabel="learned coupling", ylabel="pairs of bits", yscale="log")
+axes[1].set(
+    title="A wide gap separates rules from the rest",
+    xlabel="learned coupling",
+    ylabel="pairs of bits",
+    yscale="log",
+)
 
 for line in range(5):
-    axes[2].axhline(line, color="k", lw=2 if line % 2 == 0 else 0.5)
-    axes[2].axvline(line, color="k", lw=2 if line % 2 == 0 else 0.5)
-for place, (hint, digit) in enumerate(zip(puzzle[0].tolist(), answers.grids[0].tolist(), strict=True)):
+    axes[0].axhline(line, color="k", lw=2 if line % 2 == 0 else 0.5)
+    axes[0].axvline(line, color="k", lw=2 if line % 2 == 0 else 0.5)
+for place, (hint, digit) in enumerate(
+    zip(puzzle[0].tolist(), answers.grids[0].tolist(), strict=True)
+):
     at = (place % 4 + 0.5, place // 4 + 0.5)
-    axes[2].text(*at, digit, ha="center", va="center", fontsize=16, color="k" if hint else "tab:blue")
-axes[2].set(title="a puzzle, solved", xlim=(0, 4), ylim=(4, 0), aspect="equal", xticks=[], yticks=[])
+    axes[0].text(
+        *at,
+        digit,
+        ha="center",
+        va="center",
+        fontsize=16,
+        color="k" if hint else "tab:blue",
+    )
+axes[0].set(
+    title="A puzzle, solved",
+    xlim=(0, 4),
+    ylim=(4, 0),
+    aspect="equal",
+    xticks=[],
+    yticks=[],
+)
 plt.show()

@@ -1,6 +1,6 @@
 """
-On a D-Wave chip, without one: tiles and chains
-===============================================
+Many QUBOs in one anneal of a D-Wave chip
+=========================================
 
 A chip has thousands of qubits, and a learned QUBO needs eight, so one anneal can solve many QUBOs. Those whose
 couplings are couplers of the chip take one qubit per bit; all others need chains of several qubits per bit.
@@ -45,23 +45,40 @@ chip = Chip.of("chimera", ideal.shape, working, ideal.graph.subgraph(working).ed
 places = dwave.graphs.chimera_layout(dwave.graphs.chimera_graph(6))
 colors = plt.get_cmap("tab20").colors
 
-figure, axes = plt.subplots(1, 2, figsize=(10, 5.2), layout="constrained")
-for axis, (name, pattern) in zip(axes, patterns.items(), strict=True):
+for name, pattern in patterns.items():
+    figure, axis = plt.subplots(figsize=(5, 5), layout="constrained")
     tiles = find_tiles(8, pattern.couplers, chip).tiles
     for u, v in chip.graph.edges:
-        axis.plot(*zip(places[u], places[v], strict=True), color="0.88", lw=0.5, zorder=1)
+        axis.plot(
+            *zip(places[u], places[v], strict=True), color="0.88", lw=0.5, zorder=1
+        )
     for number, tile in enumerate(tiles):
         for chain in tile:
             for u, v in chip.graph.subgraph(chain).edges:
-                axis.plot(*zip(places[u], places[v], strict=True), color=colors[number % 20], lw=2.5, zorder=2)
+                axis.plot(
+                    *zip(places[u], places[v], strict=True),
+                    color=colors[number % 20],
+                    lw=2.5,
+                    zorder=2,
+                )
             at = [places[qubit] for qubit in chain]
-            axis.scatter(*zip(*at, strict=True), s=22, color=[colors[number % 20]], zorder=3)
+            axis.scatter(
+                *zip(*at, strict=True), s=22, color=[colors[number % 20]], zorder=3
+            )
     used = {qubit for tile in tiles for chain in tile for qubit in chain}
     unused = [places[qubit] for qubit in working if qubit not in used]
     if unused:
         axis.scatter(*zip(*unused, strict=True), s=14, color="0.75", zorder=2)
-    axis.scatter(*zip(*(places[qubit] for qubit in BROKEN), strict=True), marker="x", color="k", s=30, zorder=4)
-    axis.set_title(f"{name}: {len(tiles)} tiles of {sum(map(len, tiles[0]))} qubits")
+    axis.scatter(
+        *zip(*(places[qubit] for qubit in BROKEN), strict=True),
+        marker="x",
+        color="k",
+        s=30,
+        zorder=4,
+    )
+    axis.set_title(
+        f"{name}: {len(tiles)} QUBOs at once, {sum(map(len, tiles[0]))} qubits each"
+    )
     axis.set_axis_off()
     axis.set_aspect("equal")
 plt.show()

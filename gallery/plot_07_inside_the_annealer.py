@@ -20,10 +20,16 @@ from qubolearn.qubo import all_states, to_ising
 from qubolearn.solvers.state_vector import dwave
 
 n = 6
-Q = torch.randn(1, n, n, generator=torch.Generator().manual_seed(55), dtype=torch.float64).triu()
+Q = torch.randn(
+    1, n, n, generator=torch.Generator().manual_seed(55), dtype=torch.float64
+).triu()
 J, h, offset = to_ising(Q)
-scale = min(1 / J.abs().max(), 4 / h.abs().max())  # h in [-4, 4] and J in [-1, 1] is what the chip takes
-problem = ((energies(Q, all_states(n, dtype=torch.float64)[None]) - offset[:, None]) * scale)[0].numpy()
+scale = min(
+    1 / J.abs().max(), 4 / h.abs().max()
+)  # h in [-4, 4] and J in [-1, 1] is what the chip takes
+problem = (
+    (energies(Q, all_states(n, dtype=torch.float64)[None]) - offset[:, None]) * scale
+)[0].numpy()
 flips = np.zeros((2**n, 2**n))
 for state in range(2**n):
     for bit in range(n):
@@ -31,7 +37,12 @@ for state in range(2**n):
 
 s = np.linspace(0, 1, 81)
 A, B = dwave(s)
-levels = np.array([np.linalg.eigvalsh(b / 2 * np.diag(problem) - a / 2 * flips) for a, b in zip(A, B, strict=True)])
+levels = np.array(
+    [
+        np.linalg.eigvalsh(b / 2 * np.diag(problem) - a / 2 * flips)
+        for a, b in zip(A, B, strict=True)
+    ]
+)
 gap = levels[:, 1] - levels[:, 0]
 print(f"the smallest gap is {gap.min():.2f} GHz at s={s[gap.argmin()]:.2f}")
 
@@ -39,29 +50,60 @@ print(f"the smallest gap is {gap.min():.2f} GHz at s={s[gap.argmin()]:.2f}")
 # The anneal itself is the Schrödinger equation with that H. ``QuantumAnnealing`` integrates it; its probabilities are
 # exact. First without errors, then with the control errors of a chip in h and J (mean of 20 programmings).
 times = np.geomspace(0.3, 100, 11)
-exact = [QuantumAnnealing(t, h_error=0.0, J_error=0.0, seed=0)(Q, 1).info["success_probability"].item() for t in times]
-noisy = [QuantumAnnealing(t, programmings=20, seed=0)(Q, 1).info["success_probability"].item() for t in times]
+exact = [
+    QuantumAnnealing(t, h_error=0.0, J_error=0.0, seed=0)(Q, 1)
+    .info["success_probability"]
+    .item()
+    for t in times
+]
+noisy = [
+    QuantumAnnealing(t, programmings=20, seed=0)(Q, 1)
+    .info["success_probability"]
+    .item()
+    for t in times
+]
 
 # %%
-# Left: the lowest ten energies relative to the lowest one; at the gap, a fast anneal leaves the ground state. Middle:
-# the probabilities of all 64 states after a short and a long anneal. Right: success against time.
-figure, axes = plt.subplots(1, 3, figsize=(11, 3.5), layout="constrained")
-axes[0].plot(s, levels[:, 2:10] - levels[:, :1], color="0.75", lw=0.9)
-axes[0].plot(s, gap, color="tab:red", lw=2)
-axes[0].annotate(f"gap {gap.min():.2f} GHz", (s[gap.argmin()], gap.min()), (0.3, 11), arrowprops={"arrowstyle": "->"})
-axes[0].set(title="energies along the anneal", xlabel="s, share of the anneal", ylabel="GHz above the lowest")
-axes[0].set_ylim(0, 14)
+# The lowest ten energies relative to the lowest one. At the gap, a fast anneal leaves the ground state.
+figure, axis = plt.subplots(figsize=(5, 3.8), layout="constrained")
+axis.plot(s, levels[:, 2:10] - levels[:, :1], color="0.75", lw=0.9)
+axis.plot(s, gap, color="tab:red", lw=2)
+axis.annotate(
+    f"gap {gap.min():.2f} GHz",
+    (s[gap.argmin()], gap.min()),
+    (0.3, 11),
+    arrowprops={"arrowstyle": "->"},
+)
+axis.set(
+    title="The two lowest energies nearly meet",
+    xlabel="s, share of the anneal",
+    ylim=(0, 14),
+)
+axis.set_ylabel("GHz above the lowest")
+plt.show()
 
+# %%
+# Left: the probabilities of all 64 states after a short and a long anneal. Right: success against time.
+figure, axes = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
 order = problem.argsort()
 for time, color, size in ((1, "tab:orange", 22), (100, "tab:blue", 10)):
     p = QuantumAnnealing(time, h_error=0.0, J_error=0.0).probabilities(Q)[0].numpy()
-    axes[1].scatter(problem[order], p[order], s=size, color=color, label=f"{time:g} ns")
-axes[1].set(title="final states", xlabel="energy of the state", ylabel="probability", ylim=(-0.03, 1.03))
-axes[1].legend()
+    axes[0].scatter(problem[order], p[order], s=size, color=color, label=f"{time:g} ns")
+axes[0].set(
+    title="Long anneals end in the lowest state",
+    xlabel="energy of the state",
+    ylabel="probability",
+    ylim=(-0.03, 1.03),
+)
+axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 
-axes[2].semilogx(times, exact, "o-", label="closed annealer")
-axes[2].semilogx(times, noisy, "s--", color="tab:gray", label="with control errors")
-axes[2].set(title="success against time", xlabel="anneal time, ns", ylabel="probability of the lowest state")
-axes[2].set_ylim(0, 1.03)
-axes[2].legend()
+axes[1].semilogx(times, exact, "o-", label="closed annealer")
+axes[1].semilogx(times, noisy, "s--", color="tab:gray", label="with control errors")
+axes[1].set(
+    title="Control errors limit success",
+    xlabel="anneal time, ns",
+    ylabel="probability of the lowest state",
+)
+axes[1].set_ylim(0, 1.03)
+axes[1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 plt.show()

@@ -1,6 +1,6 @@
 """
-Solvers compared on one QUBO
-============================
+Compare solvers on one QUBO
+===========================
 
 All solvers are values with one contract, ``solve(A, solver)``, so a comparison is a loop. Each gets increasing effort
 on the same QUBO of 400 bits, and the plot shows the energy that it reaches against its time.
@@ -20,14 +20,14 @@ from qubolearn.solvers import make_solver
 
 n = 400
 A = torch.randn(1, n, n, generator=torch.Generator().manual_seed(3))
-contestants = {
+solvers = {
     "annealing (ours)": "annealing:reads=4,sweeps={},seed=0",
     "tempering (ours)": "tempering:sweeps={},seed=0",
     "neal": "neal:reads=4,sweeps={},seed=0",
     "tabu": "tabu:reads=4,restarts=1,updates={}00,seed=0",
 }
 results = {}
-for name, spec in contestants.items():
+for name, spec in solvers.items():
     solve(A, make_solver(spec.format(2)), 1)
     results[name] = []
     for work in (3, 10, 30, 100, 300, 1000):
@@ -38,15 +38,26 @@ for name, spec in contestants.items():
 # %%
 # The zero of the plot is the lowest energy that any solver found; the true minimum is not known.
 best = min(energy for points in results.values() for _, energy in points)
-figure, axis = plt.subplots(figsize=(8, 3.8), layout="constrained")
+figure, axis = plt.subplots(figsize=(5.4, 4.2), layout="constrained")
 for (name, points), marker in zip(results.items(), "os^D", strict=True):
-    milliseconds, above = zip(*((1000 * t, 100 * (1 - energy / best)) for t, energy in points), strict=True)
+    milliseconds, above = zip(
+        *((1000 * t, 100 * (1 - energy / best)) for t, energy in points), strict=True
+    )
     axis.plot(milliseconds, above, marker, ms=7, alpha=0.8, label=name)
-axis.set(title=f"one QUBO of {n} bits: time against energy", xlabel="time, ms", xscale="log")
+axis.set(
+    title=f"Energy reached on one QUBO of {n} bits", xlabel="time, ms", xscale="log"
+)
 axis.set_ylabel("energy above the best, %")
+axis.minorticks_off()
 axis.grid(alpha=0.3)
-axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
 plt.show()
 for name, points in results.items():
-    reached = [f"{1000 * t:.1f} ms" for t, energy in points if energy <= best + 5e-4 * abs(best)]
-    print(f"{name}: within 0.05 % of the best {'after ' + reached[0] if reached else 'never'}")
+    reached = [
+        f"{1000 * t:.1f} ms"
+        for t, energy in points
+        if energy <= best + 5e-4 * abs(best)
+    ]
+    print(
+        f"{name}: within 0.05 % of the best {'after ' + reached[0] if reached else 'never'}"
+    )

@@ -1,6 +1,6 @@
 """
-From samples to a chip: a Boltzmann machine at its effective temperature
-========================================================================
+Learn from samples: a Boltzmann machine on a chip
+=================================================
 
 A Boltzmann machine learns one QUBO whose distribution p(x) ∝ exp(-xᵀAx) fits samples. A quantum annealer draws from a
 similar distribution, but at another temperature. ``DWaveSolver.mock`` shows how to find that temperature, and how
@@ -13,7 +13,7 @@ to program the chip so that its reads look like the data; simulated annealing re
 import matplotlib.pyplot as plt
 import torch
 
-from qubolearn import DWaveSolver, energies
+from qubolearn import DWaveSolver, energies, plots
 from qubolearn.boltzmann import BoltzmannMachine
 from qubolearn.qubo import all_states, from_ising, to_ising
 from qubolearn.solvers.temperature import effective_beta
@@ -24,7 +24,9 @@ links[[3, 8]] = 0.6
 J = torch.zeros(1, n, n, dtype=torch.float64)
 J[0, torch.arange(n - 1), torch.arange(1, n)], J[0, 0, n - 1] = links[:-1], links[-1]
 states = all_states(n, dtype=torch.float64)
-chances = (-energies(from_ising(J, torch.zeros(1, n).double())[0], states[None])[0]).softmax(0)
+chances = (
+    -energies(from_ising(J, torch.zeros(1, n).double())[0], states[None])[0]
+).softmax(0)
 X = states[torch.multinomial(chances, 3000, replacement=True, generator=draw)]
 
 # %%
@@ -34,6 +36,11 @@ A = machine.couplings_[None]
 learned = to_ising(A).J[0]
 print(f"log-likelihood per sample {machine.score(X):.3f}; strongest wrong coupling "
       f"{learned[J[0] == 0].abs().max():.2f}, weakest right one {learned[J[0] != 0].abs().min():.2f}")  # fmt: skip
+
+figure, axis = plt.subplots(figsize=(4.6, 3.8), layout="constrained")
+plots.qubo(learned, axis)
+axis.set_title("The ring and its two inverted links are found")
+plt.show()
 
 # %%
 # The chip scales every QUBO to its ranges and draws at its own temperature, so that its reads are too cold. Their
@@ -56,7 +63,13 @@ move_chains(A, warmed, [1.0] * warmed.shape[1], 3, instance_seeds(0, 1), None)
 # Correlations of spins in the data, in the reads, and after the moves.
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 for axis, (name, some) in zip(
-    axes, {"data": X, f"chip, β = {beta:.1f}": reads[0], "after moves at β = 1": warmed[0]}.items(), strict=True
+    axes,
+    {
+        "data": X,
+        f"chip, β = {beta:.1f}": reads[0],
+        "after moves at β = 1": warmed[0],
+    }.items(),
+    strict=True,
 ):
     spins = 2 * some.double() - 1
     picture = axis.imshow(spins.T @ spins / len(spins), cmap="RdBu", vmin=-1, vmax=1)

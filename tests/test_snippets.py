@@ -20,10 +20,15 @@ def blocks(language: str) -> list[object]:
 
 
 @pytest.mark.parametrize("text", blocks("python"))
-def test_python_blocks_run(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_run_and_print_the_accuracy_that_they_state(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "snippet.py").write_text(text)
     runpy.run_path(str(tmp_path / "snippet.py"), run_name="__main__")
+    printed = re.findall(r"'accuracy': ([\d.]+)", capsys.readouterr().out)
+    for stated in re.findall(r"# accuracy: ([\d.]+)", text):
+        assert abs(float(printed.pop(0)) - float(stated)) < 0.03  # other processors round differently
 
 
 @pytest.mark.parametrize("text", blocks("bash"))

@@ -61,8 +61,8 @@ def wrong(site: Path, examples: list[str], names: list[str]) -> Iterator[str]:
         notebooks = [link for link in page.links if link.endswith(f"{name}.ipynb")]
         if not notebooks or not (path.parent / notebooks[0]).is_file():
             yield f"{path}: has no notebook to download"
-    known = Page((site / "reference.html").read_text()).anchors
-    yield from (f"reference.html: lacks {name}" for name in names if f"qubolearn.{name}" not in known)
+    known = set().union(*(Page(path.read_text()).anchors for path in (site / "reference").glob("*.html")))
+    yield from (f"reference: lacks {name}" for name in names if f"qubolearn.{name}" not in known)
 
 
 def main() -> int:

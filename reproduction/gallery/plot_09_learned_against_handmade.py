@@ -44,27 +44,48 @@ for name, found in tiles.items():
 # permutation. The learned QUBO needs no chains; the one of 9 bits has chains. Chains for 16 bits are too many qubits to
 # simulate, so that QUBO gets all couplers that it needs, which a chip would not have.
 chains = Embedding.of(dict(enumerate(tiles["by hand, 9 bits"][0])), chip.graph.edges)
-contestants = {
+encodings = {
     "learned": (learned, problem.decode, None, (1, 3, 10, 30)),
     "by hand, 9 bits": (inserted.A, inserted.decode, chains, (1, 3, 10, 30)),
     "by hand, 16 bits": (baseline.A, baseline.decode, None, (1, 3, 10)),
 }
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained", width_ratios=[1, 1.5])
-for (name, (A, decode, embedding, times)), color in zip(contestants.items(), ("C0", "C1", "0.5"), strict=True):
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(9.5, 3.6), layout="constrained", width_ratios=[1, 1.5]
+)
+for (name, (A, decode, embedding, times)), color in zip(
+    encodings.items(), ("C0", "C1", "0.5"), strict=True
+):
     success = []
     for time in times:
-        annealer = QuantumAnnealing(time, reads=100, programmings=2, embedding=embedding, seed=0)
+        annealer = QuantumAnnealing(
+            time, reads=100, programmings=2, embedding=embedding, seed=0
+        )
         reads = annealer.sample(A)
         found = decode(reads.flatten(0, 1)).reshape(*reads.shape[:2], -1)
         success.append((found == test.answer[:, None]).all(-1).double().mean().item())
     label = f"{name}, without chains" if name == "by hand, 16 bits" else name
-    right.plot(times, success, "o--" if name == "by hand, 16 bits" else "o-", color=color, label=label)
+    right.plot(
+        times,
+        success,
+        "o--" if name == "by hand, 16 bits" else "o-",
+        color=color,
+        label=label,
+    )
     left.bar_label(left.bar(name.replace(", ", ",\n"), qubits[name], color=color))
     print(f"{name}: {success[-1]:.2f} of the reads are correct after {times[-1]} ns")
-left.set(title="qubits of one instance", ylabel="qubits on Pegasus", ylim=(0, 1.15 * max(qubits.values())))
-right.set(title="correct reads", xlabel="anneal time, ns", ylabel="mean probability", ylim=(-0.03, 1.03))
+left.set(
+    title="The learned QUBO needs the fewest qubits",
+    ylabel="qubits on Pegasus",
+    ylim=(0, 1.15 * max(qubits.values())),
+)
+right.set(
+    title="... and is read correctly most often",
+    xlabel="anneal time, ns",
+    ylabel="mean probability",
+    ylim=(-0.03, 1.03),
+)
 right.set_xscale("log")
 right.set_xticks([1, 3, 10, 30], ["1", "3", "10", "30"])
 right.minorticks_off()
-right.legend(loc="center right", fontsize=8)
+right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, fontsize=8)
 plt.show()

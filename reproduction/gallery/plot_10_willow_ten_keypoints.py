@@ -1,6 +1,6 @@
 """
-Willow: ten keypoints of two images
-===================================
+Match ten keypoints of two images
+=================================
 
 Two images of motorbikes show the same ten keypoints; which is which? The appearance of a keypoint gives the linear
 terms of a QUBO of 100 bits, its position relative to the others the couplings.
@@ -22,7 +22,10 @@ from qubolearn.evaluation import solve_instances
 from qubolearn.losses import GroupPseudoLikelihood
 from qubolearn.training.optimizers import Cosine
 
-problem, bikes = WillowMatching(), slice(CLASSES.index("motorbike"), None, len(CLASSES))  # classes take turns
+problem, bikes = (
+    WillowMatching(),
+    slice(CLASSES.index("motorbike"), None, len(CLASSES)),
+)  # classes take turns
 draw = torch.Generator().manual_seed(0)
 try:
     train = problem.sample(1500, draw, "train").rows(bikes)
@@ -39,21 +42,32 @@ if train is not None:
         torch.manual_seed(0)
         network = PairMatching(problem.features, couplings)
         loss = GroupPseudoLikelihood(problem.groups, masking=1.0)
-        fit(network, (train.p, train.x_true), loss, optimizer=Adam(2e-3, Cosine()), epochs=10, batch_size=30)
+        fit(
+            network,
+            (train.p, train.x_true),
+            loss,
+            optimizer=Adam(2e-3, Cosine()),
+            epochs=10,
+            batch_size=30,
+        )
         found = problem.decode(solve_instances(network, test.p, problem=problem)[0])
         answers[name] = found
-        print(f"{name}: {100 * problem.score(found, test)['accuracy'].mean():.1f} % of keypoints correct")
+        print(
+            f"{name}: {100 * problem.score(found, test)['accuracy'].mean():.1f} % of keypoints correct"
+        )
 
 # %%
 # Keypoints of two unseen images; green lines are correct, red ones wrong. This is the test pair, of 30, for which
 # couplings help most, and motorbikes are a class for which they help much; for ducks the gain is small.
-figure, axes = plt.subplots(1, 2, figsize=(9, 2.2), layout="constrained")
+figure, axes = plt.subplots(2, 1, figsize=(6, 4.4), layout="constrained")
 for axis, name in zip(axes, ("coupled", "uncoupled"), strict=True):
     axis.set(title=name, xticks=[], yticks=[])
     if name not in answers:
         axis.text(0.5, 0.5, "needs the Willow dataset", ha="center", va="center")
         continue
-    wrong = (answers["uncoupled"] != test.answer).sum(1) - (answers["coupled"] != test.answer).sum(1)
+    wrong = (answers["uncoupled"] != test.answer).sum(1) - (
+        answers["coupled"] != test.answer
+    ).sum(1)
     shown = slice(int(wrong.argmax()), int(wrong.argmax()) + 1)
     problem.picture(axis, test.rows(shown), answers[name][shown])
 plt.show()

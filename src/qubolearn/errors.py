@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 __all__ = [
-    "RAISED_IN",
     "CallbackError",
     "NonFiniteError",
     "QubolearnError",
@@ -28,10 +27,6 @@ __all__ = [
     "printable",
     "unknown_name",
 ]
-
-
-#: How the note of :class:`inside` begins.
-RAISED_IN = "raised in "
 
 
 class QubolearnError(ValueError):
@@ -93,10 +88,10 @@ class inside:
         if not isinstance(error, Exception) or isinstance(error, QubolearnError):
             return
         notes = getattr(error, "__notes__", [])
-        if notes and notes[-1].startswith(RAISED_IN):
+        if notes and notes[-1].startswith("raised in "):
             notes[-1] += f"; in {self}"
         else:
-            error.add_note(RAISED_IN + str(self))
+            error.add_note(f"raised in {self}")
 
     def __str__(self) -> str:
         shapes = [f"{name} {list(value.shape)}" for name, value in self._given.items() if hasattr(value, "shape")]

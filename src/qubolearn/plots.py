@@ -32,11 +32,13 @@ __all__ = [
     "grid_couplings",
     "hamming_over_training",
     "pictures",
+    "qubo",
     "save",
     "sudoku",
 ]
 
 BLUE, RED = "#2166ac", "#b2182b"
+SHADES = "RdBu_r"  # of energies: costs are red, rewards blue
 MOMENTS = 4  # columns of the pictures over training
 LARGEST = 1e100  # beyond it matplotlib finds no ticks
 
@@ -150,7 +152,7 @@ def hamming_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> 
         axis.set_title(f"step {record['step']}", fontsize=9)
         axis.set_xlabel("wrong bits")
     axes[0].set_ylabel("instances")
-    axes[-1].legend(fontsize=7)
+    axes[-1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
     _headline(axes, ax, _title(run))
     return axes
 
@@ -166,8 +168,18 @@ def curves(runs: Sequence[Run], ax: Axes | Sequence[Axes] | None = None) -> list
         right.plot(steps, [record[run.problem.metric] for record in records], label=run.recipe.head)
     left.set(xlabel="step", ylabel="training loss")
     right.set(xlabel="step", ylabel=f"validation {runs[0].problem.metric}")
-    right.legend(fontsize=8)
+    right.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return [left, right]
+
+
+def qubo(A: torch.Tensor, ax: Axes | None = None) -> Axes:
+    """Draw a QUBO ``[n, n]`` with a color scale: costs red, rewards blue."""
+    (axis,) = _axes(ax, 1, width=3.4, height=2.8)
+    limit = float(A.abs().max()) or 1.0
+    image = axis.imshow(A.detach().cpu().numpy(), cmap=SHADES, vmin=-limit, vmax=limit)
+    axis.figure.colorbar(image, ax=axis, shrink=0.8, label="energy")
+    axis.set(xticks=[], yticks=[], xlabel="bit", ylabel="bit")
+    return axis
 
 
 def grid_couplings(
@@ -182,12 +194,12 @@ def grid_couplings(
     axes = _axes(ax, len(cells), width=2.4, height=2.5)
     limit = float(couplings.abs().max()) or 1.0
     for axis, cell in zip(axes, cells, strict=True):
-        image = axis.imshow(couplings[cell].reshape(size, size).numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
+        image = axis.imshow(couplings[cell].reshape(size, size).numpy(), cmap=SHADES, vmin=-limit, vmax=limit)
         axis.plot(cell % size, cell // size, "kx")
         axis.set_title(f"row {cell // size + 1}, column {cell % size + 1}", fontsize=9)
         axis.set(xticks=[], yticks=[])
-    axes[0].figure.colorbar(image, ax=axes, shrink=0.8)
-    _headline(axes, ax, "learned couplings of a cell with the same digit elsewhere")
+    axes[0].figure.colorbar(image, ax=axes, shrink=0.8, label="cost of equal digits")
+    _headline(axes, ax, "A cell (cross) repels its own digit in its row, column and box")
     return axes
 
 

@@ -59,15 +59,11 @@ def test_commands_open_such_a_run_by_the_given_class(own: str, capsys: pytest.Ca
 FAILING = "from own import Mine as Right\nclass Mine(Right):\n    def score(self, *_): raise LookupError('no scale')\n"
 
 
-def test_an_error_in_a_problem_is_one_line_that_names_its_place(
-    own: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_an_error_in_a_problem_keeps_its_traceback_and_names_the_problem(
+    own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(".")
     Path("failing.py").write_text(FAILING)
-    words = ["train", "failing.py:Mine", *WORDS, "--epochs", "1", "--out", "run"]
-    assert main(words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert all(text in line for text in ("LookupError: no scale", "failing.py, line 3", "Mine(k=3)"))
-    monkeypatch.setenv("QUBOLEARN_TRACEBACK", "1")
-    with pytest.raises(LookupError, match="no scale"):
-        main(words)
+    with pytest.raises(LookupError, match="no scale") as caught:
+        main(["train", "failing.py:Mine", *WORDS, "--epochs", "1", "--out", "run"])
+    assert "Mine(k=3)" in "".join(caught.value.__notes__)

@@ -58,7 +58,7 @@ def test_train_writes_no_file_outside_the_run(run: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-@pytest.mark.parametrize("words", ["--help", "train --help", "evaluate {run} --instances 4", "runs {run} --json"])
+@pytest.mark.parametrize("words", ["--help", "train --help", "evaluate {run} --instances 4", "info {run} --json"])
 def test_a_full_disk_behind_stdout_is_one_line(words: str, run: Path) -> None:
     with open("/dev/full", "w") as full:
         done = command(*words.format(run=run).split(), stdout=full)

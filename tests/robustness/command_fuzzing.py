@@ -34,7 +34,6 @@ ON_RUNS = {
     "export": ("export", "{run}", "{p}", "--out", "{out}"),
     "embed": ("embed", "{run}", "--chip", "chimera"),
     "info": ("info", "{run}", "--save", "{out}.safetensors"),
-    "runs": ("runs", "{run}"),
     "compare": ("compare", "{run}", "{run}", "--instances", "4", "--device", "cpu"),
     "explore": ("explore", "{run}", "--instances", "3", "--out", "{out}.html"),
 }

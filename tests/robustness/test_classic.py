@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmarks.instances import capacities
+from classic import FAMILIES, eliminated_lowest, proven_lowest
 from torch import Tensor
 
 from qubolearn.qubo import Groups, all_states, energies, from_bqm, to_bqm
@@ -19,7 +21,6 @@ from qubolearn.solvers.contract import best_distinct
 from qubolearn.solvers.dimod_adapter import QubolearnSampler
 from qubolearn.solvers.forms import with_second_best
 from qubolearn.testing import check_solution
-from qubolearn.testing.classic import FAMILIES, capacities, eliminated_lowest, proven_lowest
 
 #: Solvers of up to 14 bits; a chip has too few steps between large and small numbers for some.
 SMALL = {

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from classic import eliminated_lowest
 from numpy.random import Generator
 from torch import Tensor
 
 from qubolearn.qubo import FREE, SparseQubo
 from qubolearn.solvers import make_solver, solve
 from qubolearn.testing import check_solution
-from qubolearn.testing.classic import eliminated_lowest
 
 #: QUBOs of one call.
 BATCH = 10

@@ -6,18 +6,15 @@ import argparse
 import os
 import re
 import sys
-import sysconfig
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
-from pathlib import Path
 from typing import Any, NoReturn
 
 from qubolearn.cli.output import Output
-from qubolearn.errors import RAISED_IN, QubolearnError, unknown_name
+from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.version import VERSION
 
 __all__ = ["COMMANDS", "main", "make_parser"]
@@ -32,7 +29,6 @@ COMMANDS = {
     "export": ("solving", "write the QUBOs of instances as COO text or dimod files"),
     "embed": ("solving", "count qubits, chains and instances per anneal on a chip"),
     "info": ("runs", "show the contents of a run or model file, or save a run as one file"),
-    "runs": ("runs", "list run folders with their scores"),
     "plot": ("runs", "draw histograms and curves of runs"),
     "explore": ("runs", "write an interactive page about a run"),
     "demo": ("demo", "train, compare and draw: a tour of two minutes"),
@@ -54,7 +50,6 @@ EPILOG = """examples:
   qubolearn export runs/k4 four.npz --format bqm          ... or write their QUBOs for dimod
 
 --json anywhere prints the result as one JSON object on stdout, and everything else on stderr.
-QUBOLEARN_TRACEBACK=1 shows the traceback of an error in a user-defined problem instead of one line.
 Exit codes: 0 success, 1 internal error, 2 bad input, 130 interrupted (SIGINT), 143 terminated (SIGTERM)."""
 
 
@@ -101,8 +96,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _describe(error: Exception) -> str | None:
     """Return an error that is not a bug of qubolearn as one line, or None."""
-    if place := _user_code(error):
-        return f"{type(error).__name__}: {error} ({place}); QUBOLEARN_TRACEBACK=1 shows the traceback"
     if isinstance(error, OSError):
         _drop_stdout()
         return f"{error.strerror or error}{f': {error.filename}' if error.filename else ' (standard output)'}"
@@ -110,17 +103,6 @@ def _describe(error: Exception) -> str | None:
     if memory or isinstance(error, MemoryError):
         return f"not enough memory; use fewer instances or smaller batches ({str(error)[:100]})"
     return None
-
-
-def _user_code(error: Exception) -> str:
-    """Return the place of an error in a file that is neither installed nor ours; empty if there is none."""
-    ours = (sysconfig.get_path("stdlib"), str(Path(__file__).parents[1]))
-    files = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.isfile(frame.filename)]
-    frames = [frame for frame in files if not (frame.filename.startswith(ours) or "site-packages" in frame.filename)]
-    if not frames or os.environ.get("QUBOLEARN_TRACEBACK"):
-        return ""
-    notes = [note for note in getattr(error, "__notes__", []) if note.startswith(RAISED_IN)]
-    return "; ".join([f"{frames[-1].filename}, line {frames[-1].lineno}", *notes])
 
 
 def _fail(message: str) -> int:

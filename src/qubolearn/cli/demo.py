@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qubolearn.cli.options import count, pick_device, seed
 from qubolearn.cli.output import Output, percent
-from qubolearn.cli.runs import draw
 from qubolearn.cli.training import score, train_with_progress
 from qubolearn.errors import missing_extra
 from qubolearn.files import write_json
@@ -19,6 +17,7 @@ from qubolearn.provenance import provenance
 from qubolearn.recipes import preset
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from torch import Tensor
 
     from qubolearn.runs import Run
@@ -38,32 +37,31 @@ def add_demo(parser: argparse.ArgumentParser, _: str | None) -> None:
 
 
 def run_demo(args: argparse.Namespace, output: Output) -> None:
-    """Show what couplings add on max-cut, Sudoku and graph matching; no data is needed.
+    """Show in two minutes what couplings add, in tables and one picture; no data is needed.
 
     Max-cut of 8 nodes: a cut and its complement are both right, which bits without couplings cannot express. Sudoku:
-    the rules are learned from generated grids as one QUBO of 729 bits, which then solves puzzles. RandGraph with k=4 on
-    8 Chimera qubits: a QUBO (coupled), one without couplings (uncoupled), and the bits themselves (direct), with the
-    preset best.
+    the rules are learned from generated grids as one QUBO of 729 bits, which then solves puzzles. Graph matching is the
+    control: each bit can be read from the input, so a QUBO (coupled), one without couplings (uncoupled) and a network
+    that predicts the bits (direct) all learn it.
     """
     began, folder = time.perf_counter(), Path(args.out)
     lengths = [min(args.epochs or own, own) for own in EPOCHS]
-    trained = _heads("maxcut", folder / "maxcut", lengths[0], args.seed, output)
-    _show("Max-cut of 8 nodes, 2000 unseen graphs", trained[1], output, optimal="accuracy", cut="ratio")
+    cuts = _heads("maxcut", folder / "maxcut", lengths[0], args.seed, output)
+    _show("Max-cut of 8 nodes, 2000 unseen graphs", cuts[1], output, optimal="accuracy", edges="ratio")
     soft, sudoku = _sudoku(lengths[1], args.seed, output)
-    matched = _heads("randgraph", folder, lengths[2], args.seed, output, k=4)
-    title = "RandGraph k=4, 8 Chimera qubits, 2000 unseen graphs"
-    _show(title, matched[1], output, accuracy="accuracy", projected="accuracy_projected")
-    written = _draw(trained[0], matched[0], soft, folder) if find_spec("matplotlib") else []
-    output.say(*written)
-    if not written:
-        output.say(f"no pictures: {missing_extra('drawing', 'plots')}")
+    matches = _heads("randgraph", folder, lengths[2], args.seed, output, k=4)
+    title = "Control: graph matching, 4 nodes, 2000 unseen graphs"
+    _show(title, matches[1], output, correct="accuracy", projected="accuracy_projected")
+    output.say("A control: every bit can be read from the input, so couplings are not needed here.")
+    drawn = _draw(cuts, matches, soft, folder / "demo.png") if find_spec("matplotlib") else None
+    output.say(f"picture: {drawn}" if drawn else f"no picture: {missing_extra('drawing', 'plots')}")
     output.result(
-        maxcut={r["head"]: r["accuracy"] for r in trained[1]},
+        maxcut={r["head"]: r["accuracy"] for r in cuts[1]},
         sudoku=sudoku,
-        accuracy={r["head"]: r["accuracy"] for r in matched[1]},
-        accuracy_projected={r["head"]: r["accuracy_projected"] for r in matched[1]},
+        accuracy={r["head"]: r["accuracy"] for r in matches[1]},
+        accuracy_projected={r["head"]: r["accuracy_projected"] for r in matches[1]},
         seconds=round(time.perf_counter() - began, 3),
-        pictures=[str(path) for path in written],
+        picture=drawn and str(drawn),
         **provenance(),
     )
 
@@ -122,11 +120,51 @@ def _sudoku(epochs: int, seed: int, output: Output) -> tuple[Tensor, Result]:
     return soft, {**found, "puzzles": PUZZLES, "solved": solved, "solved_by_biases": biases}
 
 
-def _draw(cuts: Sequence[Run], graphs: Sequence[Run], soft: Tensor, folder: Path) -> list[Path]:
+def _draw(cuts: Trained, matches: Trained, soft: Tensor, path: Path) -> Path:
+    """Draw a graph cut with and without couplings, the learned rules of Sudoku, and one match."""
     from qubolearn import plots
+    from qubolearn.evaluation import solve_instances
+    from qubolearn.random import stream
 
-    pictures = {
-        "maxcut-answers.png": plots.answers(cuts[0]),
-        "sudoku-rules.png": plots.grid_couplings(soft, 9, [0, 40, 65]),
-    }
-    return [*draw(graphs, folder), *(plots.save(picture, folder / name) for name, picture in pictures.items())]
+    figure, axes = plots.figure(2, 2, width=3.6, height=3.3)
+    problem = cuts[0][0].problem
+    graphs = problem.sample(101, stream(0, "picture"), "test")
+    found = [problem.decode(solve_instances(run.network(), graphs.p, problem=problem)[0]) for run in cuts[0][:2]]
+    typical = int(problem.score(found[1], graphs)["ratio"].argsort()[50])  # the median cut without couplings
+    shown = slice(typical, typical + 1)
+    for axis, answer, result, word in zip(axes, found, cuts[1], ("with", "without"), strict=False):
+        problem.picture(axis, graphs.rows(shown), answer[shown])  # type: ignore[attr-defined]
+        axis.set_title(f"Max-cut {word} couplings:\n{percent(result['accuracy'])} of the cuts are optimal")
+        axis.set(xticks=[], yticks=[])
+    plots.grid_couplings(soft, 9, [40], axes[2])
+    axes[2].set_title("Sudoku: a cell (cross) learned to repel\nits digit in its row, column and box")
+    _draw_match(matches[0][0], axes[3])
+    for axis in axes:
+        axis.title.set_fontsize(10)
+    figure.suptitle("QUBOs learned from solved examples, applied to unseen ones")
+    return plots.save(figure, path)
+
+
+def _draw_match(run: Run, axis: Axes) -> None:
+    """Draw a random graph, a permuted copy, and the match that the run finds; thick edges have large weights."""
+    import torch
+
+    from qubolearn.evaluation import solve_instances
+    from qubolearn.problems.randgraph import pairwise_weights
+    from qubolearn.random import stream
+
+    D, P = torch.rand(4, 4, generator=stream(0, "picture")), torch.tensor([2, 0, 3, 1])
+    copy = D[P.argsort()][:, P.argsort()]  # node i of D is node P[i] of the copy
+    p = pairwise_weights(D[None], copy[None]).flatten(1)
+    found = run.problem.decode(solve_instances(run.network(), p, problem=run.problem)[0])[0]
+    partners = found.argsort().tolist()  # the node of D of each node of the copy
+    for weights, nodes, top in ((D + D.T, range(4), 2.2), (copy + copy.T, partners, 0.0)):
+        corners = [(0, top + 1), (1.8, top + 1), (1.8, top), (0, top)]
+        for i, j in zip(*torch.triu_indices(4, 4, 1).tolist(), strict=True):
+            ends = zip(corners[i], corners[j], strict=True)
+            axis.plot(*ends, "0.5", lw=2 * weights[i, j].item() ** 2, zorder=1)
+        for (x, y), node in zip(corners, nodes, strict=True):
+            axis.plot(x, y, "o", ms=20, mec="k", mfc=f"C{node}")
+            axis.text(x, y, "abcd"[node], ha="center", va="center", color="w", weight="bold")
+    axis.set(xlim=(-0.5, 2.3), ylim=(-0.4, 3.6), xticks=[], yticks=[], frame_on=False)
+    axis.set_title(f"Graph matching: {int((found == P).sum())} of 4 nodes\nfound again in a permuted copy")

@@ -1,13 +1,10 @@
-"""The commands evaluate, compare, info, runs, plot and explore, which take runs."""
+"""The commands evaluate, compare, info, plot and explore, which take runs."""
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 from qubolearn.cli.options import add_device, add_draw, add_run, add_seed, add_solver, count, open_run, pick_device
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.errors import QubolearnError, counted, printable
-from qubolearn.files import make_folder, read_json, write_output
-from qubolearn.problems import Problem, problem_type
+from qubolearn.files import make_folder, write_output
 from qubolearn.provenance import provenance
-from qubolearn.recipes import renamed
 from qubolearn.solvers import make_solver
 
 if TYPE_CHECKING:
@@ -181,72 +176,6 @@ def _list_pretrained(output: Output) -> None:
     rows = [[f"{value:.4g}" if isinstance(value, float) else value for value in model.values()] for model in found]
     output.table("models that come with qubolearn", list(found[0]), rows)
     output.result(models=found)
-
-
-def add_runs(parser: argparse.ArgumentParser, _: str | None) -> None:
-    parser.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="where to look [runs]")
-
-
-def run_runs(args: argparse.Namespace, output: Output) -> None:
-    """List the run folders below a folder: problem, head, epochs, score on unseen instances, and date.
-
-    A folder that cannot be read is listed with its error. Nothing in the folders is executed.
-
-    examples:
-      qubolearn runs
-      qubolearn runs results --json
-    """
-    if not os.path.isdir(args.folder):
-        raise QubolearnError(f"not a folder: {args.folder}; train a run with: qubolearn train ... --out FOLDER")
-    rows = [summary(folder) for folder in find_runs(Path(args.folder))]
-    table = [
-        [os.path.relpath(row["run"], args.folder), *([row["error"], *4 * [""]] if "error" in row else _cells(row))]
-        for row in rows
-    ]
-    title = f"{counted(len(rows), 'run')} below {args.folder}"
-    output.table(title, ["run", "problem", "head", "epochs", "score", "date"], table)
-    output.result(runs=rows)
-
-
-def find_runs(folder: Path) -> Iterator[Path]:
-    """Yield the folders with a config.json at or below a folder, sorted; links are not followed."""
-    for here, below, files in os.walk(folder):
-        below[:] = [] if "config.json" in files else sorted(below)
-        if "config.json" in files:
-            yield Path(here)
-
-
-def summary(folder: Path) -> dict[str, Any]:
-    """Return the settings of a run and its score if it has one, or the error of a folder that is not a run."""
-    try:
-        header = read_json(folder / "config.json")
-        problem, training = header.get("problem"), header.get("training")
-        if not isinstance(problem, dict) or not isinstance(training, dict):
-            raise QubolearnError("config.json lacks 'problem' or 'training'")
-        result = read_json(folder / "result.json") if (folder / "result.json").is_file() else {}
-    except QubolearnError as error:
-        return {"run": printable(str(folder)), "error": str(error)}
-    name, metric = printable(str(problem.get("name")))[:60], Problem.metric
-    with suppress(QubolearnError):  # a class in a user's file
-        metric = problem_type(name).metric
-    when = max(path.stat().st_mtime for path in folder.iterdir() if path.is_file())
-    found: dict[str, Any] = {"run": printable(str(folder)), "problem": name}
-    found |= {"head": printable(str(renamed(training).get("head")))[:20]}
-    found |= {key: _number(training, key) for key in ("epochs", "seed")}
-    found |= {"finished": (folder / "model.safetensors").is_file(), "metric": metric, "score": _number(result, metric)}
-    date = time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
-    return {**found, "instances": _number(result, "instances"), "date": date}
-
-
-def _number(values: Mapping[str, Any], name: str) -> float | int | None:
-    value = values.get(name)
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300  # NaN does not
-    return value if fits else None
-
-
-def _cells(row: Mapping[str, Any]) -> list[object]:
-    score = f"{row['metric']} {row['score']:.4g}" if row["score"] is not None else "-"
-    return [row["problem"], row["head"], row["epochs"], score if row["finished"] else "not finished", row["date"]]
 
 
 def add_plot(parser: argparse.ArgumentParser, _: str | None) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -17,7 +16,6 @@ from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies
 from qubolearn.solvers import pair_marginals
 from qubolearn.solvers.contract import Solution, Solver, seeded
-from qubolearn.testing.classic import FAMILIES
 
 
 def require(condition: bool, message: str) -> None:
@@ -29,9 +27,9 @@ def require(condition: bool, message: str) -> None:
 def check_solver(solver: Solver, *, exact: bool = False, max_bits: int = 8, device: torch.device | str = "cpu") -> None:
     """Raise AssertionError unless the solver keeps the contract of :class:`qubolearn.solvers.contract.Solver`.
 
-    Every solver is tried on QUBOs of up to ``max_bits`` bits, random ones and the classics of
-    :mod:`qubolearn.testing.classic`; ``exact`` also compares with brute force. ``with_seed`` must make calls repeat,
-    and where there is a ``sample``, its reads must be bits, and with a beta draws at that temperature or refused.
+    Every solver is tried on QUBOs of up to ``max_bits`` bits: random, tied, sparse and with large penalties. ``exact``
+    also compares with brute force. ``with_seed`` must make calls repeat. Reads of a method ``sample`` must be bits, and
+    with a beta draws at that temperature, unless it raises.
     """
     seeded = _with_seed(solver)
     sizes = [n for n in (1, 2, 3, 5, 8, 12) if n <= max_bits]
@@ -45,9 +43,6 @@ def check_solver(solver: Solver, *, exact: bool = False, max_bits: int = 8, devi
     _check_default_count(seeded, _qubos(2, max(sizes), device))
     _check_repeatable(solver, device, max_bits)
     _check_sample(seeded, device)
-    for family in FAMILIES.values():
-        A = family(max(sizes), np.random.default_rng(0)).A.to(device)[None]
-        check_solution(seeded(A, 2), A, 2)
     _check_refusals(seeded, device)
     if exact:
         for n in sizes:
@@ -67,8 +62,10 @@ def _qubos(batch: int, n: int, device: torch.device | str, seed: int = 0) -> Ten
 
 
 def _unusual_qubos(n: int, device: torch.device | str) -> list[Tensor]:
-    """Forms of A that a solver may forget: no instance, other dtypes, not contiguous, with a gradient, ties."""
+    """Return forms of A that a solver may forget, and QUBOs of well-known problems."""
     A = _qubos(3, n, device)
+    ones, eye, numbers = torch.ones_like(A), torch.eye(n).to(A), torch.arange(1, n + 1).to(A)
+    path = ones.triu(1).tril(1)
     return [
         A[:0],
         A.to(torch.float16),
@@ -78,6 +75,11 @@ def _unusual_qubos(n: int, device: torch.device | str) -> list[Tensor]:
         A.clone().requires_grad_(),
         torch.zeros_like(A),
         A.round(),
+        -ones,
+        2 * path - eye,  # independent set of a path
+        path - torch.diag(path.sum(1)[0] + path.sum(2)[0]) / 2,  # its largest cut
+        1e6 * (ones - 2 * eye) + eye * A,  # one bit of all, by a large penalty
+        numbers * (numbers[:, None] - numbers.sum() * eye) * ones,  # number partitioning
     ]
 
 

@@ -23,7 +23,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["FAMILIES", "Classic", "capacities", "eliminated_lowest", "proven_lowest"]
+__all__ = ["FAMILIES", "Classic", "eliminated_lowest", "proven_lowest"]
 
 
 class Classic(NamedTuple):
@@ -180,20 +180,6 @@ def knapsack(n: int, rng: Generator) -> Classic:
     left = capacity - numpy.arange(best.size)  # what slack bits should fill, and can fill from 0 to 2**slack - 1
     broken = left - left.clip(0, 2**slack - 1)
     return Classic(A, float((penalty * broken**2 - best).min()) - penalty * capacity**2)
-
-
-def capacities(jobs: int, machines: int, rng: Generator) -> tuple[Tensor, float]:
-    """Return jobs of integer sizes on machines of equal load, and a constant; the bits of a job are a one-hot group.
-
-    Bit ``job * machines + m`` puts a job on machine m at a cost of U(1, 10); 0.5 (load - mean load)² is added per
-    machine. Energies plus the constant are costs.
-    """
-    costs = torch.from_numpy(rng.uniform(1, 10, (jobs, machines)))
-    sizes = torch.from_numpy(rng.integers(1, 10, jobs).astype(numpy.float64))
-    A, mean = torch.diag(costs.flatten()), float(sizes.sum()) / machines
-    for machine in range(machines):
-        _square(A, torch.arange(jobs) * machines + machine, sizes, mean, 0.5)
-    return A, 0.5 * machines * mean**2
 
 
 def capacitated(n: int, rng: Generator) -> Classic:
