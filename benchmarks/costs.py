@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import Record, threads, timed
-from qubolearn import Adam, ExhaustiveSearch, Likelihood, QuboLayer, evaluate, fit, topology
+from qubolearn import Adam, ExhaustiveSearch, Likelihood, QuboLayer, QuboNetwork, evaluate, fit, topology
 from qubolearn.costs import CostData, CostRegression, ListedStates, PerturbedFenchelYoung, SPOPlus
-from qubolearn.networks import UnboundedHead
 from qubolearn.solvers.constrained import Constrained
 from qubolearn.training.optimizers import Cosine
 
@@ -114,10 +113,10 @@ def quadratic(quick: bool) -> Iterator[Record]:
                 yield record
 
 
-def untrained(data: CostData) -> UnboundedHead:
+def untrained(data: CostData) -> QuboNetwork:
     torch.manual_seed(0)
     graph = topology("dense", data.bits)
-    return UnboundedHead(nn.Linear(INPUTS, graph.size), graph, INPUTS)
+    return QuboNetwork(nn.Linear(INPUTS, graph.size), graph, INPUTS)
 
 
 def through_layer(data: CostData, given: dict[str, Any]) -> float:
@@ -207,7 +206,7 @@ def here(model: Any, states: Tensor, p: Any, c: Any, train: int, epochs: int) ->
     )
     diagonal = topology("diagonal", c.shape[1])
     torch.manual_seed(0)
-    network = UnboundedHead(nn.Linear(INPUTS, c.shape[1]), diagonal)
+    network = QuboNetwork(nn.Linear(INPUTS, c.shape[1]), diagonal)
     how = {"epochs": epochs, "batch_size": BATCH, "optimizer": Adam(RATE), "validation": None}
     fit(network, first, SPOPlus(), solver=first.solver, **how)
     return evaluate(network, test, split="train").scores["regret"].numpy()

@@ -16,6 +16,7 @@ from qubolearn import (
     Loss,
     QuboLayer,
     QubolearnError,
+    QuboNetwork,
     SparseQubo,
     energies,
     evaluate,
@@ -23,7 +24,6 @@ from qubolearn import (
     topology,
 )
 from qubolearn.costs import CostData, CostRegression, ListedStates, PerturbedFenchelYoung, SPOPlus, regret
-from qubolearn.networks import UnboundedHead
 from qubolearn.qubo import all_states
 
 N = 4
@@ -118,7 +118,7 @@ def test_arrays_of_any_kind_are_costs() -> None:
     sparse = CostData(p, SparseQubo.from_dense(torch.tensor(A, dtype=torch.float64)), validation=5)
     score = [data.score(torch.ones(15, 3), data.whole("train"))["regret"] for data in (dense, sparse)]
     torch.testing.assert_close(*score)
-    network = UnboundedHead(nn.Linear(1, 6), topology("dense", 3), sparse=True)
+    network = QuboNetwork(nn.Linear(1, 6), topology("dense", 3), sparse=True)
     history = fit(network, sparse, SPOPlus(), epochs=2, batch_size=5).history
     assert history[-1]["regret"] >= 0
 
@@ -145,7 +145,7 @@ def test_losses_need_true_costs_of_the_networks_size() -> None:
     x = torch.ones(2, 3)
     with pytest.raises(QubolearnError, match="CostData"):
         SPOPlus()(torch.zeros(2, 3, 3), Batch(Instances(x, x, x), ExhaustiveSearch()))
-    network = UnboundedHead(nn.Linear(1, 10), topology("dense", 4))
+    network = QuboNetwork(nn.Linear(1, 10), topology("dense", 4))
     with pytest.raises(QubolearnError, match="3 bits"):
         fit(network, CostData(np.zeros((9, 1)), np.zeros((9, 3, 3))), SPOPlus())
 
@@ -174,7 +174,7 @@ def test_spo_plus_and_the_layer_beat_two_stages_if_the_network_is_too_simple() -
     data = CostData(**given, validation=0, test=0.5)
     for loss in (CostRegression(), SPOPlus()):
         torch.manual_seed(0)
-        network = UnboundedHead(nn.Linear(5, 36), topology("dense", 8), 5)
+        network = QuboNetwork(nn.Linear(5, 36), topology("dense", 8), 5)
         fit(network, data, loss, epochs=30, batch_size=32, optimizer=Adam(0.03), validation=None)
         found[type(loss)] = evaluate(network, data).metrics["regret"]
     assert found[SPOPlus] < 0.7 * found[CostRegression]

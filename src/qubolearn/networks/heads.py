@@ -16,7 +16,7 @@ from qubolearn.networks.saving import Saved
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, reflected
 from qubolearn.qubo.algebra import symmetric
 
-__all__ = ["HEADS", "MLP", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwork", "Standardise", "UnboundedHead"]
+__all__ = ["HEADS", "MLP", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwork", "Standardise"]
 
 
 class Standardise(nn.Module):
@@ -236,13 +236,6 @@ class DirectHead(DiagonalHead):
 
     def entries(self, outputs: Tensor) -> Tensor:
         return -outputs
-
-
-class UnboundedHead(QuboNetwork):
-    """A head without the last activation: entries of A are the body's outputs, of any size, as costs are."""
-
-    def entries(self, outputs: Tensor) -> Tensor:
-        return outputs
 
 
 #: The heads by their names in recipes.

@@ -186,13 +186,18 @@ class Loaded:
         return None
 
 
+def as_arrays(data: Any, validation: float = 0, seed: int = 0) -> Any:
+    """Return ``(p, x)`` and Instances as Arrays, and other data unchanged."""
+    if not isinstance(data, (tuple, list)) or (len(data) != 2 and not isinstance(data, Instances)):
+        return data
+    answer, right = data[2:] if isinstance(data, Instances) else (None, None)
+    return Arrays(*data[:2], answer=answer, right=right, validation=validation, seed=seed)
+
+
 def make_batches(data: Any, settings: Settings, device: torch.device | str) -> tuple[Problem | None, Batches]:
     """Return the problem that scores the data, if there is one, and the batches of the data."""
     instances, seed = settings.instances, settings.seed
-    if isinstance(data, Instances):
-        data = Arrays(*data[:2], answer=data.answer, right=data.right, validation=0)
-    elif isinstance(data, (tuple, list)) and len(data) == 2:
-        data = Arrays(*data, validation=0)
+    data = as_arrays(data)
     if isinstance(data, Problem):
         if isinstance(data, Arrays):
             instances = min(instances or data.size("train"), data.size("train"))

@@ -6,16 +6,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset, random_split
 
-from qubolearn.data.arrays import Arrays
 from qubolearn.data.contract import Instances
 from qubolearn.errors import QubolearnError
 from qubolearn.files import read_tensors, write_tensors
 from qubolearn.qubo import Qubo, SparseQubo
 from qubolearn.random import stream
+from qubolearn.training.batches import as_arrays
 from qubolearn.training.callbacks import Callback, EarlyStopping, ProgressBar, Training
 from qubolearn.training.folder import BEST, Folder
 from qubolearn.training.optimizers import Adam, Cosine
@@ -55,18 +56,11 @@ def default_optimizer(network: nn.Module) -> Adam:
 
 def hold_out(data: Any, seed: int) -> tuple[Any, Any]:
     """Return data without 15 % of its instances, and these; None if it has its own, or too few."""
-    if isinstance(data, Instances):
-        data = Arrays(*data[:2], answer=data.answer, right=data.right, validation=0)
-    elif isinstance(data, (tuple, list)) and len(data) == 2:
-        data = Arrays(*data, validation=0)
-    else:
-        if not isinstance(data, Dataset) or isinstance(data, IterableDataset) or len(data) < MIN_INSTANCES:  # type: ignore[arg-type]
-            return data, None
+    if isinstance(data, Dataset) and not isinstance(data, IterableDataset) and len(data) >= MIN_INSTANCES:  # type: ignore[arg-type]
         trained, held = random_split(data, [1 - HELD_OUT, HELD_OUT], stream(seed, "hold out"))
         return trained, held
-    given = data.instances
-    share = HELD_OUT if len(given.x_true) >= MIN_INSTANCES else 0
-    return Arrays(*given[:2], answer=given.answer, right=given.right, validation=share, seed=seed), None
+    enough = isinstance(data, (tuple, list)) and np.shape(data[1])[:1] >= (MIN_INSTANCES,)
+    return as_arrays(data, HELD_OUT if enough else 0, seed), None
 
 
 @torch.no_grad()
