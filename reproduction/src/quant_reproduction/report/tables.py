@@ -65,16 +65,12 @@ def summary_table(report: Report) -> Table:
 
 
 def facts_table(report: Report) -> Table:
-    """List claims, times, qubits and jobs in one line each."""
-    found, hardware = report.summary, training_hardware(report.records)
+    """List claims, qubits and jobs in one line each."""
+    found = report.summary
     rows = []
     for protocol, answers in found.claims.items():
         counts = ", ".join(f"{count} {answer}" for answer, count in answers.items() if count)
         rows.append((f"claims of the paper under ({protocol})", counts))
-    for protocol, what in {"a": "the same training", "c": "training that is better"}.items():
-        time = report.total_speed("a" if protocol == "a" else "c")
-        text = f"{format_duration(3600 * time.paper_hours)} in the paper, {format_duration(time.seconds)} here"
-        rows.append((f"{plural(time.runs, 'training run')}, {what} ({protocol})", f"{text}, each on {hardware}"))
     for problem, methods in found.qubits.items():
         counts = ", ".join(f"{name} {n['ours']:.0f} (paper {n['paper']:.0f})" for name, n in methods.items())
         rows.append((f"physical qubits, {problem}", counts))
@@ -85,24 +81,6 @@ def facts_table(report: Report) -> Table:
         time_taken = f"[{format_duration(found.grid['seconds'])}](../results/grid.json)"
         rows.append(("all jobs as one command", f"{time_taken} on {found.grid['machine']}{pieces}"))
     return Table(["", ""], rows)
-
-
-def times_table(report: Report) -> Table:
-    """Compare the paper's hours of training with ours, for the same training and for our recipe."""
-    rows = []
-    for same, ours in zip(report.speeds("a"), report.speeds("c"), strict=True):
-        cells = [format_duration(each.seconds) if each.seconds else "–" for each in (same, ours)]
-        counts = dict.fromkeys((str(each.runs), format_duration(3600 * each.paper_hours)) for each in (same, ours))
-        runs, hours = (" / ".join(both) for both in zip(*counts, strict=True))
-        rows.append((same.problem, runs, hours, *cells, link_records(*same.items)))
-    note = (
-        "Means over seeds. (c) counts the training runs whose numbers are better than the paper's. Networks trained as "
-        "one stack share its seconds equally. The paper names no machine, and trains graph matching through annealing, "
-        "where (a) searches exactly, so that hours and seconds do not compare machines."
-    )
-    on = training_hardware(report.records)
-    heads = ["", "training runs#", "paper#", f"(a) the same, on {on}#", "(c) our recipe#"]
-    return Table([*heads, "records"], rows, [note])
 
 
 def claims_table(claims: Sequence[Checked], quotes: bool = False) -> Table:
@@ -210,24 +188,24 @@ def searches(report: Report) -> str:
 
 
 def records_table(item: Item) -> Table:
-    """Show where each number of an item comes from: command, commit, date, data and machine."""
+    """Show where each number of an item comes from, and by which key each seed's record is made alone."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for job, record in [(outcome.job, outcome.record) for outcome in item.outcomes if outcome.record is not None]:
         codes = [f"`{str(record[name])[:12]}`" if name in record else "–" for name in ("commit", "source")]
         data = ", ".join(
             f"{name.rpartition('/')[2]} `{sha[:12]}`" for name, sha in sorted(record.get("data", {}).items())
         )
-        command = f"`{record.get('command') or f'quant reproduce {item.name}'}`"
-        origin = (record.get("date", "–")[:10], *codes, data or "–", record["machine"], command)
-        rows.setdefault((job.row, job.column, *origin), []).append(str(job.seed))
-    heads = ["row", "column", "seeds", "date", "commit", "source", "data", "machine", "command"]
+        origin = (record.get("date", "–")[:10], *codes, data or "–", record["machine"])
+        rows.setdefault((job.row, job.column, *origin), []).append(f"{job.seed} `{job.key}`")
+    heads = ["row", "column", "seeds and keys", "date", "commit", "source", "data", "machine"]
     return Table(heads, [(*key[:2], ", ".join(seeds), *key[2:]) for key, seeds in rows.items()])
 
 
 def all_records(report: Report) -> str:
     """Show the records behind every number, item by item."""
     unknown = sum("commit" not in record for record in report.records)
-    parts = [f"{plural(len(report.records), 'record')}; {unknown or 'none'} without a commit.\n"]
+    remake = "`quant reproduce --key KEY` remakes a record alone and compares"
+    parts = [f"{plural(len(report.records), 'record')}; {unknown or 'none'} without a commit. {remake}.\n"]
     for item in report.items:
         if item.records:
             names = [path.name for path in Store(report.results).paths(item.name)]
@@ -343,7 +321,6 @@ def verified_table(results: Path) -> Table:
 TABLES: Mapping[str, Callable[[Report], object]] = {
     "summary": summary_table,
     "facts": facts_table,
-    "times": times_table,
     "claims": lambda report: claims_table(report.claims),
     "errata": errata_table,
     "bars": bars_table,
