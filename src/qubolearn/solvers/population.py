@@ -42,15 +42,15 @@ class PopulationAnnealing(QuboSolver):
     Args:
         sweeps: how often each bit of a read is updated, over all generations.
         reads: reads per QUBO, rounded up to a multiple of 64. Each 64 are a separate population and may have their own
-            thread; more sweeps help more than more reads.
+            thread; a QUBO with 64 reads uses one.
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
         seconds: a time limit for the batch, in place of ``sweeps``. The result then depends on the machine.
         target: an energy that ends the search of a QUBO early.
 
     ``info`` has ``eliminated``, the number of bits ``[batch]`` that were, and ``sweeps [batch]``. Couplings that are
     multiples of one number are annealed as integers of 1 or 2 bytes, all others in float32. On dense QUBOs, where all
-    differing bits form one component, :class:`SimulatedAnnealing` is as good. Groups become penalties, and reads are
-    repaired. The result does not depend on the number of threads.
+    differing bits form one component, :class:`SimulatedAnnealing` is better, and ``auto`` takes it. Groups become
+    penalties, and reads are repaired. The result does not depend on the number of threads.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> PopulationAnnealing(seed=0)(A).states.tolist()
