@@ -35,9 +35,9 @@ LADDER_SWEEPS = 360
 class ParallelTempering(QuboSolver):
     """Parallel tempering: ``replicas`` copies of each QUBO at different temperatures, swapped after every sweep.
 
-    Use it if annealing gets stuck: cold replicas search valleys, hot ones carry states over the ridges between them. A
+    Use it if bits are in groups: cold replicas search valleys, hot ones carry states over the ridges between them. A
     move draws a bit, or which bit of a one-hot group is 1, from its exact conditional distribution. Clamps and groups
-    are never broken.
+    are never broken. Large sparse QUBOs without groups are for ``PopulationAnnealing``.
 
     Args:
         replicas: copies of each QUBO, a multiple of 16.
