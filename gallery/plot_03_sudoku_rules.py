@@ -42,7 +42,7 @@ plt.show()
 # A test puzzle with six hints, whose grid was not in the training set. The solver stops when no rule is broken.
 puzzle = problem.sample(1, torch.Generator().manual_seed(1), "test").p.long()
 answers = solve_puzzles(hard.A, puzzle)
-print(answers.said[0])
+print(answers.remarks[0])
 
 # %%
 # Left: the puzzle, with the found digits in blue. Right: all 2016 couplings, rules in red. The hump on the left is the

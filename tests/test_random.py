@@ -41,5 +41,5 @@ def test_seeds_of_all_sizes_differ() -> None:
 
 @pytest.mark.parametrize(("seed", "path"), [(2**64, ()), (-1, ()), (0, (2**32,)), (0, ("train", -1))])
 def test_what_would_share_a_stream_is_rejected(seed: int, path: tuple[str | int, ...]) -> None:
-    with pytest.raises(QubolearnError, match="whole number"):
+    with pytest.raises(QubolearnError, match="an integer"):
         stream(seed, *path)

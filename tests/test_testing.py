@@ -240,7 +240,7 @@ class Mutable(Parity.__base__):  # type: ignore[misc]
         (breach(sample=sampled(new_each_time())), "same state of the generator gives other instances"),
         (breach(sample=sampled(ignore_the_generator)), "another seed of the generator gives the same"),
         (breach(sample=sampled(leak)), "train and validation share"),
-        (breach(sample=seeded_forgetting_the_device), "never asks for generator.device"),
+        (breach(sample=seeded_forgetting_the_device), "never reads generator.device"),
         (breach(metric="accuracy"), "not the metric 'accuracy'"),
         (breach(score=lambda self, a, i: {"error": (a - i.answer).abs().mean()}), "one per instance"),
         (breach(higher_is_better=True), "the right answer itself is not the best"),

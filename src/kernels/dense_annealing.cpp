@@ -115,7 +115,7 @@ bool is_single_group(int n, std::int64_t reads) {
 }
 
 // Return the flips per sweep of 16 reads below which reads continue singly (measured).
-int few_flips(int n) {
+int flip_threshold(int n) {
   const std::int64_t few = std::int64_t(n) * n * n >> 18, most = 16 * n / 3;
   return n < SINGLE_BITS ? 0 : static_cast<int>(few < most ? few : most);
 }
@@ -149,7 +149,7 @@ class DenseProblem {
 
    public:
     Packed(const DenseProblem& problem, Stream& random, const Group* groups, const std::int8_t* reads)
-        : A(problem.tables), random(random), groups(groups), n(problem.n), few(few_flips(n)),
+        : A(problem.tables), random(random), groups(groups), n(problem.n), few(flip_threshold(n)),
           bits(std::size_t(A.chunks) * GROUPS, Ints{}) {
       for (int g = 0; g < GROUPS; ++g)
         for (std::int64_t read = groups[g].first; read < groups[g].last; ++read)

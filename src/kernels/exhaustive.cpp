@@ -16,20 +16,20 @@ constexpr double INFINITE = std::numeric_limits<double>::infinity();
 constexpr int SPARE_CELLS = 30;                       // cells visited beyond `count`, if rounding leaves their order open
 constexpr double OVERFLOWS = 1e37;                    // single precision may overflow if Σ|A_ij| is larger
 
-struct Found {
+struct Candidate {
   double energy;
   std::int64_t code;
-  bool operator<(const Found& other) const {
+  bool operator<(const Candidate& other) const {
     return energy < other.energy || (energy == other.energy && code < other.code);
   }
 };
 
 // The lowest states offered so far, as a heap with the highest of them on top.
 struct Lowest {
-  Scratch<Found> found;
+  Scratch<Candidate> found;
 
   void clear() {
-    for (Found& each : found) each = {INFINITE, 0};
+    for (Candidate& each : found) each = {INFINITE, 0};
   }
 
   void offer(double energy, std::int64_t code) {
@@ -43,7 +43,7 @@ struct Lowest {
   template <class T>
   void write(const T* A, int n, T* states, double* energies) {
     int ones[64];
-    for (Found& each : found) {
+    for (Candidate& each : found) {
       int size = 0;
       for (int i = 0; i < n; ++i) {
         ones[size] = i;
@@ -245,11 +245,11 @@ struct Call {
   void few() {
     control.share(how.batch, control.piece(how.batch), [&](std::int64_t first, std::int64_t last) {
       double E[1 << FEW];
-      Lowest lowest{Scratch<Found>(how.count)};
+      Lowest lowest{Scratch<Candidate>(how.count)};
       for (std::int64_t b = first; b < last && !control.stopped(); ++b) {
         few_energies(A(b), how.n, E);
         Cells<double> remaining(E, 1 << how.n);
-        for (Found& each : lowest.found) each = {remaining.lowest(), remaining.take()};
+        for (Candidate& each : lowest.found) each = {remaining.lowest(), remaining.take()};
         write(b, lowest);
         sizes[b] = sizeof(T) == 8 ? absolute_sum(A(b), how.n * how.n) : 0.0;
       }
@@ -277,7 +277,7 @@ struct Call {
       });
       control.share(here, control.piece(here), [&](std::int64_t first, std::int64_t last) {
         Picker picker(how.n);
-        Lowest lowest{Scratch<Found>(how.count)};
+        Lowest lowest{Scratch<Candidate>(how.count)};
         for (std::int64_t k = first; k < last && !control.stopped(); ++k)
           pick(chosen[start + k], tasks, cells.data() + k * total, row, picker, lowest);
       });

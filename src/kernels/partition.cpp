@@ -4,7 +4,7 @@
 // are raised to powers first and weights are products along the walk; else energies are sums along the walk, and one
 // polynomial gives the weight of a lane with its inner bits 0. Products give the weights of its 8 inner states.
 //
-// Vectors have 8 lanes in every variant, because their lanes are sums of their own: the order of summation, and with it
+// Vectors have 8 lanes in every variant, because each lane is a separate sum: the order of summation, and with it
 // the result, is the same on every processor.
 #include <cmath>
 #include <limits>

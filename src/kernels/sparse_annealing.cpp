@@ -19,7 +19,7 @@ struct SparseProblem : Lists {
   bool is_single(std::int64_t reads) const { return reads == 1 && starts[n] > 6 * std::int64_t(n); }
 
   // Return the flips per sweep of 16 reads below which reads continue singly: none with 3 neighbors per bit (measured).
-  std::int64_t few_flips() const { return (starts[n] - 3 * std::int64_t(n)) / 200; }
+  std::int64_t flip_threshold() const { return (starts[n] - 3 * std::int64_t(n)) / 200; }
 
   template <int GROUPS>
   class Packed {
@@ -33,7 +33,7 @@ struct SparseProblem : Lists {
 
    public:
     Packed(const SparseProblem& A, Stream& random, const Group* groups, const std::int8_t* reads)
-        : A(A), random(random), groups(groups), few(A.few_flips()), bits(std::size_t(A.n) * GROUPS, 0) {
+        : A(A), random(random), groups(groups), few(A.flip_threshold()), bits(std::size_t(A.n) * GROUPS, 0) {
       for (int g = 0; g < GROUPS; ++g)
         for (std::int64_t read = groups[g].first; read < groups[g].last; ++read)
           for (int i = 0; i < A.n; ++i)

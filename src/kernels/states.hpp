@@ -20,7 +20,7 @@ namespace qubolearn::VARIANT {
 constexpr int LOW = 8, ROW = 1 << LOW, INNER = 3, CLOSED = LOW + INNER;
 constexpr int FEW = 8;                          // up to this many bits, a table of all energies is faster
 constexpr int OUTER = 7;                        // at most, so that a part takes microseconds: kernels stop between parts
-constexpr int TASK_BITS = 12;                   // at most 2^12 tasks per QUBO, each with results of its own
+constexpr int TASK_BITS = 12;                   // at most 2^12 tasks per QUBO, each with its own results
 
 inline int smaller(int a, int b) { return a < b ? a : b; }
 inline int larger(int a, int b) { return a > b ? a : b; }

@@ -7,7 +7,7 @@ from types import FrameType
 
 
 def main() -> int:
-    """Run the command line in a process of its own: with its standard streams, and without tracebacks on Ctrl-C."""
+    """Run the command line as its own process: with standard streams, and without tracebacks on Ctrl-C."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in a background job
         signal.signal(signal.SIGINT, _interrupt)
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):

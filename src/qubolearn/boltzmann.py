@@ -135,7 +135,7 @@ class BoltzmannMachine:
         return self._log_z
 
     def score(self, X: Any, sample_weight: Any = None) -> float:
-        """Return the mean log-likelihood of samples; :meth:`log_partition` tells the error of its estimate."""
+        """Return the mean log-likelihood of samples; :meth:`log_partition` has the error of its estimate."""
         A = self._fitted()
         X, weights = _samples(X, sample_weight, as_groups(self.groups))
         if X.shape[1] != self.visible_:

@@ -22,7 +22,7 @@ __all__ = [
     "check_numbers",
     "convert",
     "counted",
-    "inside",
+    "error_context",
     "missing_extra",
     "printable",
     "unknown_name",
@@ -57,7 +57,7 @@ class CallbackError(QubolearnError):
     """A callback failed; the message names it and the step, and its own error is the cause."""
 
 
-class inside:
+class error_context:
     """A context for user-defined code: an error keeps its type and traceback, and gets a note of where it was raised.
 
     Contexts may be nested; the note is one line, innermost first. A QubolearnError gets none.
@@ -69,7 +69,7 @@ class inside:
 
     >>> import torch
     >>> try:
-    ...     with inside("step", 3), inside("the loss", "my_loss", A=torch.zeros(2, 4, 4)):
+    ...     with error_context("step", 3), error_context("the loss", "my_loss", A=torch.zeros(2, 4, 4)):
     ...         1 / 0
     ... except ZeroDivisionError as error:
     ...     print(*error.__notes__)

@@ -256,7 +256,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return solve(A, solver, 1).states[:, 0].to(torch.int64).numpy()
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Probabilities ``[samples, labels]`` of each label at the inverse temperature beta, or of each class."""
+        """Return the probability of each label ``[samples, labels]`` at inverse temperature beta, or of each class."""
         marginals = self._marginals(self._qubos(X))
         if self._multilabel:
             return marginals

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from qubolearn.data.arrays import Arrays, iter_instances
 from qubolearn.data.contract import Instances, Problem, Split, score_bits
-from qubolearn.errors import QubolearnError, inside
+from qubolearn.errors import QubolearnError, error_context
 from qubolearn.random import stream
 from qubolearn.solvers.auto import AutoSolver
 from qubolearn.solvers.contract import Solver, check_solver, solve
@@ -34,10 +34,10 @@ class Evaluation:
     """Metrics over a set of instances, as :func:`evaluate` returns them.
 
     Attributes:
-        instances: how many were scored.
-        metrics: means by name; ``NAME_median`` beside those that are not 0 or 1, ``NAME_projected`` where the problem
+        instances: the number of scored instances.
+        metrics: means by name; also ``NAME_median`` unless all values are 0 or 1, and ``NAME_projected`` if the problem
             projects answers to valid ones.
-        hamming: how many instances are at Hamming distance 0, 1, ... n from the nearest right answer.
+        hamming: the number of instances at Hamming distance 0, 1, ... n from the nearest right answer.
         hamming_projected: the same after projection.
         info: what the solver measured, such as ``source`` and ``solve_seconds``.
         scores: every metric of each instance ``[instances]``, in the order in which they were drawn.
@@ -56,7 +56,7 @@ class Evaluation:
     split: Split | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """All fields but the scores of single instances as one flat mapping that can be written as JSON."""
+        """Return all fields except ``scores`` as one flat mapping that can be written as JSON."""
         flat = asdict(replace(self, scores={}))
         del flat["scores"]
         return {**flat.pop("metrics"), **flat.pop("info"), **{k: v for k, v in flat.items() if v is not None}}
@@ -74,27 +74,27 @@ def evaluate(
     """Score a network on instances, with any solver.
 
     Args:
-        network: what ``fit`` or ``train`` trained.
+        network: a network trained by ``fit`` or ``train``.
         data: a Problem, from which ``instances`` are drawn by the seed; or exactly the instances to score: Instances,
-            ``(p, x)``, a Dataset or a DataLoader. Of :class:`qubolearn.Arrays` the whole split is scored.
-        solver: any solver; by default the problem's own, else :class:`qubolearn.AutoSolver`. It is given the bits
-            that the problem clamps, and its groups.
-        instances, seed: how many to draw from a Problem, and which; no more than its split has.
+            ``(p, x)``, a Dataset or a DataLoader. For :class:`qubolearn.Arrays`, the entire split is scored.
+        solver: any solver; by default the problem's own, else :class:`qubolearn.AutoSolver`. It receives the
+            problem's clamped bits and groups.
+        instances, seed: the number to draw from a Problem, at most the size of its split, and the seed.
         split: the split to draw from; test by default. :class:`qubolearn.Arrays` without a test split are scored on
             validation, without either on train; the result names the split.
-        device: where to solve.
+        device: the device to solve on.
 
     Returns:
-        Mean metrics, histograms of wrong bits, and what the solver measured. An answer is right where it is any of an
-        instance's right answers.
+        Mean metrics, histograms of wrong bits, and the solver's measurements. If an instance has several right answers,
+        any of them counts.
 
     Raises:
-        QubolearnError: where the data is none of these, is empty, or ``solver`` is a name.
+        QubolearnError: If the data is none of these, is empty, or ``solver`` is a name.
 
     >>> from qubolearn import QuboNetwork, topology
     >>> pattern = topology("dense", 2)
     >>> body = nn.Linear(1, pattern.size)
-    >>> _ = [nn.init.zeros_(body.weight), nn.init.constant_(body.bias, -1.0)]  # the minimiser is 11 for any p
+    >>> _ = [nn.init.zeros_(body.weight), nn.init.constant_(body.bias, -1.0)]  # the minimizer is 11 for any p
     >>> x = [[1, 1], [1, 1], [1, 0], [1, 1]]
     >>> evaluate(QuboNetwork(body, pattern), (torch.zeros(4, 1), torch.tensor(x))).metrics["accuracy"]
     0.75
@@ -132,10 +132,10 @@ def _pieces(
         yield data.whole(split).to(device)
     elif isinstance(data, Problem):
         if instances < 1:
-            raise QubolearnError(f"instances={instances}; want at least 1")
+            raise QubolearnError(f"instances={instances}; expected at least 1")
         assert split is not None
         instances = min(instances, data.available(split) or instances)
-        with inside("sample of", data):
+        with error_context("sample of", data):
             found = data.sample(instances, stream(seed, split, device=device), split)
         yield found
     else:
@@ -146,10 +146,10 @@ def _pieces(
 def solve_instances(
     network: nn.Module, p: Any, solver: Solver | None = None, problem: Problem | None = None
 ) -> tuple[Tensor, dict[str, Any]]:
-    """x* ``[batch, n]`` of p, and what the solver measured: means over the instances, and their deviations.
+    """Return x* ``[batch, n]`` of p, and means and deviations of the solver's measurements over the instances.
 
-    p is a tensor ``[batch, m]``, or a list of what the network takes, one for each piece of the instances. A problem
-    says which bits p clamps and which groups bits are in.
+    p is a tensor ``[batch, m]``, or a list of inputs of the network, one per piece of the instances. Clamped bits and
+    groups are those of the problem.
     """
     groups = problem.groups if problem else None
     solver = solver or (problem.default_solver() if problem else None)
@@ -157,12 +157,12 @@ def solve_instances(
     pieces: Iterable[Any] = p if isinstance(p, list) else [p]
     for piece in pieces:
         for chunk in torch.split(piece, CHUNK) if isinstance(piece, Tensor) else [piece]:
-            with inside("the network", type(network).__name__, p=chunk):
+            with error_context("the network", type(network).__name__, p=chunk):
                 A = network(chunk)
-            with inside("clamp of", problem, p=chunk):
+            with error_context("clamp of", problem, p=chunk):
                 clamp = problem.clamp(chunk) if problem else None
                 constraints = problem.constraints(chunk) if problem else ()
-            with inside("the solver", solver, A=A):
+            with error_context("the solver", solver, A=A):
                 solution = solve(A, solver or AutoSolver(), 1, clamp=clamp, groups=groups, constraints=constraints)
             states.append(solution.states[:, 0])
             measured.append(solution.info)
@@ -176,7 +176,7 @@ def solve_instances(
 
 
 def score_network(network: nn.Module, problem: Problem | None, held_out: Sequence[Instances]) -> dict[str, Any]:
-    """Mean metrics, histogram of wrong bits on held-out instances, for a training's log.
+    """Return mean metrics and the histogram of wrong bits on held-out instances, for the log of a run.
 
     The solver is the problem's own or :class:`qubolearn.AutoSolver`, since scoring should not cost more than training.
     """
@@ -193,7 +193,7 @@ def score_network(network: nn.Module, problem: Problem | None, held_out: Sequenc
 def evaluate_bits(
     problem: Problem | None, x: Tensor, data: Instances, info: Mapping[str, Any] | None = None
 ) -> Evaluation:
-    """Metrics of bits x ``[batch, n]`` against instances; projected ones too where the problem projects."""
+    """Score bits x ``[batch, n]`` against instances; projected bits too if the problem projects."""
     return _evaluation(problem, x, [data], info)
 
 
@@ -206,14 +206,14 @@ def _evaluation(
     parts = list(zip(torch.split(x, [len(piece.x_true) for piece in pieces]), pieces, strict=True))
 
     def scores(bits: Tensor, data: Instances) -> dict[str, Tensor]:
-        with inside("decode and score of", problem, x=bits):
+        with error_context("decode and score of", problem, x=bits):
             return score_bits(bits, data) if problem is None else problem.score(problem.decode(bits), data)
 
     each = _each([scores(bits, data) for bits, data in parts])
     metrics = _summary(each)
     hamming_projected = None
     if problem is not None and kind.project is not Problem.project:
-        with inside("project of", problem, x=x):
+        with error_context("project of", problem, x=x):
             projected = [(problem.project(bits, data.p), data) for bits, data in parts]
         summary = _summary(_each([scores(bits, data) for bits, data in projected]))
         metrics |= {f"{name}_projected": value for name, value in summary.items()}
@@ -222,13 +222,13 @@ def _evaluation(
 
 
 def evaluate_answers(problem: Problem, answer: Tensor, data: Instances) -> Evaluation:
-    """Metrics of answers that do not come from one vector of bits: of several networks, or of a method without bits."""
+    """Score answers that do not come from one vector of bits: of several networks, or of a method without bits."""
     each = _each([problem.score(answer, data)])
     return Evaluation(len(answer), _summary(each), scores=each)
 
 
 def _each(pieces: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Metrics of single instances, from those of the pieces."""
+    """Return the metrics of single instances from those of the pieces."""
     return {name: torch.cat([piece[name] for piece in pieces]).double() for name in pieces[0]}
 
 

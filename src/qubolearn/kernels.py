@@ -41,7 +41,7 @@ def native() -> Any:
 
 @contextmanager
 def kernel_threads(count: int) -> Iterator[None]:
-    """Let kernels use this many threads instead of torch's number: a small network needs one, its solver all."""
+    """Let kernels use ``count`` threads instead of torch's number: a small network needs one, its solver all."""
     token = _chosen.set(count)
     try:
         yield
@@ -57,7 +57,7 @@ def thread_count() -> int:
 def _after_fork() -> None:
     """Keep torch to one thread in a forked child: it would wait forever for OpenMP's threads, which are gone.
 
-    Kernels start new threads and use as many as in the parent.
+    Kernels start new threads, the same number as in the parent.
     """
     _chosen.set(thread_count())
     torch.set_num_threads(1)

@@ -84,10 +84,7 @@ def save(made: Figure | Axes | Sequence[Axes], path: Path) -> Path:
 
 
 def answers(run: Run, count: int = 4, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
-    """Unseen instances with the answers of a run, each drawn by the problem's own ``picture(axis, instances, answer)``.
-
-    A problem without one is refused.
-    """
+    """Draw unseen instances with a run's answers, by ``picture(axis, instances, answer)`` of its problem."""
     from qubolearn.evaluation import solve_instances
     from qubolearn.random import stream
 
@@ -139,7 +136,7 @@ def _sudoku_pictures(run: Run, problem: Sudoku) -> dict[str, list[Axes]]:
 
 
 def hamming_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
-    """Wrong bits per validation instance at moments of training; red: after projection, at the end."""
+    """Draw histograms of wrong bits per validation instance over training; red: after projection, at the end."""
     records = _moments(run)
     axes = _axes(ax, len(records))
     for axis, record in zip(axes, records, strict=True):
@@ -158,7 +155,7 @@ def hamming_over_training(run: Run, ax: Axes | Sequence[Axes] | None = None) -> 
 
 
 def curves(runs: Sequence[Run], ax: Axes | Sequence[Axes] | None = None) -> list[Axes]:
-    """Loss and metric on validation instances over training, one line per run."""
+    """Draw the loss and the validation metric over training, one line per run."""
     left, right = _axes(ax, 2, width=3.6, height=2.8)
     for run in runs:
         records = _records(run)
@@ -185,9 +182,9 @@ def qubo(A: torch.Tensor, ax: Axes | None = None) -> Axes:
 def grid_couplings(
     A: torch.Tensor, size: int, cells: Sequence[int], ax: Axes | Sequence[Axes] | None = None
 ) -> list[Axes]:
-    """How strongly some cells of a grid repel their own digit elsewhere: A_ij + A_ji, mean over the digits.
+    """Draw the couplings A_ij + A_ji of some cells to the same digit elsewhere, mean over the digits.
 
-    A is ``[n, n]`` with n = size ** 3 bits, bit ``cell * size + digit``. Where the rules of Sudoku were learned, each
+    A is ``[n, n]`` with n = size ** 3 bits, bit ``cell * size + digit``. If the rules of Sudoku were learned, each
     cell's row, column and box stand out.
     """
     couplings = (A + A.T).reshape(size**2, size, size**2, size).diagonal(dim1=1, dim2=3).mean(-1)
@@ -231,7 +228,7 @@ def _records(run: Run) -> list[dict[str, Any]]:
         raise QubolearnError(f"{run.folder} has no metrics yet; train it first")
     n = run.problem.bits
     shapes: dict[str, tuple[int, ...]] = {"step": (), run.problem.metric: (), "hamming": (n + 1,)}
-    for record in records:  # which may be a stranger's
+    for record in records:  # untrusted input
         shown = {**{name: record.get(name) for name in shapes}, "loss": record.get("loss", 0.0)}
         shown |= {name: record[name] for name in ("hamming_projected",) if name in record}
         try:

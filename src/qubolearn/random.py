@@ -1,4 +1,4 @@
-"""Independent random streams from one seed, so that no state needs saving: any draw can be made again from its name."""
+"""Independent random streams from one seed: any draw can be repeated from its name, so no state needs saving."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from qubolearn.errors import QubolearnError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["derive_seed", "drawn_from", "kept_global_state", "stream"]
+__all__ = ["derive_seed", "fork_seeded_rng", "preserve_rng_state", "stream"]
 
-#: torch's global generator is the whole process's, and trainings may run in several threads.
+#: torch has one global generator per process, and several threads may train.
 _global = RLock()
 
 
-#: Names that results were made with before a name alone and the same name with a 0 behind it were told apart. Alone
-#: they keep the values of then, as every other name keeps them with a 0 behind it.
+#: Legacy names, whose seeds must not change: (name,) and (name, 0) once had the same seed. These names keep it alone,
+#: all others with the 0.
 _ALONE = {"weights", "validation", "test", "perturbed", "figure"}
 _MARK = zlib.crc32(b"path ends here")
 
@@ -28,8 +28,8 @@ _MARK = zlib.crc32(b"path ends here")
 def derive_seed(seed: int, *path: int | str) -> int:
     """Return a 63-bit seed for one purpose of a run, e.g. ``derive_seed(0, "train", epoch)``.
 
-    ``seed`` is a whole number below 2**64; ``path`` holds names and whole numbers below 2**32. Different paths give
-    independent seeds.
+    ``seed`` is an integer from 0 to 2**64 - 1; ``path`` has names and integers from 0 to 2**32 - 1. Different paths
+    give independent seeds.
 
     >>> derive_seed(0, "train", 1) == derive_seed(0, "train", 1) != derive_seed(0, "train", 2)
     True
@@ -37,14 +37,14 @@ def derive_seed(seed: int, *path: int | str) -> int:
     import numpy as np
 
     if not 0 <= seed < 2**64:
-        raise QubolearnError(f"seed={seed} is not a whole number from 0 to 2**64 - 1")
+        raise QubolearnError(f"seed={seed} is not an integer from 0 to 2**64 - 1")
     words = [seed & 0xFFFFFFFF, seed >> 32]
     for part in path:
         word = zlib.crc32(part.encode()) if isinstance(part, str) else part
         if not 0 <= word < 2**32:
-            raise QubolearnError(f"{part} in a path of seeds is not a whole number from 0 to 2**32 - 1")
+            raise QubolearnError(f"{part} in a path of seeds is not an integer from 0 to 2**32 - 1")
         words.append(word)
-    # SeedSequence fills up to 4 words with zeros, to which ("train",) and ("train", 0) are the same.
+    # SeedSequence pads to 4 words with zeros, so that ("train",) and ("train", 0) would be the same.
     known = bool(path) and path[0] in _ALONE
     if (len(path) < 2 and not known) or (known and len(path) == 2 and path[1] == 0):
         words += [0] * (4 - len(words)) + [_MARK, len(path)]
@@ -59,11 +59,8 @@ def stream(seed: int, *path: int | str, device: torch.device | str = "cpu") -> t
 
 
 @contextmanager
-def drawn_from(seed: int) -> Iterator[None]:
-    """Let torch's global generator start at a seed, for code that takes no generator, and put its state back.
-
-    Other threads that do the same wait meanwhile.
-    """
+def fork_seeded_rng(seed: int) -> Iterator[None]:
+    """Seed torch's global generator within the block, for code that takes no generator; other threads wait."""
     import torch
 
     with _global, torch.random.fork_rng(devices=[]):
@@ -72,8 +69,8 @@ def drawn_from(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def kept_global_state() -> Iterator[None]:
-    """Put the state of torch's global generator back at the end, but not while another thread draws from a seed."""
+def preserve_rng_state() -> Iterator[None]:
+    """Restore the state of torch's global generator after the block."""
     import torch
 
     with _global:

@@ -298,11 +298,11 @@ def make_optimizer(recipe: Recipe) -> Adam:
 def new_network(problem: Problem, recipe: Recipe) -> nn.Module:
     """Return the untrained network of a recipe; its weights depend on the seed alone."""
     from qubolearn.networks import HEADS, MLP, MatchingBody, PairwiseBody, SharedQubo
-    from qubolearn.random import derive_seed, drawn_from
+    from qubolearn.random import derive_seed, fork_seeded_rng
 
     if recipe.network == "shared":  # its weights start at 0
         return SharedQubo(problem.bits, levels=2, **getattr(problem, "shared", {}))
-    with drawn_from(derive_seed(recipe.seed, "weights")):
+    with fork_seeded_rng(derive_seed(recipe.seed, "weights")):
         if (registered := network_entry(recipe.network)) is not None:
             made: nn.Module = registered(problem, recipe)
             return made

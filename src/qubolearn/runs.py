@@ -261,7 +261,7 @@ class StoredInstances(Arrays):
 
 @dataclass(frozen=True)
 class OwnChoices:
-    """What a run of ``fit`` stores about its training, in place of a recipe."""
+    """The choices that a run of ``fit`` stores instead of a recipe."""
 
     head: str = "own"
     network: str = OWN

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError, inside, missing_extra
+from qubolearn.errors import QubolearnError, error_context, missing_extra
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, check_solvable, energies
 from qubolearn.random import derive_seed
 from qubolearn.solvers.contract import SamplingSolver, check_solver, seeded
@@ -108,7 +108,7 @@ def tune_penalties(
     bits: dict[int, int] = {}
 
     def read(number: int, weights: Weights) -> Tensor:
-        with inside("build of instance", number):
+        with error_context("build of instance", number):
             A = _one(build(instances[number], weights), number)
         if bits.setdefault(number, A.shape[2]) != A.shape[2]:
             raise QubolearnError(
@@ -196,7 +196,7 @@ def _shares(
 
 
 def _costs(cost: Callable[[int, Tensor], Any], number: int, x: Tensor) -> Tensor:
-    with inside("the cost of instance", number):
+    with error_context("the cost of instance", number):
         costs = torch.as_tensor(cost(number, x)).double()
     if costs.shape != x.shape[:1] or bool(costs.isnan().any()):
         raise QubolearnError(

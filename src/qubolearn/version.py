@@ -1,3 +1,3 @@
-"""The version, said once: pyproject.toml reads it here, and it stands beside every result."""
+"""The version, which pyproject.toml reads and every result records."""
 
 VERSION = "0.1.0"

@@ -67,7 +67,7 @@ from qubolearn.gpu import sparse_annealing_triton as kernel
 kernel.READS, kernel.ROWS = READS, 2
 n = 8
 edges = np.array([(i, j) for i in range(n) for j in range(i + 1, n) if (7 * i + 3 * j) % 3 == 0]).T
-chosen = kernel.colours(edges, n)
+chosen = kernel.colors(edges, n)
 assert (chosen[edges[0]] != chosen[edges[1]]).all()
 generator = torch.Generator().manual_seed(0)
 linear, quadratic = torch.randn(1, n, generator=generator), torch.randn(1, edges.shape[1], generator=generator)
@@ -129,6 +129,6 @@ assert hot.dtype == torch.float64 and abs(hot.mean() - 0.5) < 0.1
     ids=["dense", "shared", "sparse", "given", "solver"],
 )
 def test_kernels_follow_the_boltzmann_distribution(kernel: str) -> None:
-    # In a process of its own: Triton decides on import whether to interpret.
+    # In its own process: Triton decides on import whether to interpret.
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     subprocess.run([sys.executable, "-c", COMMON + kernel], env=environment, check=True, timeout=300)

@@ -159,8 +159,8 @@ def test_puzzles_that_cannot_be_solved_are_answered_so() -> None:
     solver = ParallelTempering(sweeps=200, target=0.0, seed=0)
     answers = solve_puzzles(rule_qubo(4), torch.stack([twice, impossible, good]), solver)
     assert answers.solved.tolist() == [False, False, True]
-    assert answers.said[0] == "hints contradict each other: digit 3 in cells 0 and 12"
-    assert "no solution" in answers.said[1]
+    assert answers.remarks[0] == "hints contradict each other: digit 3 in cells 0 and 12"
+    assert "no solution" in answers.remarks[1]
     assert torch.equal(answers.grids[:2], torch.stack([twice, impossible]))  # not a wrong grid
     with pytest.raises(QubolearnError, match="size=16"):
         Sudoku(size=16)

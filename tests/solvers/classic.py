@@ -115,7 +115,7 @@ def vertex_cover(n: int, rng: Generator) -> Classic:
 
 
 def partitioning(n: int, rng: Generator) -> Classic:
-    """Numbers from 1 to 20 in two heaps whose sums differ least; a table of all sums says by how much."""
+    """Return the split of numbers from 1 to 20 into two sets whose sums differ least, known from a table of sums."""
     numbers = torch.from_numpy(rng.integers(1, 21, n).astype(numpy.float64))
     total = float(numbers.sum())
     A = torch.zeros(n, n, dtype=torch.float64)
@@ -126,7 +126,7 @@ def partitioning(n: int, rng: Generator) -> Classic:
 
 
 def _best_values(weights: Tensor, values: Tensor) -> NDArray[numpy.float64]:
-    """For each total weight the largest value of items that weigh exactly that, -inf where there are none."""
+    """Return the largest value of items of each exact total weight, -inf if there are none."""
     best = numpy.full(int(weights.sum()) + 1, -numpy.inf)
     best[0] = 0.0
     for weight, value in zip(weights.int().tolist(), values.tolist(), strict=True):
@@ -135,7 +135,7 @@ def _best_values(weights: Tensor, values: Tensor) -> NDArray[numpy.float64]:
 
 
 def coloring(n: int, rng: Generator) -> Classic:
-    """Three colors for a graph that has such a coloring, one bit for each node and color."""
+    """Return the 3-coloring of a graph that has one, with one bit per node and color."""
     nodes, penalty = n // 3, 4.0
     A = _spare(n, 3 * nodes)
     colors = rng.integers(0, 3, max(nodes, 1))
@@ -149,7 +149,7 @@ def coloring(n: int, rng: Generator) -> Classic:
 
 
 def assignment(n: int, rng: Generator) -> Classic:
-    """m persons and m tasks, one each: bits in rows and columns with exactly one set, and small integer costs.
+    """Return the assignment of m persons to m tasks: one bit per row and column is 1, and costs are small integers.
 
     A row or column that is broken costs more than any change of costs gains, so the lowest state is an assignment.
     """
@@ -205,7 +205,7 @@ def bin_packing(n: int, rng: Generator) -> Classic:
     sizes = rng.integers(1, 5, items)
     factors = torch.cat([torch.from_numpy(sizes.astype(numpy.float64)), torch.tensor([1.0, 2.0, 4.0, -7.0])])
     for bin_ in (0, 1):
-        own = torch.arange(2 * items + 4 * bin_, 2 * items + 4 * bin_ + 4)  # slack, then whether the bin is in use
+        own = torch.arange(2 * items + 4 * bin_, 2 * items + 4 * bin_ + 4)  # slack, then 1 if the bin is in use
         A[own[3], own[3]] += 1.0
         _square(A, torch.cat([torch.arange(items) * 2 + bin_, own]), factors, 0.0, penalty)
     loads = numpy.arange(int(sizes.sum()) + 1)[:, None]
@@ -235,13 +235,13 @@ def _two_bins(
 
 
 def set_packing(n: int, rng: Generator) -> Classic:
-    """Return as many disjoint sets as possible of n random ones of three elements."""
+    """Return the packing of as many disjoint sets as possible, out of n random sets of three elements."""
     sets = [set(rng.integers(0, n + 2, 3).tolist()) for _ in range(n)]
     return Classic(_independent(n, [(i, j) for i, j in combinations(range(n), 2) if sets[i] & sets[j]]), None)
 
 
 def large_penalty(n: int, rng: Generator) -> Classic:
-    """One bit of all, by a penalty of a million, and preferences of a millionth of one."""
+    """Return the choice of one bit by a penalty of a million, with costs of a millionth of it."""
     A = torch.diag(torch.from_numpy(rng.integers(0, 100, n).astype(numpy.float64)))
     least = float(A.diagonal().min())
     _one_hot(A, range(n), 1e6)
@@ -320,8 +320,8 @@ def eliminated_lowest(A: Tensor, clamp: Mapping[int, int] | None = None) -> floa
 def proven_lowest(A: Tensor, seconds: float = 60.0) -> float | None:
     """Return the lowest energy of a QUBO ``[n, n]``, proven by scipy's mixed-integer solver, or None on timeout.
 
-    A product of two bits is a number y between 0 and 1: at least x_i + x_j - 1 where it costs, at most x_i and x_j
-    where it gains.
+    A product of two bits is a number y between 0 and 1: at least x_i + x_j - 1 if its coefficient is positive, else at
+    most x_i and x_j.
 
     >>> proven_lowest(torch.tensor([[1.0, -3.0], [0.0, 1.0]]))
     -1.0

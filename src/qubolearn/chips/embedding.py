@@ -1,6 +1,6 @@
-"""Where the bits sit on a chip: as many disjoint copies of a QUBO's graph as one anneal holds.
+"""Embed a QUBO's graph on a chip, in as many disjoint copies as one anneal holds.
 
-An embedding gives each bit a chain of qubits; a tile is one embedding of a graph, and tiles share no qubit. Patterns
+An embedding maps each bit to a chain of qubits; a tile is one embedding of a graph, and tiles share no qubit. Patterns
 of :mod:`qubolearn.chips.topologies` are placed directly, with chains of one qubit. Any other graph is minor-embedded
 once, in the smallest corner of the family's chip that holds it, and this embedding is then copied over the chip.
 Copies are translations: chips are periodic. A copy that would use a broken qubit or coupler is left out. This finds at
@@ -32,7 +32,7 @@ Spot = tuple[Cell, int]  # a cell and a slot in it: a qubit's place, such that a
 MAX_HEURISTIC_COUPLERS = 500
 #: Up to here minorminer's clique embedding ends the process with std::bad_alloc (0.2.22: Chimera 3-4, Zephyr 5-8 bits).
 MAX_TINY_CLIQUE = 8
-#: How many seeds of minor embedding are tried; the shortest embedding is copied over the chip.
+#: Seeds of minor embedding to try; the shortest embedding is copied over the chip.
 ATTEMPTS = 4
 
 
@@ -85,7 +85,7 @@ class Tiling:
 
 
 def find_tiles(n: int, couplers: Iterable[Coupler], chip: Chip) -> Tiling:
-    """As many disjoint embeddings of the graph as we find; at least one, or an error. Cached by graph and chip."""
+    """Return disjoint embeddings of the graph, as many as are found; raise if there is none. Cached."""
     wanted = frozenset((min(pair), max(pair)) for pair in couplers)
     if n > len(chip.graph) or len(wanted) > chip.graph.number_of_edges():  # each needs a coupler of the chip
         raise _too_small(n, wanted, chip)
@@ -113,7 +113,7 @@ def _too_small(n: int, couplers: frozenset[Coupler], chip: Chip) -> DoesNotFit:
 
 @dataclass(frozen=True)
 class EmbedReport:
-    """What a graph costs on a chip; for minor embeddings, averaged over as many seeds as stated."""
+    """The cost of a graph on a chip; minor embeddings are averaged over ``seeds`` seeds."""
 
     topology: str
     logical_qubits: int
@@ -131,7 +131,7 @@ class EmbedReport:
 
 
 def embed_report(pattern: Topology, chip: str = "pegasus", size: int | None = None) -> EmbedReport:
-    """Logical and physical qubits, chain lengths and instances per anneal; by default on the largest chip built.
+    """Return qubits, chain lengths and instances per anneal of a graph; by default on the largest chip built.
 
     >>> report = embed_report(topology("chimera", 8), "pegasus", 16)
     >>> report.physical_qubits, report.instances_per_anneal

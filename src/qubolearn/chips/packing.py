@@ -1,4 +1,4 @@
-"""Many small QUBOs as one Ising problem on a chip, and the chip's reads as the bits of each QUBO again."""
+"""Pack many small QUBOs into one Ising problem on a chip, and unpack the chip's reads into bits of each QUBO."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Ranges(NamedTuple):
-    """What a chip can be programmed with: (lowest, highest) h, J, J within chains, and sum of a qubit's J."""
+    """The ranges of a chip: (lowest, highest) h, J, J within chains, and sum of a qubit's J."""
 
     h: tuple[float, float]
     J: tuple[float, float]
@@ -28,7 +28,7 @@ class Ranges(NamedTuple):
 
     @staticmethod
     def of(properties: Mapping[str, Any]) -> Ranges:
-        """From the properties of a D-Wave solver."""
+        """Return the ranges in the properties of a D-Wave solver."""
         J = _around_zero(properties, "j_range", (-1.0, 1.0))
         return Ranges(
             _around_zero(properties, "h_range", (-4.0, 4.0)),
@@ -39,18 +39,18 @@ class Ranges(NamedTuple):
 
 
 def stated_range(properties: Mapping[str, Any], name: str, otherwise: tuple[float, float]) -> tuple[float, float]:
-    """(lowest, highest) as a chip states it, or what is usual where it states nothing."""
+    """Return a range (lowest, highest) of a chip's properties, or the default if it is not among them."""
     stated = properties.get(name, otherwise)
     match stated:
         case [int() | float() as low, int() | float() as high] if low < high:
             return low, high
-    raise QubolearnError(f"this chip states {name}={str(stated)[:40]}; want [lowest, highest]. Take another chip")
+    raise QubolearnError(f"this chip states {name}={str(stated)[:40]}; expected [lowest, highest]. Use another chip")
 
 
 def _around_zero(properties: Mapping[str, Any], name: str, otherwise: tuple[float, float]) -> tuple[float, float]:
     low, high = stated_range(properties, name, otherwise)
     if not low < 0 < high:
-        raise QubolearnError(f"this chip states {name}={[low, high]}, which does not hold 0 inside. Take another chip")
+        raise QubolearnError(f"this chip states {name}={[low, high]}, which does not contain 0. Use another chip")
     return low, high
 
 
@@ -81,7 +81,7 @@ class Packing:
 
 @lru_cache(maxsize=64)
 def pack(n: int, couplers: frozenset[Coupler], chip: Chip) -> Packing:
-    """As many copies of the graph as fit on the chip's working qubits. Cached by graph and chip."""
+    """Return the packing of as many copies of the graph as fit on the chip's working qubits. Cached."""
     tiling = find_tiles(n, couplers, chip)
     qubits: list[int] = []
     nodes, ends, tiles_of, pairs, shares = [], [], [], [], []
@@ -115,11 +115,11 @@ def pack(n: int, couplers: frozenset[Coupler], chip: Chip) -> Packing:
 
 
 class Programmed(NamedTuple):
-    """What the chip is programmed with."""
+    """The h and J that a chip is programmed with."""
 
     h: Floats  # [Q]
     J: Floats  # [C]
-    scale: Floats  # [tiles] what each QUBO's h and J were multiplied with
+    scale: Floats  # [tiles] the factor of each QUBO's h and J
 
 
 def program(packing: Packing, J: Floats, h: Floats, ranges: Ranges, chain_strength: float) -> Programmed:
@@ -139,7 +139,7 @@ def program(packing: Packing, J: Floats, h: Floats, ranges: Ranges, chain_streng
     scale = 1 / np.where(used > 0, used, 1.0)
     scaled_h = physical_h * scale[packing.node // packing.n]
     scaled_J = physical_J * scale[packing.coupler_tile]
-    # Rounding may leave the last bit outside, which a chip refuses.
+    # Rounding may leave the last digit outside the range, which a chip rejects.
     clipped_J = np.where(within, np.clip(scaled_J, *ranges.chain), np.clip(scaled_J, *ranges.J))
     return Programmed(np.clip(scaled_h, *ranges.h), clipped_J, scale)
 
@@ -153,7 +153,7 @@ def _chain_strength(J: Floats, h: Floats, chain_strength: float) -> Floats:
 
 
 def _used_range(packing: Packing, h: Floats, J: Floats, within: npt.NDArray[np.bool_], ranges: Ranges) -> Floats:
-    """``[tiles]``: the largest part of any range that the tile needs; above 1 it does not fit."""
+    """Return the largest part of any range that each tile needs ``[tiles]``; above 1 it does not fit."""
     first, second = (np.bincount(end, J, minlength=len(packing.qubits)) for end in packing.ends)
     total: Floats = (first + second).astype(np.float64)
     used = np.zeros(packing.tiles)
@@ -168,7 +168,7 @@ def _part(values: Floats, limits: tuple[float, float]) -> Floats:
 
 
 def unpack(packing: Packing, spins: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int8], Floats]:
-    """Spins ``[reads, Q]`` -> bits ``[tiles, reads, n]`` by majority, and the share of broken chains ``[tiles]``.
+    """Return bits ``[tiles, reads, n]`` of spins ``[reads, Q]`` by majority, and shares of broken chains ``[tiles]``.
 
     A tie goes to the chain's first qubit.
     """

@@ -1,8 +1,8 @@
-"""Which entries of A exist: dense, diagonal, and patterns of Chimera, Pegasus and Zephyr chips.
+"""Topologies, the nonzero patterns of A: dense, diagonal, and those of Chimera, Pegasus and Zephyr chips.
 
 A chip pattern is an induced subgraph of the chip with one qubit per bit, so a QUBO on it needs no chains: logical
 = physical qubits, and many copies fit one anneal. It is made of whole cells of eight qubits, four vertical ones and
-four horizontal ones that all cross, chosen so that as many couplers as possible are kept; where n is not a multiple
+four horizontal ones that all cross, chosen so that as many couplers as possible are kept; if n is not a multiple
 of 8, the qubits whose loss costs the fewest couplers are left out. Cells follow D-Wave's coordinates:
 
 * Chimera ``(y, x, u, k)``: the unit cell (y, x), a K4,4;
@@ -11,8 +11,8 @@ of 8, the qubits whose loss costs the fewest couplers are left out. Cells follow
   K4,4 with 4 odd couplers. Two such cells fill a crossing, k in {0, 1} and k in {2, 3}, and make a K8,8.
 
 Bits are numbered cell by cell (cells by row, then column), in a cell the vertical qubits (u = 0) first, by k: for
-n = 8, bits 0 ... 3 are the vertical side of the K4,4 and bits 4 ... 7 the horizontal one. ``Topology.qubits`` says
-which bit sits on which qubit.
+n = 8, bits 0 ... 3 are the vertical side of the K4,4 and bits 4 ... 7 the horizontal one. ``Topology.qubits`` is
+the qubit of each bit.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 __all__ = ["FAMILIES", "Cell", "Family", "Qubit", "Topology", "cells", "chip_graph", "topology"]
 
 Qubit = tuple[int, ...]  # a qubit's D-Wave coordinates
-Cell = tuple[int, ...]  # a cell's place in the plane of its family, such that equal shifts are equal neighbourhoods
+Cell = tuple[int, ...]  # a cell's place in the plane of its family, such that equal shifts are equal neighborhoods
 
-#: How many sets of cells the search keeps at each size: all of the best ones up to n = 40, and then fewer.
+#: Sets of cells that the search keeps at each size: all of the best ones up to n = 40, and then fewer.
 BEAM = 400
-#: From how many first qubits to drop the search for the others starts.
+#: Qubits to drop first, from each of which the search for the others starts.
 STARTS = 32
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Which entries of A ``[n, n]`` exist: the diagonal and one entry per coupler.
+    """The entries of A ``[n, n]`` that may be nonzero: the diagonal and one entry per coupler.
 
     Args:
-        name: what to call it in messages.
+        name: the name in messages.
         n: the number of bits.
         couplers: pairs (i, j) with i < j, ascending.
-        qubits: the qubit of each bit on a chip; None where no chip is meant.
+        qubits: the qubit of each bit on a chip; None without a chip.
 
     >>> ring = Topology("ring", 4, ((0, 1), (0, 3), (1, 2), (2, 3)))
     >>> ring.size, ring.mask.sum().item()
@@ -73,7 +73,7 @@ class Topology:
 
     @property
     def size(self) -> int:
-        """How many entries there are: one for each bit and one for each coupler."""
+        """The number of entries: one per bit and one per coupler."""
         return self.n + len(self.couplers)
 
     @property
@@ -87,21 +87,21 @@ class Topology:
 
 @lru_cache(maxsize=256)
 def topology(name: str, n: int) -> Topology:
-    """Which couplers n bits have, by the name of a pattern.
+    """Return the topology of n bits by its name.
 
     Args:
-        name: ``dense`` has all, ``diagonal`` none; on ``chimera``, ``pegasus`` and ``zephyr`` each bit is one qubit
-            of a chip.
+        name: ``dense`` (all couplers), ``diagonal`` (none), or ``chimera``, ``pegasus`` or ``zephyr`` (each bit is
+            one qubit of a chip).
         n: the number of bits.
 
     Raises:
-        QubolearnError: for an unknown name, and for more bits than the largest chip has room for.
+        QubolearnError: If the name is unknown, or the largest chip has no room for n bits.
 
     >>> [len(topology(name, 8).couplers) for name in ("dense", "diagonal", "chimera", "pegasus")]
     [28, 0, 16, 20]
     """
     if n < 1:
-        raise QubolearnError(f"a topology of n={n} bits asked for; want at least 1")
+        raise QubolearnError(f"a topology of n={n} bits; expected at least 1")
     if name == "dense":
         return Topology(name, n, tuple((i, j) for i in range(n) for j in range(i + 1, n)))
     if name == "diagonal":
@@ -112,13 +112,13 @@ def topology(name: str, n: int) -> Topology:
 
 
 class Family(NamedTuple):
-    """What the search needs to know of a family of chips."""
+    """Properties of a family of chips."""
 
     place: Callable[[Qubit], tuple[Cell, int]]  # qubit -> its cell, and which of the eight it is there
     mirror: Callable[[Cell, int], tuple[Cell, int]]  # a symmetry of the plane that exchanges rows and columns
     largest: int  # the size of the largest chip that D-Wave built
     room: int  # the bits in whole cells of that chip
-    chimera_step: int  # how far apart the cells of a Chimera grid lie in this family's plane
+    chimera_step: int  # the distance between cells of a Chimera grid in this family's plane
 
 
 def cells(name: str, graph: networkx.Graph) -> dict[Cell, tuple[Qubit, ...]]:
@@ -210,7 +210,7 @@ def _dense_cells(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph, cou
 
 
 def _links(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph) -> dict[Cell, dict[Cell, int]]:
-    """Cell -> neighboring cell -> the number of couplers between them."""
+    """Return the number of couplers between neighboring cells, as cell -> neighbor -> number."""
     cell_of = {qubit: cell for cell, qubits in whole.items() for qubit in qubits}
     links: dict[Cell, dict[Cell, int]] = {cell: {} for cell in whole}
     for q, r in chip.edges:

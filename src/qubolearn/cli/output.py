@@ -74,5 +74,5 @@ def metric_rows(found: Evaluation) -> list[tuple[str, str]]:
 
 
 def percent(value: float) -> str:
-    """0.98765 -> '98.8 %'"""
+    """Format 0.98765 as '98.8 %'"""
     return f"{100 * value:.1f} %"

@@ -180,7 +180,7 @@ def _list_pretrained(output: Output) -> None:
 
 def add_plot(parser: argparse.ArgumentParser, _: str | None) -> None:
     add_run(parser, "+")
-    parser.add_argument("--out", metavar="FOLDER", help="where to write [the first RUN]")
+    parser.add_argument("--out", metavar="FOLDER", help="output folder [the first RUN]")
     parser.add_argument("--format", choices=["png", "svg"], default="png", help="file format [png]")
 
 

@@ -46,7 +46,7 @@ MAX_ENTRIES = 2**26
 
 def add_instances(parser: argparse.ArgumentParser, first: str | None) -> None:
     add_problem(parser, first)
-    parser.add_argument("--out", required=True, metavar="FILE.npz", help="where to write")
+    parser.add_argument("--out", required=True, metavar="FILE.npz", help="output file")
     add_draw(parser, "--count", 100, "number of instances")
 
 
@@ -72,7 +72,7 @@ def add_solve(parser: argparse.ArgumentParser, _: str | None) -> None:
     parser.add_argument("instances", nargs="?", metavar="INSTANCES.npz", help="for a run: file with p [count, m]")
     add_solver(parser)
     add_constraints(parser)
-    parser.add_argument("--out", metavar="FILE.npz", help="where to write [QUBO.solved.npz or INSTANCES.solved.npz]")
+    parser.add_argument("--out", metavar="FILE.npz", help="output file [QUBO.solved.npz or INSTANCES.solved.npz]")
     formats = ["rudy", "biqmac", "qbsolv", "coo"]
     parser.add_argument("--format", choices=formats, help="format of a text file of a QUBO [by its content]")
     parser.add_argument("--project", action="store_true", help="project a run's bits to valid answers before decoding")

@@ -1,4 +1,4 @@
-"""What networks, losses and solvers consume: instances, problems, arrays, encodings of permutations, dataset files."""
+"""Instances, problems, arrays, encodings of permutations and dataset files."""
 
 import lazy_loader
 

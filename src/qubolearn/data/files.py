@@ -24,7 +24,7 @@ __all__ = ["load_npz", "read_inputs", "write_arrays", "write_instances"]
 
 Write = Callable[[Path, bytes], None]
 
-#: Limit of the unpacked bytes of one .npz; a zip bomb has more. Methods that unpack whole blocks are refused.
+#: Limit of the unpacked bytes of one .npz; a zip bomb has more. Methods that unpack blocks at once are rejected.
 MAX_UNPACKED = 2**30
 
 

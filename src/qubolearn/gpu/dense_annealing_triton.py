@@ -1,6 +1,6 @@
-"""Simulated annealing of dense QUBOs on an NVIDIA GPU: one thread a read, 32 bits at a time.
+"""Simulated annealing of dense QUBOs on an NVIDIA GPU: one thread per read, 32 bits at a time.
 
-What all bits add to the fields of 32 of them is a matrix product of the reads with 32 columns of couplings, on the
+The contributions of all bits to the fields of 32 bits are a matrix product of the reads with 32 columns of A, on the
 tensor cores. Couplings are then two float16, c = high + low / 2048, of 22 digits together; bits are exact in float16,
 sums are float32. Then these 32 bits are updated one after the other, with their fields in registers, and each flip
 corrects the fields of those that follow it. So a sweep visits the bits in turn, exactly.
@@ -19,7 +19,7 @@ from qubolearn.gpu.annealing import rounds
 
 #: Bits of one word; the bits that a step of a matrix product sums over, at most.
 BITS, DEPTH = 32, 64
-#: Reads of a program: few where all of it is waiting, many beyond this n, where they share the couplings.
+#: Reads of a program: few if latency dominates, many from this n on, so that they share the couplings.
 FEW_READS, MANY_READS, MANY_FROM = 32, 64, 512
 SHIFT = tl.constexpr(2048.0)
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -28,7 +28,7 @@ SIGN = tl.constexpr(-(2**31))  # the digit of a float32's sign
 
 
 def anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor, initial: Tensor | None = None) -> Tensor:
-    """The final states int8 ``[batch, reads, n]`` of all reads of S ``[batch, n, n]``, float32.
+    """Return the final states int8 ``[batch, reads, n]`` of all reads of S ``[batch, n, n]``, float32.
 
     S is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. ``schedules [batch, 3]`` holds the first β, its
     growth from sweep to sweep, and the β that it stops at. ``state`` int64 ``[batch, reads]`` seeds the reads, which
@@ -61,9 +61,9 @@ def anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor, initial: Te
 
 
 def _couplings(S: Tensor, blocks: int, depth: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Couplings of each word's bits to all, high and low ``[batch, blocks, depth, BITS]``, those inside, and biases.
+    """Return couplings of each word to all bits, high and low ``[batch, blocks, depth, BITS]``, within it, and biases.
 
-    Those inside are pairs ``[batch, blocks, BITS, BITS / 2]``. Bit i's are two float32 in an int64: of bits i + 1 and
+    Those within are pairs ``[batch, blocks, BITS, BITS / 2]``. Bit i's are two float32 in an int64: of bits i + 1 and
     i + 2 of its word, of i + 3 and i + 4, and so on. One load brings both. Biases are ``[batch, blocks, BITS]``.
     """
     batch, n, _ = S.shape
@@ -80,13 +80,13 @@ def _couplings(S: Tensor, blocks: int, depth: int) -> tuple[Tensor, Tensor, Tens
 
 
 def _words(X: Tensor) -> Tensor:
-    """Bits ``[slots, lanes, BITS blocks]`` -> words int32 ``[slots, blocks, lanes]``, the lowest bit first."""
+    """Return bits ``[slots, lanes, BITS blocks]`` as words int32 ``[slots, blocks, lanes]``, the lowest bit first."""
     powers = 2 ** torch.arange(BITS, device=X.device)
     return (X.to(torch.int64).unflatten(2, (-1, BITS)) * powers).sum(-1).transpose(1, 2).to(torch.int32).contiguous()  # type: ignore[no-any-return]
 
 
 def _bits(words: Tensor) -> Tensor:
-    """Words ``[slots, blocks, lanes]`` -> bits ``[slots, lanes, BITS blocks]``."""
+    """Return words ``[slots, blocks, lanes]`` as bits ``[slots, lanes, BITS blocks]``."""
     bits = (words[..., None] >> torch.arange(BITS, device=words.device)) & 1
     return bits.transpose(1, 2).flatten(2)
 
@@ -102,12 +102,12 @@ def _anneal(
     states,  # [slots, LANES]: generators
     X,  # [slots, LANES, depth]: bits as float16
     words,  # [slots, blocks, LANES]: the same bits in words
-    fields,  # [slots, WIDTH, LANES]: room, where there are more than 32 LANES
+    fields,  # [slots, WIDTH, LANES]: scratch memory, used with more than 32 LANES
     blocks,
     groups,
     depth,
     sweeps,
-    start,  # whether reads begin at random bits
+    start,  # True if reads start at random bits
     LANES: tl.constexpr,
     WIDTH: tl.constexpr,
     STEP: tl.constexpr,
@@ -157,10 +157,10 @@ def _anneal(
 
 @triton.jit
 def _by_reads(product, fields, lane, column, LANES: tl.constexpr, WIDTH: tl.constexpr):
-    """The fields [LANES, WIDTH] as they are, but all fields of a read in one thread, which a product scatters.
+    """Return the same fields [LANES, WIDTH], but all fields of a read in one thread; a product scatters them.
 
-    Triton has no word for that. It lays reads along the threads of a warp where they are gathered, here each from
-    itself; the fields of more reads than a warp has threads go by the memory.
+    Triton has no operation for that. It lays reads along the threads of a warp when they are gathered, here each from
+    itself; the fields of more reads than a warp has threads pass through memory.
     """
     if LANES == 32:
         return tl.gather(product, tl.broadcast_to(lane[:, None], [LANES, WIDTH]), 0)
@@ -172,7 +172,7 @@ def _by_reads(product, fields, lane, column, LANES: tl.constexpr, WIDTH: tl.cons
 
 @triton.jit
 def _updated(word, state, cold, pairs, tile, column, WIDTH: tl.constexpr):
-    """The word and the generators after one update of each bit of the word."""
+    """Return the word and the generators after one update of each bit of the word."""
     digits = tile.to(tl.int32, bitcast=True)
     ahead = ()
     for i in tl.static_range(WIDTH):  # one column; sums of integers and zeros within a thread are compiled away
@@ -189,7 +189,7 @@ def _updated(word, state, cold, pairs, tile, column, WIDTH: tl.constexpr):
 
 @triton.jit
 def _corrected(ahead, change, pairs, COUNT: tl.constexpr):
-    """The fields of the bits that follow the first, after its change."""
+    """Return the fields of the bits that follow the first, after its change."""
     behind = ()
     for p in tl.static_range(COUNT // 2):
         pair = tl.load(pairs + p)
@@ -208,5 +208,5 @@ def _next(state):
 
 @triton.jit
 def _float16(word, column):
-    """The bits of words, 0.0 and 1.0."""
+    """Return the bits of words, 0.0 and 1.0."""
     return (((word[:, None] >> column[None, :]) & 1) * HALF_ONE).to(tl.int16).to(tl.float16, bitcast=True)

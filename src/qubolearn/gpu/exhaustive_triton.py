@@ -34,13 +34,13 @@ LISTED, HELD = 2**25, 2**28
 
 @lru_cache(maxsize=1)
 def available() -> bool:
-    """Whether Triton is installed: CPU builds of torch come without."""
+    """Return True if Triton is installed; CPU builds of torch come without it."""
     return find_spec("triton") is not None
 
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How a search is cut: lanes of a program, Gray codes of ``outer`` and ``inner`` bits within it."""
+    """The layout of a search: lanes of a program, Gray codes of ``outer`` and ``inner`` bits within it."""
 
     lane_bits: int = 10
     outer_gray: int = 3
@@ -53,7 +53,7 @@ class SearchPlan:
         return INNER + self.outer_gray + self.inner_gray
 
     def fit(self, n: int) -> SearchPlan:
-        """The same with fewer bits, where n has not enough for them; one bit at least is walked."""
+        """Return the plan with fewer bits if n has too few for it; at least one bit is walked."""
         lanes = min(self.lane_bits, n - INNER - 1)
         outer = min(self.outer_gray, n - INNER - lanes)
         inner = min(self.inner_gray, n - INNER - lanes - outer)
@@ -62,13 +62,13 @@ class SearchPlan:
 
 @dataclass(frozen=True)
 class SumPlan:
-    """How a sum is cut: lanes of a program; 7 middle bits are fixed in the kernel."""
+    """The layout of a sum: lanes of a program; 7 middle bits are fixed in the kernel."""
 
     lane_bits: int = 8
     warps: int = 4
 
     def fit(self, n: int) -> SumPlan:
-        """The same with fewer lanes, where n has not enough bits for them."""
+        """Return the plan with fewer lanes if n has too few bits for it."""
         return SumPlan(min(self.lane_bits, n - MIDDLE), self.warps)
 
 
@@ -79,20 +79,20 @@ def _codes(bits: int, device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=32)
 def _bits(bits: int, device: torch.device) -> Tensor:
-    """All states ``[2^bits, bits]`` in float64, in order of code."""
+    """Return all states ``[2^bits, bits]`` in float64, in order of code."""
     return code_bits(_codes(bits, device), bits).double()
 
 
 @lru_cache(maxsize=32)
 def _walk(outer: int, inner: int, device: torch.device) -> Tensor:
-    """Codes of the walked bits in the kernel's order: all inner ones in Gray order, for each outer in Gray order."""
+    """Return codes of the walked bits in the kernel's order: inner ones in Gray order, for each outer in Gray order."""
     first, second = (index ^ (index >> 1) for index in (_codes(inner, device), _codes(outer, device)))
     return (first[None, :] | second[:, None] << inner).flatten()
 
 
 @lru_cache(maxsize=32)
 def _gray_flips(bits: int, device: torch.device) -> Tensor:
-    """For each state but the last in Gray order: 2j + (whether bit j turns on) for the flip that follows."""
+    """Return 2j + (1 if bit j turns on) for the flip after each state in Gray order but the last."""
     flips = []
     for step in range(1, 2**bits):
         j = (step & -step).bit_length() - 1
@@ -109,7 +109,7 @@ def _subset_table(
     diagonal: bool = False,
     rows: bool = False,
 ) -> Tensor:
-    """Energies of states of some bits, and what these add to the fields of target bits: see the kernel.
+    """Return energies of states of some bits, and what these add to the fields of target bits: see the kernel.
 
     A ``[batch, n, n]``, codes ``[states]`` or ``[batch, states]`` -> ``[batch, states, 1 + targets]``, with ``rows``
     ``[batch, 1 + targets, states]``.
@@ -138,7 +138,7 @@ def _subset_table(
 
 
 class Tables(NamedTuple):
-    """What the programs of a kernel read, besides A."""
+    """The tables that a kernel reads besides A."""
 
     rows: Tensor
     parts: Tensor
@@ -146,7 +146,7 @@ class Tables(NamedTuple):
 
 
 def _tables(A: Tensor, lane_bits: int, inner: int, walk: Tensor, dtype: torch.dtype) -> Tables:
-    """A ``[batch, n, n]``; the walked bits, above the ``inner`` ones, go through the codes ``walk``."""
+    """Return the tables of A ``[batch, n, n]``; the walked bits, above the ``inner`` ones, take the codes ``walk``."""
     n, device = A.shape[2], A.device
     first = lane_bits + inner
     top = first + len(walk).bit_length() - 1
@@ -168,7 +168,7 @@ class Scan:
         self.tables = _tables(self.A, self.plan.lane_bits, INNER, walk, A.dtype)
 
     def __call__(self, chosen: Tensor | None = None) -> Tensor:
-        """The lowest energy of each part ``[batch, parts]``, or of each lane of parts ``chosen [batch, c]``."""
+        """Return the lowest energy of each part ``[batch, parts]``, or of each lane of parts ``chosen [batch, c]``."""
         from qubolearn.gpu.exhaustive_triton_kernels import scan_parts
 
         A, plan = self.A, self.plan
@@ -195,9 +195,9 @@ class Scan:
 
 
 def lowest_codes(A: Tensor, count: int, plan: SearchPlan | None = None) -> Tensor:
-    """Codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, float32 or float64, on a GPU.
+    """Return codes ``[batch, count]`` of the lowest states of A ``[batch, n, n]``, float32 or float64, on a GPU.
 
-    The ``count`` lowest states lie in the ``count`` parts of lowest minimum, and in these in the ``count`` cells (a
+    The ``count`` lowest states are in the ``count`` parts of lowest minimum, and in these in the ``count`` cells (a
     lane of a part) of lowest minimum, whose states are then listed in float64.
     """
     plan = (plan or SearchPlan()).fit(A.shape[2])
@@ -218,7 +218,7 @@ def _search_group(A: Tensor, count: int, plan: SearchPlan) -> Tensor:
 
 
 def log_partition_and_marginals(A: Tensor, beta: float, plan: SumPlan | None = None) -> tuple[Tensor, Tensor]:
-    """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]``, float64, for float32 A on a GPU."""
+    """Return log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]``, float64, for float32 A on a GPU."""
     plan = (plan or SumPlan()).fit(A.shape[2])
     step = max(1, HELD >> (A.shape[2] - MIDDLE + 3))
     groups = [_sum_group(A[i : i + step], beta, plan) for i in range(0, len(A), step)]
@@ -258,7 +258,7 @@ def _sum_group(A: Tensor, beta: float, plan: SumPlan) -> tuple[Tensor, Tensor]:
 
 
 def _moments(lanes: Tensor, totals: Tensor, n: int) -> Tensor:
-    """Σ_x w(x) x xᵀ ``[batch, n, n]``, float64, from what the parts leave.
+    """Return Σ_x w(x) x xᵀ ``[batch, n, n]``, float64, from the sums of the parts.
 
     lanes ``[batch, parts, 8, lanes]`` are weights with each middle bit set, and all; totals ``[batch, parts, 21]``
     those with each pair of middle bits set. Products are in float64: in float32 a GPU may round them to TF32.
@@ -280,5 +280,5 @@ def _moments(lanes: Tensor, totals: Tensor, n: int) -> Tensor:
 
 
 def _second_moments(weight: Tensor, x: Tensor) -> Tensor:
-    """Σ_s weight[s] x_s x_sᵀ: weight ``[batch, states]``, x ``[states, bits]`` -> ``[batch, bits, bits]``."""
+    """Return Σ_s weight[s] x_s x_sᵀ: weight ``[batch, states]``, x ``[states, bits]`` -> ``[batch, bits, bits]``."""
     return (weight[:, None] * x.mT) @ x

@@ -7,7 +7,7 @@ program visits all states of one part. It reads three tables of each instance, w
     parts [2^PART_BITS, 1 + inner and walked bits]   energy of the part's bits, what they add to fields of the others
     gray [walked states, 1 + inner bits]             energy of the walked bits, fields of the inner bits
 
-Flips are 2j + (whether walked bit j turns on), one after each walked state.
+Flips are 2j + (1 if walked bit j turns on), one after each walked state.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, attr-defined"
@@ -20,7 +20,7 @@ import triton.language as tl
 
 @triton.jit
 def _coupling(A, n, i, j):
-    """A_ij + A_ji in float64."""
+    """Return A_ij + A_ji in float64."""
     return tl.load(A + i * n + j).to(tl.float64) + tl.load(A + j * n + i).to(tl.float64)
 
 
@@ -41,8 +41,8 @@ def subset_table(
     DIAGONAL: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """For states s of the bits first ... first + BITS - 1, given as codes: column 0, their energy; column 1 + k, what
-    they add to the field of bit target + k, and its A_ii if DIAGONAL. Summed in float64.
+    """Fill the table of states of the bits first ... first + BITS - 1, given as codes. Column 0 is their energy; column
+    1 + k is what they add to the field of bit target + k, with its A_ii if DIAGONAL. Summed in float64.
     """
     blocks = tl.cdiv(states, BLOCK)
     instance, column = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(1)
@@ -84,7 +84,7 @@ def scan_parts(
     PART_BITS: tl.constexpr,
     CHOSEN: tl.constexpr,
 ):
-    """The lowest energy of a part; of each lane of the parts ``chosen [batch, count]`` if CHOSEN."""
+    """Store the lowest energy of a part; of each lane of the parts ``chosen [batch, count]`` if CHOSEN."""
     program = tl.program_id(0)
     instance = (program // count).to(tl.int64)
     part = (program % count).to(tl.int64)
@@ -142,7 +142,7 @@ def scan_parts(
 
 @triton.jit
 def _add(s0, s1, s2, s3, s4, x1, x2, x3, x4, weight):
-    """Sums of weights over all states, and over those with each of four bits set."""
+    """Add a weight to the sums over all states, and over those with each of four bits set."""
     return s0 + weight, s1 + x1 * weight, s2 + x2 * weight, s3 + x3 * weight, s4 + x4 * weight
 
 
@@ -175,7 +175,7 @@ def sum_parts(
     LANES: tl.constexpr,
     PART_BITS: tl.constexpr,
 ):
-    """Weights 2^(exponent - peak) of a part, summed for each lane; a, b, c are the inner bits, 1 ... 4 the walked.
+    """Sum the weights 2^(exponent - peak) of a part per lane; a, b, c are the inner bits, 1 ... 4 the walked ones.
 
     Of the 7 middle bits a, b, c, 1, ... 4, ``lanes [8, LANES]`` gets the weights with each set, and all weights, and
     ``totals [21]`` those with two set, summed over lanes.

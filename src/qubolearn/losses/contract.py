@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from qubolearn.data.contract import Instances, SoftTargets
-from qubolearn.errors import QubolearnError, check_numbers, inside
+from qubolearn.errors import QubolearnError, check_numbers, error_context
 from qubolearn.qubo import Qubo, SparseQubo, energies
 from qubolearn.solvers.contract import Solver
 from qubolearn.solvers.partition import log_partition, log_partition_and_marginals
@@ -84,7 +84,7 @@ class Batch:
 
     def _ask(self, A: Qubo, count: int) -> Tensor:
         """Call the solver and validate its output."""
-        with inside("the solver", self.solver, A=A):
+        with error_context("the solver", self.solver, A=A):
             found = self.solver(A, count)
         states, want = getattr(found, "states", None), (A.shape[0], count, A.shape[2])
         if not isinstance(states, Tensor) or states.shape != want:
@@ -239,9 +239,9 @@ def value_of(A: Qubo, terms: Terms) -> Tensor:
 class Likelihood(EnergyLoss):
     """Minus the log-likelihood of the solution: βE(x̂) + log Σ_x exp(-βE(x)).
 
-    ∂L/∂A = β(φ(x̂) - E[φ]), with exact log-partition function and pair marginals. Where instances have several right
-    answers, it is the likelihood of their set: -log Σ_{x right} exp(-βE(x)) + log Z. Cost: 2ⁿ states per instance; more
-    than 30 bits are refused.
+    ∂L/∂A = β(φ(x̂) - E[φ]), with exact log-partition function and pair marginals. If instances have several right
+    answers, it is the likelihood of their set: -log Σ_{x right} exp(-βE(x)) + log Z. Cost: 2ⁿ states per instance, at
+    most 30 bits.
 
     Args:
         beta: β, the inverse temperature.
@@ -260,10 +260,10 @@ class Likelihood(EnergyLoss):
 
 
 def right_terms(A: Qubo, batch: Batch, beta: float) -> Terms:
-    """-log Σ_{x right} exp(-βE(x)), which for one right answer is βE(x̂)."""
+    """Return the terms of -log Σ_{x right} exp(-βE(x)), which for one right answer is βE(x̂)."""
     if batch.right is None:
         X = batch.x_true[:, None]
-        weight = min(beta, torch.finfo(A.dtype).max)  # beyond, log Z says that it overflows
+        weight = min(beta, torch.finfo(A.dtype).max)  # beyond, log Z raises for its overflow
         return Terms(X, torch.full(X.shape[:2], weight, dtype=A.dtype, device=A.device))
     X = batch.right.states
     E = energies(A, X)
@@ -276,8 +276,8 @@ def right_terms(A: Qubo, batch: Batch, beta: float) -> Terms:
 class SoftLikelihood(EnergyLoss):
     """Cross entropy against the soft targets of the problem: βΣ_t w_t E(x_t) + log Σ_x exp(-βE(x)).
 
-    It is for solutions that are numbers, where the neighboring bins are nearly right. It equals :class:`Likelihood`
-    where the only soft target is the solution. A problem without soft targets is refused. Cost: 2ⁿ states per instance.
+    Use it for solutions that are numbers, whose neighboring bins are nearly right. It equals :class:`Likelihood` if
+    the only soft target is the solution. The problem must have soft targets. Cost: 2ⁿ states per instance.
 
     Args:
         beta: β, the inverse temperature.
@@ -306,7 +306,7 @@ class Contrastive(EnergyLoss):
     """The likelihood's gradient from samples: β(E(x̂) - mean_r E(x_r)), x_r drawn by the solver at β.
 
     It is :class:`Likelihood` with the marginals estimated from samples, for n beyond exact sums; its value is not a
-    likelihood. A solver that cannot draw at a temperature (``solver.sample(A, beta)``) is refused.
+    likelihood. The solver must sample at a temperature (``solver.sample(A, beta)``).
     Reference: Hinton, Neural Computation 2002.
 
     Args:

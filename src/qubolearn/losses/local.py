@@ -44,10 +44,8 @@ class PseudoLikelihood(Loss):
 class L1(Loss):
     """Regression of the bits, for direct heads: the mean of |score_i - (2x̂_i - 1)|, with scores -A_ii.
 
-    At test time a bit is 1 where its score is above 0.
-
-    Where instances have several right answers, scores are pulled towards the given label: a regression of bits
-    has no way to say "this or its complement".
+    At test time a bit is 1 if its score is above 0. If instances have several right answers, scores still approach the
+    given label: a regression of bits cannot express "this or its complement".
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
@@ -65,8 +63,7 @@ class L1(Loss):
 class SparseFeatures(Loss):
     """Sparse hidden features: L_mlp = Σ_f ‖f‖₁ / |f| over hidden layers f ``[batch, hidden]`` (QuAnt, Eq. 4).
 
-    The network's body must return its features beside its outputs, as :class:`qubolearn.MLP` does; a body that returns
-    none is refused.
+    The network's body must return ``(outputs, features)``, as :class:`qubolearn.MLP` does.
 
     >>> from qubolearn import Batch, Instances
     >>> x, f = torch.ones(1, 2), torch.tensor([[2.0, 0.0, 0.0, 2.0]])
@@ -126,7 +123,7 @@ class GroupPseudoLikelihood(Loss):
         return log_sum.sum(1) - (logits * x[:, number >= 0]).sum(1)
 
     def shown(self, batch: Batch) -> Tensor:
-        """Which bits ``[batch, n]`` are shown in this step, 0 or 1."""
+        """Return a mask ``[batch, n]`` of the bits that are shown in this step."""
         draws = torch.rand(len(batch), len(self.groups) + 1, generator=stream(batch.seed, "masking"))
         shown = (draws[:, :-1] >= self.masking * draws[:, -1:]).to(batch.x_true)
         number = self.groups.of_bits(batch.x_true.shape[1]).to(shown.device)
@@ -141,7 +138,7 @@ def refuse_broken(groups: Groups, x: Tensor) -> None:
 
 
 def _fields(A: Qubo, x: Tensor, number: Tensor) -> Tensor:
-    """f ``[batch, n]``: what each bit adds to the energy beside the bits x of other groups."""
+    """Return what each bit adds to the energy ``[batch, n]``, given the bits x of other groups."""
     if isinstance(A, SparseQubo):
         (i, j), couplings = A.edges, A.quadratic
         apart = ((number[i] != number[j]) | (number[i] < 0)).to(x)

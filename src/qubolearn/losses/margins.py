@@ -25,11 +25,11 @@ class Gap(Loss):
     L_unique = -|E(x̂) - E(x⁺)| works against several minimizers. While E(x̂) > E(x⁺) it pushes E(x̂) *up*;
     :class:`Hinge` is the same idea without that fault.
 
-    ∂L_gap/∂A_ij = x̂_i x̂_j - x*_i x*_j. Cost: one solver call. Where instances have several right answers, x̂ is the
+    ∂L_gap/∂A_ij = x̂_i x̂_j - x*_i x*_j. Cost: one solver call. If instances have several right answers, x̂ is the
     one of lowest energy.
 
     Args:
-        weight_unique: λ, the weight of L_unique, at least 0; with 0 the solver is not asked for a second state.
+        weight_unique: λ, the weight of L_unique, at least 0; with 0 the solver returns one state only.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
@@ -57,7 +57,7 @@ class Gap(Loss):
 
 
 def energy(A: Qubo, x: Tensor) -> Tensor:
-    """E(x) ``[batch]`` of one state each: as <A, xxᵀ>, whose gradient is one product."""
+    """Return E(x) ``[batch]`` of one state each: as <A, xxᵀ>, whose gradient is one product."""
     return energies(A, x) if isinstance(A, SparseQubo) else (A * (x[:, :, None] * x[:, None])).sum((1, 2))
 
 
@@ -66,11 +66,11 @@ class Hinge(Loss):
     """The structured SVM with 0/1 margin: max(0, m + E(x̂) - E(x̄)), where x̄ is the best state that is not right.
 
     It is zero once the solution is the minimizer by a gap of m. Cost: one solver call for two states, so it also runs
-    on an annealer. Where instances have several right answers, x̂ is the one of lowest energy, and the call asks for
-    one state more than there are right ones. Reference: Tsochantaridis et al., JMLR 2005.
+    on an annealer. If instances have several right answers, x̂ is the one of lowest energy, and the call requests one
+    state more than there are right ones. Reference: Tsochantaridis et al., JMLR 2005.
 
     Args:
-        margin: m, the energy gap to reach; less than 0 is refused.
+        margin: m, the energy gap to reach, at least 0.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
@@ -93,7 +93,7 @@ class Hinge(Loss):
 
 
 def best_wrong(A: Qubo, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """x̄ ``[batch, n]``, the best state that is not right, and whether one was found ``[batch]``; None: for all."""
+    """Return x̄ ``[batch, n]``, the best wrong state, and a mask ``[batch]`` of instances with one; None if all have."""
     if batch.right is None:
         x_star, x_plus = batch.best(A, 2).unbind(1)
         right = (batch.x_true == x_star).all(-1, keepdim=True)

@@ -19,7 +19,7 @@ from qubolearn.solvers.tempering import move_chains
 
 __all__ = ["PersistentContrastive"]
 
-#: Bytes of chains that are kept; instances beyond that start anew each time.
+#: Bytes of chains that are kept; further instances start with new chains in each step.
 ROOM = 2**28
 
 
@@ -33,7 +33,7 @@ class PersistentContrastive(Loss):
     make a few sweeps from x̂. Cost: chains · sweeps · n heat-bath moves. Reference: Tieleman, ICML 2008; with tempering,
     Desjardins et al., AISTATS 2010.
 
-    Every training run begins with new chains, also a resumed one, whose further steps therefore differ from those of an
+    Every training run starts new chains, even a resumed one, whose further steps therefore differ from those of an
     uninterrupted run. If instances have several right answers, E(x̂) becomes -log Σ_{x right} exp(-βE(x)) / β.
 
     Args:
@@ -46,7 +46,7 @@ class PersistentContrastive(Loss):
 
     >>> from qubolearn import Batch, Instances
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])
-    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), solver=None)  # it asks no solver
+    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), solver=None)  # no solver is needed
     >>> value = PersistentContrastive(beta=2.0, chains=100, sweeps=100)(A, batch)  # β(E(10) - mean E) = 3.64 exactly
     >>> bool(3.2 < value < 4.0)
     True
@@ -81,7 +81,7 @@ class PersistentContrastive(Loss):
 
     @torch.no_grad()
     def move(self, A: Qubo, batch: Batch, shared: bool = False) -> Tensor:
-        """Move the chains on, and return those at β: ``[batch, chains, n]``, or ``[1, chains, n]`` of one shared A."""
+        """Advance the chains, and return those at β: ``[batch, chains, n]``, or ``[1, chains, n]`` of one shared A."""
         names = [b"shared"] if shared else _names(batch)
         fresh = self._new(batch)
         kept = torch.stack([self._kept.get(name, fresh[row]) for row, name in enumerate(names)])
@@ -97,7 +97,7 @@ class PersistentContrastive(Loss):
         return kept[:, -self.chains :]
 
     def _new(self, batch: Batch) -> Tensor:
-        """First states ``[batch, rungs · chains, n]``: x̂ and random ones in turn."""
+        """Return the first states ``[batch, rungs · chains, n]``: x̂ and random ones in turn."""
         x = batch.x_true.to("cpu", torch.int8)[:, None].repeat(1, self.rungs * self.chains, 1)
         x[:, 1::2] = torch.randint(0, 2, x[:, 1::2].shape, generator=stream(batch.seed, "begin"), dtype=torch.int8)
         return x

@@ -1,4 +1,4 @@
-"""What a trained network answers about p: bits, probabilities, energies and the lowest states, as NumPy arrays."""
+"""Predictions of a trained network for p: bits, probabilities, energies and the lowest states, as NumPy arrays."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def make_problem(name: str, **options: Any) -> Problem:
     """Return a problem by its name.
 
     Args:
-        name: One of ours, such as ``randgraph``, or one that an installed package registers.
+        name: A problem of qubolearn, such as ``randgraph``, or one that an installed package registers.
         options: Fields of the problem; the others keep their defaults.
 
     Raises:
@@ -109,9 +109,9 @@ def is_reference(name: str) -> bool:
 
 
 def load_attribute(reference: str) -> Any:
-    """Execute the file of ``FILE.py:NAME`` and return what it defines under that name.
+    """Execute the file of ``FILE.py:NAME`` and return the attribute NAME.
 
-    Only the command line calls this, with a word that its user typed.
+    Only the command line calls this, with a name that the user typed.
     """
     file, _, attribute = reference.rpartition(":")
     path = Path(file)

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Knapsack", "greedy_by_density"]
 
-#: Values and weights are whole numbers from 1 to this one.
+#: Values and weights are integers from 1 to this one.
 LARGEST = 100
 
 
 @dataclass(frozen=True)
 class Knapsack(Problem):
-    """Pack items of random values and weights; bit i says that item i is packed.
+    """Pack items of random values and weights; bit i is 1 if item i is packed.
 
-    p are the values, the weights, whole numbers from 1 to 100, and the capacity, 30 to 70 % of the total weight. All
+    p is the values and weights, integers from 1 to 100, and the capacity, 30 to 70 % of the total weight. All
     packings of the highest value count as right, and the label x̂ is a random one of them. Instances are drawn from
     more than 10**12 and never seen twice, so all splits are disjoint.
 
@@ -41,7 +41,7 @@ class Knapsack(Problem):
 
     def __post_init__(self) -> None:
         if not 3 <= self.items <= 16:
-            raise QubolearnError(f"items={self.items}; Knapsack wants 3 to 16 (it looks at all 2**items packings)")
+            raise QubolearnError(f"items={self.items}; expected 3 to 16 (all 2**items packings are tried)")
 
     @property
     def input_size(self) -> int:
@@ -64,7 +64,7 @@ class Knapsack(Problem):
         return Instances(p, x_true, x_true, right)
 
     def _best_packings(self, p: Tensor) -> RightAnswers:
-        """All packings of the highest value that fit, by brute force; sums of whole numbers are exact."""
+        """Return all packings of the highest value that fit, by brute force; sums of integers are exact."""
         import torch
 
         number = torch.arange(2**self.items, device=p.device)
@@ -80,11 +80,11 @@ class Knapsack(Problem):
         return RightAnswers(packings[index], valid.bool())
 
     def _parts(self, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Values ``[batch, items]``, weights ``[batch, items]`` and capacity ``[batch, 1]``."""
+        """Return values ``[batch, items]``, weights ``[batch, items]`` and capacity ``[batch, 1]``."""
         return p[:, : self.items], p[:, self.items : -1], p[:, -1:]
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """``value`` against the optimum, 0 where it does not fit; ``feasible``; ``exact``, whether it is optimal."""
+        """Return ``value`` relative to the optimum, 0 if infeasible; ``feasible``; and ``exact``, 1 if optimal."""
         values, weights, capacity = self._parts(instances.p)
         feasible = (weights * answer).sum(1) <= capacity[:, 0]
         value = (values * answer).sum(1) / (values * instances.x_true).sum(1)
@@ -120,7 +120,7 @@ class Knapsack(Problem):
         return torch.zeros_like(x).scatter(1, order, packed.to(x.dtype))
 
     def reference(self, p: Tensor) -> Tensor:
-        """Where the network ``pairwise`` starts from: it says which items to put in or take out of greedy's packing."""
+        """Return the greedy packing; the network ``pairwise`` predicts changes to it."""
         return greedy_by_density(self, p)
 
     def features(self, p: Tensor) -> tuple[Tensor, Tensor]:

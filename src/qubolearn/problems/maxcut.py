@@ -22,12 +22,12 @@ CHUNK = 256
 class MaxCut(Problem):
     """Cut a random graph, each of whose edges exists with probability 1/2; bit i is the side of node i.
 
-    p says which of the n(n-1)/2 pairs of nodes are edges, 0 or 1, in the order (0, 1), (0, 2) ... (n-2, n-1). A cut and
-    its complement are equally good, and often others are too: all optimal cuts count as right, and the label x̂ is a
-    random one of them. Training sees the label alone, unless ``answers`` says otherwise.
+    p has a 1 for each of the n(n-1)/2 pairs of nodes that is an edge, in the order (0, 1), (0, 2) ... (n-2, n-1). A cut
+    and its complement are equally good, and often others are too: all optimal cuts count as right, and the label x̂ is
+    a random one of them. Training sees only the label unless ``answers`` is "all".
 
-    A hash of the edges decides to which split a graph belongs, so no graph is in two splits;
-    a copy of it with renamed nodes may be.
+    A hash of the edges determines the split of a graph, so no graph is in two splits;
+    a copy with renamed nodes may be.
     """
 
     name: ClassVar[str] = "maxcut"
@@ -38,11 +38,11 @@ class MaxCut(Problem):
     nodes: int = 8
     """Nodes of the graph."""
     answers: Literal["one", "all"] = "one"
-    """What training instances tell: one random optimal cut, as collected data would, or all of them."""
+    """Right answers of training instances: one random optimal cut, as in collected data, or all of them."""
 
     def __post_init__(self) -> None:
         if not 4 <= self.nodes <= 16:
-            raise QubolearnError(f"nodes={self.nodes}; MaxCut wants 4 to 16 (it looks at all 2**(nodes-1) cuts)")
+            raise QubolearnError(f"nodes={self.nodes}; expected 4 to 16 (all 2**(nodes-1) cuts are tried)")
 
     @property
     def input_size(self) -> int:
@@ -59,7 +59,7 @@ class MaxCut(Problem):
         return Instances(p, x_true, x_true, None if split == "train" and self.answers == "one" else right)
 
     def _graphs(self, count: int, generator: Generator, split: Split) -> Tensor:
-        """Edges ``[count, pairs]`` of graphs of a split: drawn until enough of them belong to it."""
+        """Draw graphs until ``count`` of them belong to the split; return their edges ``[count, pairs]``."""
         import torch
 
         device, found, missing = generator.device, [], count
@@ -71,12 +71,12 @@ class MaxCut(Problem):
         return torch.cat(found) if found else torch.zeros(0, self.input_size, device=device)
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """``accuracy``, whether the cut is optimal, and ``ratio``, its edges as a share of the most that there are."""
+        """Return ``accuracy``, 1 if the cut is optimal, and ``ratio``, its size relative to the largest cut."""
         cut, best = cut_sizes(answer, instances.p), cut_sizes(instances.x_true, instances.p)
         return {"accuracy": (cut == best).float(), "ratio": cut.div(best).where(best > 0, 1.0)}
 
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
-        """How many edges each cut has."""
+        """Return the number of edges in each cut, as text."""
         counts = zip(cut_sizes(answer, p).tolist(), p.sum(1).tolist(), strict=True)
         return [f"cuts {cut:g} of {edges:g} edges" for cut, edges in counts]
 
@@ -112,7 +112,7 @@ class MaxCut(Problem):
 
 
 def _split_of(graphs: Tensor) -> Any:
-    """Which split each graph ``[count, pairs]`` belongs to, as an array of names: one in eight each is held out."""
+    """Return the name of each graph's split, graphs ``[count, pairs]``: an eighth each for validation and test."""
     import numpy as np
 
     names = np.array(["validation", "test"] + 6 * ["train"])
@@ -124,7 +124,7 @@ def _split_of(graphs: Tensor) -> Any:
 
 
 def cut_sizes(x: Tensor, p: Tensor) -> Tensor:
-    """How many edges p ``[batch, pairs]`` run between the sides x ``[batch, n]``: ``[batch]``."""
+    """Return the number ``[batch]`` of edges p ``[batch, pairs]`` between the sides x ``[batch, n]``."""
     import torch
 
     i, j = torch.triu_indices(x.shape[1], x.shape[1], 1, device=x.device)
@@ -132,7 +132,7 @@ def cut_sizes(x: Tensor, p: Tensor) -> Tensor:
 
 
 def optimal_cuts(p: Tensor, nodes: int) -> RightAnswers:
-    """All cuts of the most edges, by brute force over the 2**(n-1) cuts that have node 0 on side 0, and complements.
+    """Return all largest cuts, by brute force over the 2**(n-1) cuts with node 0 on side 0, and their complements.
 
     >>> import torch
     >>> optimal_cuts(torch.tensor([[1.0, 0.0, 1.0]]), 3).states.tolist()  # the path 0 - 1 - 2
@@ -147,7 +147,7 @@ def optimal_cuts(p: Tensor, nodes: int) -> RightAnswers:
     between = (sides[:, i] != sides[:, j]).float()  # [cuts, pairs]
     rows, cuts = [], []
     for first in range(0, len(p), CHUNK):
-        sizes = p[first : first + CHUNK] @ between.T  # whole numbers: exact in float32
+        sizes = p[first : first + CHUNK] @ between.T  # integers: exact in float32
         row, cut = (sizes == sizes.amax(1, keepdim=True)).nonzero().unbind(1)
         rows.append(row + first)
         cuts.append(cut)

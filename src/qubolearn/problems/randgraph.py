@@ -12,7 +12,7 @@ from qubolearn.errors import QubolearnError
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-# torch is imported where it is used: the options of this problem should not wait for it.
+# torch is imported in functions: the options of this problem should not wait for it.
 __all__ = ["RandGraph", "pairwise_weights"]
 
 
@@ -21,7 +21,7 @@ class RandGraph(PermutationProblem):
     """Match a random graph of k nodes with a permuted copy of itself.
 
     D has i.i.d. U(0, 1) entries, D' is D with rows and columns permuted by P, p = vec(|D ⊗ 1 - 1 ⊗ D'|), and the
-    solution says P(1) ... P(k) in ceil(log2 k) bits each. Instances are never seen twice, so all splits are disjoint.
+    solution encodes P(1) ... P(k) in ceil(log2 k) bits each. Instances are never seen twice, so splits are disjoint.
     """
 
     name: ClassVar[str] = "randgraph"
@@ -34,7 +34,7 @@ class RandGraph(PermutationProblem):
 
     def __post_init__(self) -> None:
         if not 2 <= self.k <= 16:
-            raise QubolearnError(f"k={self.k} nodes; RandGraph wants 2 to 16 (p has k**4 entries)")
+            raise QubolearnError(f"k={self.k} nodes; expected 2 to 16 (p has k**4 entries)")
 
     def sample(self, count: int, generator: Generator, split: Split = "train") -> Instances:
         import torch
@@ -56,14 +56,14 @@ class RandGraph(PermutationProblem):
         return {**chosen, **(_FROM_FIVE_NODES if k >= 5 else {}), **(_FROM_SIX_NODES if k >= 6 else {})}
 
 
-# From five nodes on, two or more cells of Pegasus are needed, and longer trainings; from six on, the paper's network
-# needs a width and a time that the permutation-aware one does not.
+# Five nodes need two or more cells of Pegasus, and more epochs. From six on, the permutation-aware network is smaller
+# and faster than the paper's.
 _FROM_FIVE_NODES: Mapping[str, Any] = {"epochs": 300, "topology": "pegasus"}
 _FROM_SIX_NODES: Mapping[str, Any] = {"network": "matching", "hidden": 64, "loss": "pseudo", "epochs": 40}
 
 
 def pairwise_weights(D: Tensor, D_other: Tensor) -> Tensor:
-    """W[(i, a), (j, b)] = |D_ij - D'_ab|: two graphs ``[batch, k, k]`` -> ``[batch, k², k²]``."""
+    """Return W[(i, a), (j, b)] = |D_ij - D'_ab| ``[batch, k², k²]`` of two graphs ``[batch, k, k]``."""
     batch, k, _ = D.shape
     W = (D[:, :, None, :, None] - D_other[:, None, :, None, :]).abs()  # [batch, i, a, j, b]
     return W.reshape(batch, k * k, k * k)

@@ -206,7 +206,12 @@ class SudokuAnswers(NamedTuple):
 
     grids: Tensor  # [batch, cells]: solved, or the puzzle itself if no solution was found
     solved: Tensor  # [batch], bool
-    said: list[str]  # one line each: "solved", "solved, one of 3 solutions", or why not
+    remarks: list[str]  # one line each: "solved", "solved, one of 3 solutions", or why not
+
+    @property
+    def said(self) -> list[str]:
+        """The former name of ``remarks``."""
+        return self.remarks
 
 
 def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None) -> SudokuAnswers:
@@ -220,12 +225,12 @@ def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None) 
         puzzles: Digits, 0 for empty cells.
         solver: Parallel tempering by default, up to 200,000 sweeps, until no rule is broken.
 
-    >>> solve_puzzles(rule_qubo(4), torch.tensor([[1, 1] + 14 * [0]])).said
+    >>> solve_puzzles(rule_qubo(4), torch.tensor([[1, 1] + 14 * [0]])).remarks
     ['hints contradict each other: digit 1 in cells 0 and 1']
     """
-    size, said, clashes = math.isqrt(puzzles.shape[-1]), clashing_hints(A, puzzles), clashes_of(A)
+    size, remarks, clashes = math.isqrt(puzzles.shape[-1]), clashing_hints(A, puzzles), clashes_of(A)
     grids, solved = puzzles.clone().long(), torch.zeros(len(puzzles), dtype=torch.bool)
-    tried = torch.tensor([row for row, clash in enumerate(said) if not clash], dtype=torch.int64)
+    tried = torch.tensor([row for row, clash in enumerate(remarks) if not clash], dtype=torch.int64)
     if len(tried):
         rules = A.with_values(A.linear.expand(len(tried), -1), A.quadratic.expand(len(tried), -1))
         solver = solver or ParallelTempering(sweeps=200_000, target="bound", seed=0)
@@ -234,8 +239,8 @@ def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None) 
         solved[tried[good]] = True
         grids[tried[good]] = grids_of(found.states[:, 0].cpu())[good]
     for row in tried.tolist():
-        said[row] = _remark(puzzles[row].tolist(), bool(solved[row]), clashes)
-    return SudokuAnswers(grids, solved, said)
+        remarks[row] = _remark(puzzles[row].tolist(), bool(solved[row]), clashes)
+    return SudokuAnswers(grids, solved, remarks)
 
 
 class LearnedRules(NamedTuple):

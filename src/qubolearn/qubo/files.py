@@ -1,6 +1,6 @@
 """Read and write files of one QUBO, as untrusted input: rudy (Gset), qbsolv, BiqMac, COO, and dimod's BQM files.
 
-Text formats, told from each other by their first line and by entries on the diagonal:
+Text formats, recognized by their first line and by entries on the diagonal:
 
 - rudy: ``n m``, then m edges ``i j weight`` from 1 on, of a graph whose maximum cut is searched;
 - BiqMac: ``n m``, then m entries ``i j value`` from 1 on, of a symmetric Q, so that i < j counts twice;

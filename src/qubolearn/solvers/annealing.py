@@ -108,15 +108,15 @@ class SimulatedAnnealing(QuboSolver):
         info = {"source": "simulated", "reads": self.reads, "sweeps": self.sweeps}
         return reads, torch.from_numpy(states), {**info, "success_probability": torch.from_numpy(success)}
 
-    def _check_memory(self, A: Qubo, bytes_a_bit: int, bytes_a_read: int = 0) -> None:
+    def _check_memory(self, A: Qubo, bytes_per_bit: int, bytes_per_read: int = 0) -> None:
         what = f"{counted(self.reads, 'read')} of {counted(len(A), 'QUBO')} of n={A.shape[2]} bits"
-        needed = self.reads * (len(A) * A.shape[2] * bytes_a_bit + bytes_a_read)
+        needed = self.reads * (len(A) * A.shape[2] * bytes_per_bit + bytes_per_read)
         check_memory(needed, what, "request fewer, or solve fewer at once")
 
     def _read(
         self, qubos: DenseForm | SparseForm, n: int, beta: float | None = None, initial: Tensor | None = None
     ) -> Tensor:
-        """The final states of all reads: int8 ``[batch, reads, n]``."""
+        """Return the final states of all reads: int8 ``[batch, reads, n]``."""
         batch = len(qubos.scale)
         reads = np.zeros((batch, self.reads, n), np.int8)
         if initial is not None:
@@ -127,7 +127,7 @@ class SimulatedAnnealing(QuboSolver):
         return torch.from_numpy(reads)
 
     def _read_on_gpu(self, A: Qubo, beta: float | None = None, initial: Tensor | None = None) -> Tensor:
-        """The same of QUBOs on an NVIDIA GPU."""
+        """Return the final states of all reads of QUBOs on an NVIDIA GPU."""
         from qubolearn.gpu import dense_annealing_triton, sparse_annealing_triton
 
         device, initial = A.device, None if initial is None else initial.to(A.device)
@@ -177,7 +177,7 @@ def _on_cpu(A: Qubo) -> DenseForm | SparseForm:
 
 
 def default_beta_range(A: Qubo) -> Tensor:
-    """First and last β for each QUBO of A, ``[batch, n, n]`` or sparse, as neal chooses them: ``[batch, 2]``, float64.
+    """Return neal's first and last β ``[batch, 2]``, float64, for each QUBO of A, ``[batch, n, n]`` or sparse.
 
     At the first β even the largest ΔE, 2 max_i (|b_i| + Σ_j |J_ij|), is accepted every second time. At the last one
     the spins with the smallest coefficient m flip away with probability 0.01 in all: #spins · exp(-2βm) = 0.01.
@@ -191,7 +191,7 @@ def default_beta_range(A: Qubo) -> Tensor:
 
 
 def _beta_range(S: Tensor) -> Tensor:
-    """:func:`default_beta_range` of QUBOs in the form of :func:`_scaled`."""
+    """Return :func:`default_beta_range` of QUBOs in the form of :func:`_scaled`."""
     linear = S.diagonal(dim1=1, dim2=2)
     b = linear / 4 + S.sum(-1) / 4
     strength = S.abs() / 4  # |J_ij|, where J = (A + Aᵀ) / 4 off the diagonal
@@ -202,12 +202,12 @@ def _beta_range(S: Tensor) -> Tensor:
     smallest = smallest_of_spin.amin(-1, keepdim=True)
     spins = (smallest_of_spin <= smallest * (1 + 1e-9)).sum(-1)
     betas = torch.stack([math.log(2) / (2 * largest), (spins / 0.01).log() / (2 * smallest[:, 0])], 1)
-    zero = S.new_tensor([0.1, 1.0])  # any range does where all energies are equal
+    zero = S.new_tensor([0.1, 1.0])  # any range works if all energies are equal
     return torch.where(largest[:, None] > 0, betas, zero)
 
 
 def _scaled(A: Tensor) -> tuple[Tensor, Tensor]:
-    """A + Aᵀ with A_ii on the diagonal, divided by A's largest entry so that float32 can hold it, and that entry.
+    """Return A + Aᵀ with A_ii on the diagonal, divided by A's largest entry so that it fits float32, and that entry.
 
     A ``[batch, n, n]`` -> float64 ``[batch, n, n]`` and ``[batch]``.
     """

@@ -146,7 +146,7 @@ class QuboSolver(ABC):
         if batch == 0:
             energy = torch.zeros(0, count, dtype=torch.float64, device=A.device)
             return Solution(torch.zeros(0, count, n, dtype=A.dtype, device=A.device), energy)
-        found = self.search(A, count)  # type: ignore[arg-type]  # those that take sparse ones say so
+        found = self.search(A, count)  # type: ignore[arg-type]  # sparse only if takes_sparse
         if found.energies is not None:
             return Solution(found.states.to(A.dtype), found.energies, found.info)
         return best_distinct(A, found.states, count, found.info, found.distinct)

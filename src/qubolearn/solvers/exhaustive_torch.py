@@ -5,7 +5,7 @@ Bits are split into low bits y (the first ones) and high bits z: with U the uppe
     E(y, z) = yᵀU_yy y + zᵀU_zz z + yᵀU_yz z
 
 is one matrix product per block. Up to :data:`FEW` bits E(x) = <A, xxᵀ> is one of all states at once. A state's *code*
-is the integer Σ_i x_i 2^i, or its number among the states that are wanted (:class:`States`).
+is the integer Σ_i x_i 2^i, or its number among the given states (:class:`States`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class States(NamedTuple):
     high_count: int
 
     def of(self, codes: Tensor) -> Tensor:
-        """The states ``[..., n]`` of codes ``[...]``: high state code // low, low state code % low."""
+        """Return the states ``[..., n]`` of codes ``[...]``: high state code // low, low state code % low."""
         high = self.high((codes // len(self.low)).flatten()).reshape(*codes.shape, -1)
         return torch.cat([self.low[codes % len(self.low)], high], -1)
 
@@ -54,7 +54,7 @@ class Block(NamedTuple):
 
 
 def bit_states(A: Tensor) -> States:
-    """All states of n bits, in order of code."""
+    """Return all states of n bits, in order of code."""
     n = A.shape[2]
     low_bits = min(n, max(10, (n + 1) // 2))
 
@@ -66,7 +66,7 @@ def bit_states(A: Tensor) -> States:
 
 
 def energy_blocks(A: Tensor, states: States) -> Iterator[Block]:
-    """Every state of every instance of A ``[batch, n, n]`` once; blocks of an instance come in order of code."""
+    """Yield the energies of all states of A ``[batch, n, n]``; blocks of an instance come in order of code."""
     y = states.low
     low_states, low_bits = y.shape
     limit = BLOCK_STATES.get(A.device.type, 2**22)
@@ -88,13 +88,13 @@ def energy_blocks(A: Tensor, states: States) -> Iterator[Block]:
 
 @lru_cache(maxsize=32)
 def _products(n: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """xxᵀ of all states as columns ``[n * n, 2**n]``, in order of code."""
+    """Return xxᵀ of all states as columns ``[n * n, 2**n]``, in order of code."""
     x = code_bits(torch.arange(2**n, device=device), n).to(dtype)
     return (x[:, :, None] * x[:, None, :]).flatten(1).mT.contiguous()
 
 
 def _at_once(A: Tensor) -> int:
-    """Instances of few bits whose energies are held at once."""
+    """Return the number of instances whose energies are held at once."""
     return max(1, BLOCK_STATES.get(A.device.type, 2**22) >> A.shape[2])
 
 
@@ -106,7 +106,7 @@ def _lowest_of_few(A: Tensor, count: int) -> Tensor:
 def _sum_of_few(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     products = _products(A.shape[2], A.device, A.dtype)
     log_weights = A.flatten(1) @ products * -beta
-    # The largest is subtracted first: where log Z is 1e16, it is rounded to an even number, and weights by e**2.
+    # The largest is subtracted first: if log Z is 1e16, it is rounded to an even number, and weights by e**2.
     peak = log_weights.amax(1)
     weights = (log_weights - peak[:, None]).exp()
     total = weights.sum(1)
@@ -114,7 +114,7 @@ def _sum_of_few(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
 
 
 def lowest_codes(A: Tensor, count: int, states: States | None = None) -> Tensor:
-    """Codes ``[batch, count]`` of the lowest of these states (all) of A ``[batch, n, n]``, best first."""
+    """Return codes ``[batch, count]`` of the lowest of these states (all) of A ``[batch, n, n]``, best first."""
     if states is None and A.shape[2] <= FEW:
         return torch.cat([_lowest_of_few(some, count) for some in torch.split(A, _at_once(A))])
     codes = torch.empty(A.shape[0], count, dtype=torch.int64, device=A.device)
@@ -130,7 +130,7 @@ def lowest_codes(A: Tensor, count: int, states: States | None = None) -> Tensor:
 
 
 def log_partition_and_marginals(A: Tensor, beta: float, states: States | None = None) -> tuple[Tensor, Tensor]:
-    """log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]`` for A ``[batch, n, n]`` over these states (all).
+    """Return log Z ``[batch]``, Z = Σ_x exp(-β xᵀAx), and E[x xᵀ] ``[batch, n, n]`` over these states (all).
 
     The running maximum of -βE is kept with the sums, as in a streaming softmax, so that nothing overflows.
     """
@@ -154,7 +154,7 @@ def log_partition_and_marginals(A: Tensor, beta: float, states: States | None = 
 
 
 def _block_moments(weight: Tensor, block: Block) -> Tensor:
-    """Σ_x weight(x) x xᵀ over one block, ``[group, n, n]`` from weight ``[group, high, low]``."""
+    """Return Σ_x weight(x) x xᵀ over one block, ``[group, n, n]`` from weight ``[group, high, low]``."""
     y, z = block.y, block.z
     weight_y = weight @ y  # [group, high, l]
     low = (weight.sum(1)[:, None] * y.mT) @ y
@@ -164,7 +164,7 @@ def _block_moments(weight: Tensor, block: Block) -> Tensor:
 
 
 def group_states(sizes: list[int], singles: int, like: Tensor) -> States:
-    """The allowed states of consecutive groups of these sizes followed by bits in no group; dtype and device of like.
+    """Return the allowed states of consecutive groups of these sizes followed by single bits, in the dtype of like.
 
     >>> states = group_states([2], 1, torch.zeros(1))
     >>> sorted(states.of(torch.arange(4)).tolist())
@@ -182,7 +182,7 @@ def group_states(sizes: list[int], singles: int, like: Tensor) -> States:
 
 
 def _states(units: list[int], number: Tensor, like: Tensor) -> Tensor:
-    """States of units by their numbers ``[k]``, each the size of a group or 0 for a bit; the last turns fastest."""
+    """Return states by their numbers ``[k]``; units are sizes of groups, or 0 for a bit; the last is fastest."""
     count = len(number)
     columns: list[Tensor] = []
     for size in reversed(units):

@@ -1,11 +1,11 @@
-"""The contracts of solvers and problems as checks, for third parties too; they need no test framework.
+"""Check that solvers and problems, also those of third parties, keep their contracts; no test framework is needed.
 
 >>> from qubolearn.problems.randgraph import RandGraph
 >>> from qubolearn.solvers.exhaustive import ExhaustiveSearch
 >>> check_solver(ExhaustiveSearch(), exact=True)
 >>> check_problem(RandGraph(k=3))
 
-A check that fails raises ``AssertionError`` and says what was returned and what the contract wants.
+A failed check raises ``AssertionError`` with the returned and the expected value.
 """
 
 from qubolearn.testing.contracts import check_problem, check_solution, check_solver

@@ -88,11 +88,11 @@ def check_solution(solution: Solution, A: Tensor, count: int) -> None:
     states, found = solution
     batch, n = A.shape[0], A.shape[2]
     case = f"for A {list(A.shape)} {A.dtype} and count={count}"
-    require(list(states.shape) == [batch, count, n], f"states are {list(states.shape)} {case}, want batch, count, n")
-    require(list(found.shape) == [batch, count], f"energies are {list(found.shape)} {case}, want batch, count")
-    require(states.dtype == A.dtype, f"states are {states.dtype} {case}, want A's dtype")
-    require(found.dtype == torch.float64, f"energies are {found.dtype} {case}, want float64")
-    require(states.device == A.device == found.device, f"states are on {states.device} {case}, want A's device")
+    require(list(states.shape) == [batch, count, n], f"states are {list(states.shape)} {case}, not batch, count, n")
+    require(list(found.shape) == [batch, count], f"energies are {list(found.shape)} {case}, expected batch, count")
+    require(states.dtype == A.dtype, f"states are {states.dtype} {case}, expected A's dtype")
+    require(found.dtype == torch.float64, f"energies are {found.dtype} {case}, expected float64")
+    require(states.device == A.device == found.device, f"states are on {states.device} {case}, expected A's device")
     require(not states.requires_grad and not found.requires_grad, f"the solution carries a gradient {case}")
     require(bool(((states == 0) | (states == 1)).all()), f"states hold values other than 0 and 1 {case}")
     x = states.to(torch.float64)
@@ -108,7 +108,7 @@ def check_solution(solution: Solution, A: Tensor, count: int) -> None:
 
 def _check_default_count(solver: Solver, A: Tensor) -> None:
     states, _ = solver(A)
-    require(states.shape[1] == 2, f"solver(A) returns {states.shape[1]} states, want x* and x⁺ by default")
+    require(states.shape[1] == 2, f"solver(A) returns {states.shape[1]} states, expected x* and x⁺ by default")
 
 
 def _check_untouched(solver: Solver, A: Tensor) -> None:
@@ -119,7 +119,7 @@ def _check_untouched(solver: Solver, A: Tensor) -> None:
 
 
 def _check_repeatable(solver: Solver, device: torch.device | str, max_bits: int) -> None:
-    """On sizes and counts at which chance shows in what a heuristic finds; those that a solver refuses are left out."""
+    """Compare two calls with one seed, at sizes and counts at which heuristics vary; skip those that raise."""
     for n, count in ((max_bits, 2), (min(12, max_bits), min(32, 2 ** min(12, max_bits))), (64, 16), (200, 16)):
         A = _qubos(2, n, device)
         try:
@@ -140,7 +140,7 @@ def _check_sample(solver: Any, device: torch.device | str) -> None:
     except QubolearnError:  # one that only draws at a given temperature
         reads = solver.sample(A, 1.0)
     shaped = reads.ndim == 3 and reads.shape[0] == len(A) and reads.shape[2] == 4 and reads.dtype == A.dtype
-    require(shaped, f"sample(A) returns {list(reads.shape)} {reads.dtype} for A {list(A.shape)}, want batch, reads, n")
+    require(shaped, f"sample(A) returns {list(reads.shape)} {reads.dtype} for A {list(A.shape)}, not batch, reads, n")
     require(bool(((reads == 0) | (reads == 1)).all()), "sample(A) holds values other than 0 and 1")
     try:
         reads = solver.sample(A, 1.0)
@@ -149,7 +149,7 @@ def _check_sample(solver: Any, device: torch.device | str) -> None:
     p = pair_marginals(A.double().cpu()).diagonal(dim1=1, dim2=2)
     spread = (p * (1 - p)).clamp(min=0.01) / reads.shape[1]
     off = float(((reads.double().cpu().mean(1) - p).square() / spread).mean())
-    require(off < 4, f"reads of sample(A, beta=1) miss the exact marginals by {off:.1f} variances, want about 1")
+    require(off < 4, f"reads of sample(A, beta=1) miss the exact marginals by {off:.1f} variances, expected about 1")
 
 
 def _check_refusals(solver: Solver, device: torch.device | str) -> None:
@@ -157,22 +157,22 @@ def _check_refusals(solver: Solver, device: torch.device | str) -> None:
     for value in (float("nan"), float("inf"), float("-inf")):
         broken = A.clone()
         broken[1, 0, 1] = value
-        _check_refused(lambda broken=broken: solver(broken, 2), f"A with {value}")  # type: ignore[misc]
-    _check_refused(lambda: solver(A[0], 2), "A [n, n] without a batch")
-    _check_refused(lambda: solver(A[:, :1], 2), "A [batch, 1, 2], which is not square")
-    _check_refused(lambda: solver(A.long(), 2), "A of integers")
-    _check_refused(lambda: solver(A, 0), "count=0")
-    _check_refused(lambda: solver(A, 5), "count=5 distinct states of 2 bits")
+        _check_raises(lambda broken=broken: solver(broken, 2), f"A with {value}")  # type: ignore[misc]
+    _check_raises(lambda: solver(A[0], 2), "A [n, n] without a batch")
+    _check_raises(lambda: solver(A[:, :1], 2), "A [batch, 1, 2], which is not square")
+    _check_raises(lambda: solver(A.long(), 2), "A of integers")
+    _check_raises(lambda: solver(A, 0), "count=0")
+    _check_raises(lambda: solver(A, 5), "count=5 distinct states of 2 bits")
 
 
-def _check_refused(call: Callable[[], object], what: str) -> None:
+def _check_raises(call: Callable[[], object], what: str) -> None:
     try:
         call()
     except QubolearnError:
         return
     except Exception as error:
-        raise AssertionError(f"{what} raised {type(error).__name__}, want QubolearnError: {error}") from error
-    raise AssertionError(f"{what} was accepted, want QubolearnError")
+        raise AssertionError(f"{what} raised {type(error).__name__}, expected QubolearnError: {error}") from error
+    raise AssertionError(f"{what} was accepted, expected QubolearnError")
 
 
 def _check_exact(solver: Solver, n: int, device: torch.device | str) -> None:
@@ -189,8 +189,8 @@ def _check_exact(solver: Solver, n: int, device: torch.device | str) -> None:
 def check_problem(problem: Problem, *, count: int = 16, grid_error: float = 0.0) -> None:
     """Raise AssertionError unless the problem keeps the contract of :class:`qubolearn.data.contract.Problem`.
 
-    ``count`` instances are drawn a few times, and once on a GPU where there is one. ``grid_error`` is how much the
-    metric of the true bits may fall short of a perfect answer, where the bits round a number.
+    ``count`` instances are drawn a few times, and once on a GPU if there is one. If the bits round a number, the metric
+    of the true bits may differ from that of a perfect answer by ``grid_error``.
     """
     _check_configuration(problem)
     instances = _draw(problem, count, seed=0)
@@ -221,17 +221,17 @@ def _check_configuration(problem: Problem) -> None:
         raise AssertionError(f"{what} is not frozen: @dataclass(frozen=True)") from error
     for size in ("input_size", "bits"):
         value = getattr(problem, size)
-        require(isinstance(value, int) and value >= 1, f"{what}.{size} is {value!r}, want an int >= 1")
+        require(isinstance(value, int) and value >= 1, f"{what}.{size} is {value!r}, expected an int >= 1")
 
 
 def _check_instances(problem: Problem, instances: Instances, count: int) -> None:
     p, x_true, answer, _ = instances
     m, n = problem.input_size, problem.bits
-    require(list(p.shape) == [count, m], f"p is {list(p.shape)}, want [count, input_size] = [{count}, {m}]")
-    require(list(x_true.shape) == [count, n], f"x_true is {list(x_true.shape)}, want [count, bits] = [{count}, {n}]")
-    require(len(answer) == count, f"answer holds {len(answer)} instances, want {count}")
-    require(p.dtype == torch.float32, f"p is {p.dtype}, want float32")
-    require(x_true.dtype == torch.float32, f"x_true is {x_true.dtype}, want float32")
+    require(list(p.shape) == [count, m], f"p is {list(p.shape)}, not [count, input_size] = [{count}, {m}]")
+    require(list(x_true.shape) == [count, n], f"x_true is {list(x_true.shape)}, not [count, bits] = [{count}, {n}]")
+    require(len(answer) == count, f"answer holds {len(answer)} instances, expected {count}")
+    require(p.dtype == torch.float32, f"p is {p.dtype}, expected float32")
+    require(x_true.dtype == torch.float32, f"x_true is {x_true.dtype}, expected float32")
     require(bool(torch.isfinite(p).all()), "p holds values that are not finite")
     _require_bits(x_true, "x_true")
 
@@ -252,28 +252,28 @@ def _check_draws(problem: Problem, instances: Instances, count: int) -> None:
 
 
 class _Watched(Generator):
-    """A generator that knows whether it was asked for its device."""
+    """A generator that records if its device was read."""
 
-    asked = False
+    was_read = False
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        self.asked = True
+        self.was_read = True
         return super().device
 
 
 def _check_devices(problem: Problem, count: int) -> None:
-    """Instances lie where the generator is; without a GPU to see that, sample must at least ask for the device."""
+    """Require instances on the generator's device; without a GPU, that ``sample`` at least reads the device."""
     watched = _Watched()
     problem.sample(count, watched.manual_seed(0), "train")
-    require(watched.asked, "sample never asks for generator.device; make its tensors with device=generator.device")
+    require(watched.was_read, "sample never reads generator.device; make its tensors with device=generator.device")
     if torch.cuda.is_available():
         try:
             drawn = problem.sample(count, Generator("cuda").manual_seed(0), "train")
         except RuntimeError as error:
             raise AssertionError(f"sample fails with a generator on a GPU: {error}") from error
         on = {tensor.device.type for tensor in tensors_of(drawn)}
-        require(on == {"cuda"}, f"instances of a generator on a GPU lie on {sorted(on)}, want all on the GPU")
+        require(on == {"cuda"}, f"instances of a generator on a GPU are on {sorted(on)}, expected all on the GPU")
 
 
 def _check_scores(problem: Problem, instances: Instances, grid_error: float) -> None:
@@ -295,7 +295,7 @@ def _metric(problem: Problem, answer: Tensor, instances: Instances) -> Tensor:
     require(problem.metric in scores, f"score returns {sorted(scores)}, not the metric {problem.metric!r}")
     for name, values in scores.items():
         want = [len(instances.x_true)]
-        require(list(values.shape) == want, f"score {name!r} is {list(values.shape)}, want one per instance {want}")
+        require(list(values.shape) == want, f"score {name!r} is {list(values.shape)}, expected one per instance {want}")
     return scores[problem.metric].to(torch.float64)
 
 
@@ -304,11 +304,11 @@ def _check_projection(problem: Problem, instances: Instances) -> None:
     noise = torch.rand(x_true.shape, generator=Generator().manual_seed(0)) < 0.3
     noisy = torch.where(noise, 1 - x_true, x_true)
     projected = problem.project(noisy, instances.p)
-    require(projected.shape == x_true.shape, f"project returns {list(projected.shape)}, want {list(x_true.shape)}")
+    require(projected.shape == x_true.shape, f"project returns {list(projected.shape)}, expected {list(x_true.shape)}")
     _require_bits(projected, "project(x)")
     require(torch.equal(problem.project(projected, instances.p), projected), "project is not idempotent")
     kept = torch.equal(problem.project(x_true, instances.p), x_true)
-    require(kept, "project changes x_true, which says a valid answer")
+    require(kept, "project changes x_true, which is a valid answer")
 
 
 def _check_soft_targets(problem: Problem, instances: Instances) -> None:
@@ -318,8 +318,8 @@ def _check_soft_targets(problem: Problem, instances: Instances) -> None:
     states, weights = targets
     batch, n = instances.x_true.shape
     want = [batch, states.shape[1], n]
-    require(list(states.shape) == want, f"soft targets are {list(states.shape)}, want [batch, t, n] = {want}")
-    require(weights.shape == states.shape[:2], f"weights are {list(weights.shape)}, want {want[:2]}")
+    require(list(states.shape) == want, f"soft targets are {list(states.shape)}, expected [batch, t, n] = {want}")
+    require(weights.shape == states.shape[:2], f"weights are {list(weights.shape)}, expected {want[:2]}")
     _require_bits(states, "soft targets")
     total = weights.sum(1)
     require(bool((weights >= 0).all()) and torch.allclose(total, torch.ones_like(total)), "weights do not sum to 1")

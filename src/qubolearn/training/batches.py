@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from qubolearn.data.arrays import Arrays, iter_instances, pair_of
 from qubolearn.data.contract import Instances, Problem, check_bits
-from qubolearn.errors import QubolearnError, check_counts, inside
+from qubolearn.errors import QubolearnError, check_counts, error_context
 from qubolearn.random import derive_seed, stream
 
 __all__ = ["Batches", "Drawn", "Indexed", "Loaded", "Settings", "make_batches", "make_validation"]
@@ -76,7 +76,7 @@ class Drawn:
         """Return the instances of an epoch."""
         draw = number if self.fresh else 0
         if self._kept is None or self._kept[0] != draw:
-            with inside("sample of", self.problem):
+            with error_context("sample of", self.problem):
                 found = self.problem.sample(self.instances, stream(self.seed, "train", draw, device=self.device))
             if (count := len(found.x_true)) != self.instances:
                 raise QubolearnError(f"{self.problem} returned {count} instances; expected {self.instances}")
@@ -128,7 +128,7 @@ class Indexed:
         return self._take(self._order[1][index * self._batch_size : (index + 1) * self._batch_size].tolist())
 
     def _take(self, rows: Any) -> Instances:
-        with inside("the Dataset", self._dataset):
+        with error_context("the Dataset", self._dataset):
             items = [self._dataset[row] for row in rows]
         return pair_of(default_collate(items)).to(self._device)
 
@@ -172,7 +172,7 @@ class Loaded:
         item: Any = None
         for number in range(self._place[1], index + 1):
             try:
-                with inside("the DataLoader of", self._loader.dataset):
+                with error_context("the DataLoader of", self._loader.dataset):
                     item = next(self._iterator)
             except StopIteration:
                 raise QubolearnError(
@@ -223,7 +223,7 @@ def make_validation(validation: Any, problem: Problem | None, seed: int, device:
         return [problem.whole("validation").to(device)] if problem.size("validation") else []
     if isinstance(validation, int):
         assert problem is not None
-        with inside("sample of", problem):
+        with error_context("sample of", problem):
             return [problem.sample(validation, stream(seed, "validation", device=device), "validation")]
     return [piece.to(device) for piece in iter_instances(validation)]
 

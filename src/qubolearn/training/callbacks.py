@@ -1,4 +1,4 @@
-"""Callbacks of a training: early stopping, the best model, a progress bar, gradient clipping.
+"""Callbacks for training: early stopping, the best model, a progress bar, gradient clipping.
 
 A callback is a class with any of the methods of :class:`Callback`; docs/callbacks.md shows how to write one.
 """
@@ -33,7 +33,7 @@ __all__ = [
     "edits_gradient",
 ]
 
-#: Metrics of which less is better, where a name does not say it.
+#: Metrics with one of these words in their name are better if lower.
 LESS_IS_BETTER = ("loss", "wrong", "error", "degrees", "distance")
 
 
@@ -61,7 +61,7 @@ class Training:
         scores: metrics of the validation instances by name if they were scored after this step, else None.
         history: one record per scoring: step, loss, seconds and the scores; a resumed run keeps its earlier records.
         seconds: the time that the steps took.
-        stopping: 0, or after :meth:`stop` 1 (until the same call resumes it) or 2 (for good).
+        stopping: 0, or after :meth:`stop` 1 (until the same call resumes it) or 2 (permanently).
     """
 
     network: nn.Module
@@ -74,15 +74,15 @@ class Training:
     stopping: int = 0
 
     def stop(self, for_good: bool = True) -> None:
-        """End the run after this step, for good or until the same call resumes it from its folder."""
+        """End the run after this step, permanently or until the same call resumes it from its folder."""
         self.stopping = max(self.stopping, 2 if for_good else 1)
 
 
 class Callback:
-    """Does nothing at four moments of a training; subclasses override what they need.
+    """Base class for callbacks; all hooks are no-ops.
 
-    Each method is given the :class:`Training`: network, step, steps, loss, scores, history, ``stop()``. A
-    method that raises ends the training with one line that names the callback (docs/callbacks.md).
+    Each hook receives the :class:`Training`: network, step, steps, loss, scores, history, ``stop()``. If a hook
+    raises, training ends with a CallbackError that names the callback (docs/callbacks.md).
 
     >>> class Until(Callback):
     ...     def on_step(self, training):
@@ -91,20 +91,20 @@ class Callback:
     """
 
     def on_start(self, training: Training) -> None:
-        """Before the first step, after a stopped training has been restored."""
+        """Run before the first step, after a stopped run has been restored."""
 
     def on_gradient(self, training: Training) -> None:
-        """In every step between gradient and optimizer: the parameters' ``grad`` may be changed in place."""
+        """Run in every step between gradient and optimizer; it may change the parameters' ``grad`` in place."""
 
     def on_step(self, training: Training) -> None:
-        """After each step, or after several on a GPU. ``training.scores`` is None unless there are new ones."""
+        """Run after each step, or after several on a GPU. ``training.scores`` is None unless there are new ones."""
 
     def on_end(self, training: Training) -> None:
-        """After the last step, and when the training is stopped or fails."""
+        """Run after the last step, and if training is stopped or fails."""
 
 
 def call(callback: Any, moment: str, training: Training) -> None:
-    """Call a callback; an error says which one it was and when."""
+    """Call a hook of a callback; an error names the callback, the hook and the step."""
     method = getattr(callback, moment, None)
     if method is None:
         return
@@ -120,7 +120,7 @@ def call(callback: Any, moment: str, training: Training) -> None:
 
 
 class _Watching(Callback):
-    """Follows one metric: whether it has become better."""
+    """Base class for callbacks that follow one metric."""
 
     def __init__(self, metric: str = "loss", higher_is_better: bool | None = None) -> None:
         self.metric = metric
@@ -130,10 +130,10 @@ class _Watching(Callback):
         self.best = -math.inf
 
     def on_start(self, training: Training) -> None:
-        self.best = -math.inf  # of this training: the same object may have followed another
+        self.best = -math.inf  # the same object may have followed another run
 
     def improved(self, record: Mapping[str, Any]) -> bool:
-        """Whether the metric is better in this record of the history than ever before; it must be among the scores."""
+        """Return True if the metric of this record of the history is a new best; it must be among the scores."""
         if not isinstance(record.get(self.metric), (int, float)):
             raise unknown_name("metric", self.metric, [k for k, v in record.items() if isinstance(v, (int, float))])
         value = self._sign * float(record[self.metric])
@@ -164,26 +164,26 @@ def edits_gradient(callback: Any) -> bool:
 
 
 class EarlyStopping(_Watching):
-    """Stop the training when a metric of the validation instances has not improved for a while.
+    """Stop training when a metric of the validation instances has not improved for a while.
 
     Args:
         metric: a name among the scores, such as ``accuracy`` or ``wrong_bits``.
-        patience: how many times in a row it may fail to improve.
-        higher_is_better: which way it should go; by default down for losses, errors and distances, else up.
+        patience: stop after this many scorings in a row without improvement.
+        higher_is_better: by default False for losses, errors and distances, else True.
 
-    A metric that is not among the scores is a QubolearnError at the first scoring.
+    A metric that is not among the scores raises a QubolearnError at the first scoring.
     """
 
     def __init__(self, metric: str, patience: int = 5, higher_is_better: bool | None = None) -> None:
         super().__init__(metric, higher_is_better)
         if patience < 1:
-            raise QubolearnError(f"patience={patience}; want at least 1")
+            raise QubolearnError(f"patience={patience}; expected at least 1")
         self.patience, self._bad = patience, 0
 
     def on_start(self, training: Training) -> None:
         super().on_start(training)
         self._bad = 0
-        for record in training.history:  # of a resumed training
+        for record in training.history:  # of a resumed run
             self._count(record)
 
     def on_step(self, training: Training) -> None:
@@ -191,7 +191,7 @@ class EarlyStopping(_Watching):
             training.stop()
 
     def _count(self, record: Mapping[str, Any]) -> int:
-        """How many times in a row the metric has failed to improve, this record included."""
+        """Return how many times in a row the metric has failed to improve, including this record."""
         self._bad = 0 if self.improved(record) else self._bad + 1
         return self._bad
 
@@ -199,14 +199,14 @@ class EarlyStopping(_Watching):
 class Checkpoint(_Watching):
     """Save the weights each time a metric reaches a new best value.
 
-    To resume a training, pass ``folder=`` to ``fit`` instead.
+    To resume training, pass ``folder=`` to ``fit`` instead.
 
     Args:
         path: a .safetensors file. ``safetensors.torch.load_file(path)`` gives what ``network.load_state_dict`` takes.
         metric: a name among the scores.
         higher_is_better: as in :class:`EarlyStopping`.
-        restore: put these weights back into the network when training ends; a ``folder`` of ``fit`` gets them as its
-            model, too.
+        restore: load these weights into the network when training ends; they also become the model in a ``folder``
+            of ``fit``.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class Checkpoint(_Watching):
 
     def on_start(self, training: Training) -> None:
         super().on_start(training)
-        if training.step > 0 and self.path.is_file():  # a resumed training: its best value so far is in the file
+        if training.step > 0 and self.path.is_file():  # a resumed run: its best value so far is in the file
             _, notes = read_tensors(self.path, training.network.state_dict())
             if notes.get("metric") == self.metric:
                 self.best = float(notes["best"])
@@ -235,15 +235,15 @@ class Checkpoint(_Watching):
 
 
 class ClipGradients(Callback):
-    """Scale the gradient down in steps where its norm is too large.
+    """Scale the gradient down if its norm is too large.
 
     Args:
-        norm: the largest norm of all gradients together; 0 and less are refused.
+        norm: the largest allowed norm of all gradients together; must be positive.
     """
 
     def __init__(self, norm: float = 1.0) -> None:
         if not norm > 0:
-            raise QubolearnError(f"norm={norm}; want a positive number")
+            raise QubolearnError(f"norm={norm}; expected a positive number")
         self.norm = norm
 
     def on_gradient(self, training: Training) -> None:
@@ -271,7 +271,7 @@ class ProgressBar(Callback):
         own = self.console is not None
         settings = {"console": self.console, "transient": own, "disable": own and not self.console.is_terminal}
         self._bar: Any = Progress(*words, TimeRemainingColumn(), plain[1], **settings)
-        if Console().is_jupyter:  # there rich wants ipywidgets, which few have
+        if Console().is_jupyter:  # rich would need ipywidgets, which are rarely installed
             self._bar = _NotebookBar()
         self._bar.start()
         self._task = self._bar.add_task(self.title, total=training.steps, completed=training.step, note="")
@@ -291,7 +291,7 @@ class ProgressBar(Callback):
 
 
 class _NotebookBar:
-    """What ProgressBar needs of rich's bar, as HTML that a notebook replaces in its place."""
+    """The interface of rich's progress bar, as HTML that a notebook updates in place."""
 
     def start(self) -> None:
         self._ipython: Any = import_module("IPython.display")
@@ -308,7 +308,7 @@ class _NotebookBar:
         self._shown.update(self._ipython.HTML(f"{escape(self._title)} {bar} {words}"))
 
     def stop(self) -> None:
-        """The last state stays in the notebook."""
+        """Do nothing: the last state stays in the notebook."""
 
 
 class StopIf(Callback):

@@ -194,12 +194,12 @@ def numbers_of(seen: Tensor) -> list[Any]:
 
 def captured(work: Callable[[], None]) -> Callable[[], None]:
     """Run the work a few times, then return it as a CUDA graph."""
-    beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    beside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(beside):
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
         for _ in range(WARM_UP):
             work()
-    torch.cuda.current_stream().wait_stream(beside)
+    torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with _capturing, torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may allocate meanwhile
         work()

@@ -20,7 +20,7 @@ from torch.utils.data import IterableDataset, default_collate
 from qubolearn.data.arrays import Arrays, pair_of, tensors_of
 from qubolearn.data.contract import Problem
 from qubolearn.losses.contract import Loss, OwnLoss
-from qubolearn.random import drawn_from, stream
+from qubolearn.random import fork_seeded_rng, stream
 from qubolearn.training.batches import Batches
 
 __all__ = ["digest_of"]
@@ -98,7 +98,7 @@ def _data(data: Any, problem: Problem | None, batches: Batches) -> str:
     else:
         length = f"{len(dataset)} items"
         collate = getattr(data, "collate_fn", default_collate)
-        with drawn_from(0):
+        with fork_seeded_rng(0):
             first = pair_of(collate([dataset[row] for row in range(min(size, len(dataset)))]))
     kind = " of ".join(dict.fromkeys(type(each).__qualname__ for each in (data, dataset)))
     return f"{kind}, {length} ({_hash(first)})"

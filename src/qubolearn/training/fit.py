@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from qubolearn.data.contract import Instances
-from qubolearn.errors import NonFiniteError, QubolearnError, inside
+from qubolearn.errors import NonFiniteError, QubolearnError, error_context
 from qubolearn.evaluation import score_network
 from qubolearn.files import lock_folder
 from qubolearn.losses import Likelihood, Loss, as_loss
@@ -231,7 +231,7 @@ def _scoring_steps(chosen: Iterable[int] | None, steps_per_epoch: int, steps: in
 def _scores(task: Task, held_out: Sequence[Instances], step: int) -> dict[str, Any]:
     """Return the metrics of the validation instances after a step."""
     try:
-        with inside("the scoring after step", step):
+        with error_context("the scoring after step", step):
             found = score_network(task.network, task.problem, held_out) if held_out else {}
             return found | validation_loss(task, held_out) if task.keeps_best else found
     except NonFiniteError as error:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from qubolearn.data.arrays import tensors_of
 from qubolearn.data.contract import Instances, Problem
-from qubolearn.errors import NonFiniteError, QubolearnError, inside
+from qubolearn.errors import NonFiniteError, QubolearnError, error_context
 from qubolearn.losses.contract import Batch, Loss
 from qubolearn.qubo import Qubo
 from qubolearn.random import derive_seed
@@ -125,8 +125,8 @@ def take_step(task: Task, step: int) -> float:
         raise report_fault(task, step, instances, error) from error
     except Exception as error:
         if part:
-            inside(part[0], part[1], **part[2]).__exit__(type(error), error, None)
-        inside("step", step).__exit__(type(error), error, None)
+            error_context(part[0], part[1], **part[2]).__exit__(type(error), error, None)
+        error_context("step", step).__exit__(type(error), error, None)
         raise
 
 
@@ -218,7 +218,7 @@ def _check_forward(network: nn.Module, instances: Instances) -> None:
 
 
 def _uses_rng(network: nn.Module) -> bool:
-    """Return True if a network may draw random numbers; of torch's and our layers only dropout and RReLU do."""
+    """Return True if a network may draw random numbers; of the known layers, only dropout and RReLU do."""
     return any(
         "dropout" in kind.__name__.lower()
         or kind is nn.RReLU

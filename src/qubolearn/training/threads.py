@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 
 from qubolearn.errors import QubolearnError
 from qubolearn.kernels import kernel_threads
-from qubolearn.random import kept_global_state
+from qubolearn.random import preserve_rng_state
 
 __all__ = ["deferred_interrupt", "one_thread", "training_context", "usable_device"]
 
@@ -27,7 +27,7 @@ def training_context(device: torch.device | str) -> Iterator[None]:
     """Set up threads, the current GPU and torch's random numbers for training, and restore them."""
     device = usable_device(device)
     current: AbstractContextManager[Any] = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-    with kept_global_state(), one_thread(device), current:
+    with preserve_rng_state(), one_thread(device), current:
         yield
 
 

@@ -1,7 +1,7 @@
 // Drawing: heat maps on canvas, the graph of bits and the histogram as SVG, the lowest states as a table.
 
 const SVG = "http://www.w3.org/2000/svg";
-const MOST_DRAWN = 3000;  // couplers in the graph, the strongest; all of them are in the matrix
+const MAX_DRAWN = 3000;  // couplers in the graph, the strongest; all of them are in the matrix
 
 function make(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -51,7 +51,7 @@ function gridOn(canvas, rows, columns) {
   return { context, cell, wide, high };
 }
 
-/** p as a square where its length is a square number, else as rows of about that width; filled up with nothing. */
+/** Draws p as a square if its length is a square number, else as rows of about that width, padded with empty cells. */
 function drawInput(canvas, p) {
   const columns = Math.ceil(Math.sqrt(p.length)), rows = Math.ceil(p.length / columns);
   const { cell } = gridOn(canvas, rows, columns), shade = shades(), most = Math.max(...p.map(Math.abs), 1e-9);
@@ -60,7 +60,7 @@ function drawInput(canvas, p) {
   p.forEach((value, k) => cell(Math.floor(k / columns), k % columns, shade((sign * value) / most)));
 }
 
-/** A, symmetric: biases on the diagonal, couplings beside it; crossed out where switched off. */
+/** Draws A, symmetric: biases on the diagonal, couplings off it; crossed out if switched off. */
 function drawMatrix(canvas, data, linear, quadratic, off, clamp, cursor) {
   const { context, cell, wide, high } = gridOn(canvas, data.n, data.n), shade = shades();
   const most = Math.max(...linear.map(Math.abs), quadratic.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9));
@@ -95,7 +95,7 @@ function drawMatrix(canvas, data, linear, quadratic, off, clamp, cursor) {
   context.strokeRect(cursor[1] * wide, cursor[0] * high, Math.max(wide, 4), Math.max(high, 4));
 }
 
-/** The graph of bits, made once; the function that comes back shows a state in it. */
+/** Draws the graph of bits once; returns a function that shows a state in it. */
 function makeGraph(svg, data, onBit, onCoupler) {
   const xs = data.positions.map((at) => at[0]), ys = data.positions.map((at) => at[1]);
   const left = Math.min(...xs), top = Math.min(...ys);
@@ -109,9 +109,9 @@ function makeGraph(svg, data, onBit, onCoupler) {
   svg.setAttribute("viewBox", `${middle[0] - half} ${middle[1] - half} ${2 * half} ${2 * half}`);
   svg.replaceChildren();
   const order = data.rows.map((_, e) => e);
-  if (order.length > MOST_DRAWN) {
+  if (order.length > MAX_DRAWN) {
     const strength = data.quadratic || data.instances[0].quadratic;
-    order.sort((a, b) => Math.abs(strength[b]) - Math.abs(strength[a])).length = MOST_DRAWN;
+    order.sort((a, b) => Math.abs(strength[b]) - Math.abs(strength[a])).length = MAX_DRAWN;
   }
   const lines = order.map((e) => {
     const ends = { x1: xs[data.rows[e]], y1: ys[data.rows[e]], x2: xs[data.columns[e]], y2: ys[data.columns[e]] };
@@ -162,7 +162,7 @@ function makeGraph(svg, data, onBit, onCoupler) {
   };
 }
 
-/** How many reads ended at which energy: 32 ranges, the first in the accent where it holds the lowest energy. */
+/** Draws how many reads ended at which energy: 32 bins, the first in the accent color if it has the lowest energy. */
 function drawHistogram(svg, energies, lowest) {
   svg.replaceChildren();
   const wide = svg.clientWidth || 300, high = svg.clientHeight || 150, floor = high - 18;
@@ -192,7 +192,7 @@ function drawHistogram(svg, energies, lowest) {
 
 /** The lowest states, one row each, with a button that shows it in the graph. */
 function fillSpectrum(table, states, wordsOf, isRight, shown, onShow) {
-  const long = states.length && states[0].x.length > 40;  // then words stand for the bits, where there are any
+  const long = states.length && states[0].x.length > 40;  // then words replace the bits, if there are any
   const lowest = states.length ? states[0].energy : 0;
   const span = states.length ? Math.max(states[states.length - 1].energy - lowest, 1e-9) : 1;
   const largest = states.reduce((most, { energy }) => Math.max(most, Math.abs(energy)), 1e-3);

@@ -38,7 +38,7 @@ function isRight(x) {
   return instance().right.includes(x.join(""));
 }
 
-/** Other bits, couplers or another instance: everything that follows from them. */
+/** Updates everything after a change of bits, couplers or the instance. */
 function update() {
   const { n, rows, columns } = data;
   state.Q = makeQubo(n, rows, columns, instance().linear, couplings(), state.off);
@@ -63,7 +63,7 @@ function update() {
   }
 }
 
-/** A state that was found joins the lowest ones, where it is new among them. */
+/** Adds a state to the lowest ones, unless it is one of them. */
 function keep(read) {
   const { states } = state, bits = read.x.join("");
   if (states.length === LISTED && read.energy >= states[LISTED - 1].energy) return;
@@ -74,7 +74,7 @@ function keep(read) {
   states.length = Math.min(states.length, LISTED);
 }
 
-/** The answer, in words and in the graph. */
+/** Shows the answer, in words and in the graph. */
 function show() {
   const one = instance(), best = state.impossible ? undefined : state.states[0], touched = state.off.size > 0 || state.clamp.some((bit, i) => bit !== one.clamp[i]);
   const shown = state.states[state.shown];
@@ -109,7 +109,7 @@ function drawAll() {
   drawMatrix($("matrix"), data, instance().linear, couplings(), state.off, state.clamp, document.activeElement === $("matrix") ? state.cursor : null);
 }
 
-/** Reads of the page's own annealing, some in every frame; live ones can be watched. */
+/** Runs reads of the page's own annealing, some in every frame; live ones can be watched. */
 function annealReads(live) {
   const mine = ++running, total = 10 * Number($("reads").value), { sweeps, cold, hot } = settings();
   const random = randomFrom(state.seed++), perFrame = live && !calm.matches ? Math.ceil(total / 45) : total;
@@ -137,7 +137,7 @@ function annealReads(live) {
   frame();
 }
 
-/** What the sliders say, written beside them. */
+/** Writes the values of the sliders next to them. */
 function settings() {
   const sweeps = Math.round(10 ** (Number($("sweeps").value) / 25)), hot = hottest(state.Q);
   const cold = hot * 10 ** (-3 * (1 - Number($("temperature").value) / 100));
@@ -148,7 +148,7 @@ function settings() {
   return { sweeps, cold, hot };
 }
 
-/** The grid: solved at once where that is quick, otherwise in the background. */
+/** Solves the grid, at once if that is quick, otherwise in the background. */
 function solveBoard() {
   stopSolving();
   setBusy("grid", true);
@@ -194,7 +194,7 @@ function switchCoupler(e) {
   update();
 }
 
-/** What stands at a place of A, in words. */
+/** Describes an entry of A in words. */
 function entryNote(i, j) {
   if (i === j) return `Bit ${i}: bias ${said(instance().linear[i])}, ${state.clamp[i] < 0 ? "free" : `clamped to ${state.clamp[i]}`}.`;
   const e = couplerAt.get(Math.min(i, j) * data.n + Math.max(i, j));
@@ -294,7 +294,7 @@ function start() {
     drawHistogram($("histogram"), state.energies, state.states.length ? state.states[0].energy : -Infinity);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  if (n > 40 || !wordsOf(new Uint8Array(n))) $("panels").classList.add("wordless");  // no column of its own
+  if (n > 40 || !wordsOf(new Uint8Array(n))) $("panels").classList.add("wordless");  // no separate column
   if (n > 200) $("graph").classList.add("many");
   leaf(0);
 }

@@ -1,4 +1,4 @@
-// QUBOs and how they are solved: plain numbers in, states out. Nothing here knows of the page.
+// Solve QUBOs: plain numbers in, states out. Nothing here depends on the page.
 "use strict";
 
 /** Random numbers in [0, 1) that depend on the seed alone (mulberry32). */
@@ -45,8 +45,8 @@ function energyOf(Q, x) {
 }
 
 /**
- * What can be chosen: for each group the bits of which one is 1, for each other bit the bit itself or none of it (-1).
- * Clamped bits (0 or 1; -1 is free) leave fewer choices, and none where they contradict a group.
+ * The choices: for each group the bits of which one is 1, for each other bit the bit itself or none (-1).
+ * Clamped bits (0 or 1; -1 is free) leave fewer choices, and none if they contradict a group.
  */
 function choicesOf(n, groups, clamp) {
   const grouped = new Uint8Array(n), choices = [];
@@ -61,7 +61,7 @@ function choicesOf(n, groups, clamp) {
   return choices;
 }
 
-/** How many states there are to choose from, as a power of two. */
+/** Returns the log2 of the number of states. */
 function freeBits(choices) {
   return choices.reduce((sum, options) => sum + Math.log2(options.length), 0);
 }
@@ -113,7 +113,7 @@ function hottest(Q) {
 }
 
 /**
- * One read of simulated annealing: the temperature falls from hot to cold, geometrically, over so many sweeps, and ends
+ * One read of simulated annealing: the temperature falls from hot to cold, geometrically, over ``sweeps`` sweeps, and ends
  * early at the energy target. A move chooses another bit of a group, or flips a bit that is in none.
  */
 function anneal(Q, choices, sweeps, hot, cold, random, target = -Infinity) {
@@ -154,14 +154,14 @@ function anneal(Q, choices, sweeps, hot, cold, random, target = -Infinity) {
   return { x, energy: energyOf(Q, x) };
 }
 
-/** Whether energies cannot fall below 0, so that a state of energy 0 breaks no rule and is among the lowest. */
+/** Returns true if energies cannot fall below 0, so that a state of energy 0 breaks no rule and is among the lowest. */
 function isRules(Q) {
   return Q.linear.every((value) => value === 0) && Q.weight.every((value) => value > 0);
 }
 
 /**
- * Of rules: choices without the bits that a bit which is 1 already excludes, again and again until nothing follows.
- * Returns null where a group is left without any bit: no state keeps all rules.
+ * For rules: removes the choices that a bit with value 1 excludes, until nothing changes.
+ * Returns null if a group has no choice left: no state keeps all rules.
  */
 function propagate(Q, choices) {
   const left = choices.map((options) => options.slice()), unitOf = new Int32Array(Q.n).fill(-1);
@@ -182,7 +182,7 @@ function propagate(Q, choices) {
   return left;
 }
 
-/** Of rules: choices without the bits whose being 1 would leave a group without any, tried one by one; or null. */
+/** For rules: removes, one by one, the choices that would leave a group without any; or returns null. */
 function probe(Q, choices) {
   let left = propagate(Q, choices), changed = true;
   while (left && changed) {

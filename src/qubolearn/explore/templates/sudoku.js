@@ -2,12 +2,12 @@
 
 const LONGEST = 10000;  // milliseconds after which the search for a grid gives up
 
-/** The digits of a state, 0 where a cell has none. */
+/** Returns the digits of a state, 0 if a cell has none. */
 function digitsOf(x, size) {
   return Array.from({ length: size * size }, (_, cell) => Array.from(x.slice(cell * size, cell * size + size)).indexOf(1) + 1);
 }
 
-/** Whether digits keep the true rules: the page says so of an answer, and tells no solver. */
+/** Returns true if digits keep the true rules: used to check answers, never to find them. */
 function keepsRules(digits, size) {
   const box = Math.round(Math.sqrt(size)), seen = new Set();
   return digits.every((digit, cell) => {
@@ -20,7 +20,7 @@ function keepsRules(digits, size) {
   });
 }
 
-/** The inputs of the grid; onDigit(cell, digit) is told what is typed, with 0 for nothing. */
+/** Makes the inputs of the grid; onDigit(cell, digit) receives what is typed, 0 for nothing. */
 function makeBoard(board, size, coupled, onDigit) {
   const box = Math.round(Math.sqrt(size));
   board.style.gridTemplate = `repeat(${size}, minmax(0, 1fr)) / repeat(${size}, minmax(0, 1fr))`;
@@ -64,7 +64,7 @@ function makeBoard(board, size, coupled, onDigit) {
   };
 }
 
-/** The cells whose hints a coupling of the QUBO forbids beside each other. */
+/** Returns the cells whose hints contradict each other by a coupling of the QUBO. */
 function clashesOf(Q, clamp, size) {
   const cells = new Set();
   for (let i = 0; i < Q.n; i++) {
@@ -77,8 +77,8 @@ function clashesOf(Q, clamp, size) {
 }
 
 /**
- * Looks for a state that breaks no rule, a little in every frame; onEnd gets {x, energy} or, where none is possible,
- * null. With biases, where rules are not all, the best of some reads. Returns a function that stops it.
+ * Searches for a state that breaks no rule, a little in every frame; onEnd receives {x, energy}, or null if none is
+ * possible. With biases it is the best of some reads. Returns a function that stops the search.
  */
 function solveInFrames(Q, choices, onEnd) {
   const rules = isRules(Q), left = rules ? probe(Q, choices) : choices;

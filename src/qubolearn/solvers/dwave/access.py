@@ -251,7 +251,7 @@ def run(opened: Opened, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any]
         raise
     if not ended:
         raise QubolearnError(
-            f"no answer from D-Wave within deadline_seconds={deadline:g}; the call was told to cancel. "
+            f"no answer from D-Wave within deadline_seconds={deadline:g}; cancellation was requested. "
             "Raise the deadline or try again later"
         )
     sampleset, error = (None, sending.error) if sending.error else _answer(opened, sending.value, until)
