@@ -38,7 +38,7 @@ TENSORS = {"b": torch.arange(6.0).reshape(2, 3), "a": torch.zeros(0), "c": torch
 
 @pytest.fixture
 def device(tmp_path: Path) -> Path:
-    """A device of the test's own: as root, code that is wrong would destroy the system's."""
+    """Return a device for this test: as root, wrong code would destroy the system's."""
     path = tmp_path / "device"
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))

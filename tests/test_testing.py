@@ -36,7 +36,7 @@ def test_good_solvers_pass() -> None:
 
 
 def changed(**changes):
-    """The good solver, with fields of its solution changed by functions of (A, solution)."""
+    """Return the good solver, with fields of its solution changed by functions of (A, solution)."""
 
     def solver(A, count=2):
         solution = good(A, count)
@@ -130,7 +130,7 @@ def test_a_solver_that_misses_the_best_state_is_not_exact() -> None:
 
 @dataclass(frozen=True)
 class Parity(Problem):
-    """A number of 3 bits from its value; the held-out splits have numbers of their own in a second input."""
+    """A number of 3 bits from its value; a second input differs in the held-out splits."""
 
     name = "parity"
     metric = "error"
@@ -170,12 +170,12 @@ def test_a_good_problem_passes() -> None:
 
 
 def breach(**methods):
-    """Parity with some of its methods replaced, still a frozen dataclass."""
+    """Return Parity with some of its methods replaced, still a frozen dataclass."""
     return dataclass(frozen=True)(type("Broken", (Parity,), methods))()
 
 
 def sampled(change):
-    """A sample method that changes what Parity draws by a function of (instances, generator, split)."""
+    """Return a sample method that changes what Parity draws by a function of (instances, generator, split)."""
 
     def sample(self, count, generator, split="train"):
         return change(Parity.sample(self, count, generator, split), generator, split)
@@ -184,7 +184,7 @@ def sampled(change):
 
 
 def seeded_forgetting_the_device(self, count, generator, split="train"):
-    """As problems are that draw by NumPy."""
+    """Draw on the CPU, as problems do that use NumPy."""
     seed = int(torch.randint(2**40, (), generator=generator))
     return Parity.sample(self, count, torch.Generator().manual_seed(seed), split)
 
@@ -271,7 +271,7 @@ FRESH = counted()
 
 @dataclass(frozen=True)
 class FreshReads(SimulatedAnnealing):
-    """Says that it takes a seed, and draws other numbers at each call all the same: easy QUBOs do not show it."""
+    """A solver that accepts a seed but ignores it; easy QUBOs do not show it."""
 
     def search(self, A: Tensor, count: int) -> SearchResult:
         return SimulatedAnnealing(self.reads, self.sweeps, seed=next(FRESH)).search(A, count)
@@ -284,7 +284,7 @@ def test_a_solver_that_ignores_its_seed_is_found() -> None:
 
 @dataclass(frozen=True)
 class FrozenReads(SimulatedAnnealing):
-    """Takes a beta and hands out the reads of a frozen anneal."""
+    """A solver that takes a beta and returns the reads of a frozen anneal."""
 
     def sample(self, A: Tensor, beta: float | None = None) -> Tensor:
         return super().sample(A)

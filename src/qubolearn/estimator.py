@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from qubolearn.chips.topologies import Topology, topology
 from qubolearn.errors import missing_extra
 from qubolearn.losses import Batch, Likelihood, Loss
-from qubolearn.networks import QuboNetwork, Standardise
+from qubolearn.networks import QuboNetwork, Standardize
 from qubolearn.qubo import Qubo, energies
 from qubolearn.solvers import SimulatedAnnealing, Solver, auto_solver, pair_marginals, solve
 from qubolearn.training.defaults import SCORINGS, BestWeights
@@ -203,7 +203,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bits = labels.shape[1]
         pattern = topology("dense" if self.couplings and bits > 1 else "diagonal", bits)
         p, x = torch.from_numpy(X.astype(np.float32)), torch.from_numpy(labels.astype(np.float32))
-        scale = Standardise(X.shape[1])
+        scale = Standardize(X.shape[1])
         scale.fit(p)
         binary = ((p == 0) | (p == 1)).all(0)
         scale.mean[binary], scale.scale[binary] = 0.0, 1.0

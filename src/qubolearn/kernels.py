@@ -41,7 +41,7 @@ def native() -> Any:
 
 @contextmanager
 def kernel_threads(count: int) -> Iterator[None]:
-    """Let kernels use ``count`` threads instead of torch's number: a small network needs one, its solver all."""
+    """Let kernels use ``count`` threads, not torch's number: a small network needs one, its solver all."""
     token = _chosen.set(count)
     try:
         yield

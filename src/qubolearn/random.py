@@ -70,7 +70,7 @@ def fork_seeded_rng(seed: int) -> Iterator[None]:
 
 @contextmanager
 def preserve_rng_state() -> Iterator[None]:
-    """Restore the state of torch's global generator after the block."""
+    """Restore torch's global random state after the block."""
     import torch
 
     with _global:

@@ -1,4 +1,4 @@
-"""Tiles are disjoint, intact and as many as stated; reports say what the tiles cost."""
+"""Tiles are disjoint and intact, their number is right, and reports state their cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def chips() -> dict[str, Chip]:
 
 
 def assert_valid(tiles: tuple[Tile, ...], couplers: tuple[tuple[int, int], ...], graph: networkx.Graph) -> None:
-    """Every qubit works and is used once, every chain is connected, every coupler exists: checked with networkx."""
+    """Check that every qubit works and is used once, chains are connected and couplers exist, with networkx."""
     used = [qubit for tile in tiles for chain in tile for qubit in chain]
     assert len(used) == len(set(used))
     assert set(used) <= set(graph)

@@ -74,7 +74,7 @@ def test_no_random_choice_within_whole_cells_keeps_more_couplers(name: str, n: i
 
 
 @pytest.mark.parametrize("name", ["dense", "diagonal", *CHIPS])
-def test_mask_and_entries_say_the_same(name: str) -> None:
+def test_mask_and_entries_agree(name: str) -> None:
     pattern = topology(name, 11)
     assert torch.equal(pattern.mask, pattern.mask.T)
     assert pattern.entries.shape == (2, 11 + len(pattern.couplers))

@@ -23,7 +23,7 @@ QUICK = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trained run and a file of instances."""
+    """Return a trained run and a file of instances."""
     made = tmp_path_factory.mktemp("cli")
     assert main(["train", "randgraph", *QUICK, "--out", str(made / "run"), "--test", "200", "--json"]) == 0
     assert main(["instances", "randgraph", "--k", "3", "--count", "7", "--out", str(made / "p.npz")]) == 0
@@ -178,7 +178,7 @@ def test_closed_standard_streams(words: str, code: int) -> None:
 def test_problems_beyond_exhaustive_search_are_trained_and_scored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """36 bits: scoring by exhaustive search would take hours, 40 are refused."""
+    """36 bits: scoring by exhaustive search would take hours, 40 bits raise."""
     sizes = "--layers 2 --hidden 8 --network mlp --epochs 1 --instances 20 --batch-size 10 --validation 3 --test 3"
     assert main(["train", "randgraph", "--k", "9", *sizes.split(), "--out", str(tmp_path / "run"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["source"] == "simulated"

@@ -1,4 +1,4 @@
-"""A problem that is a class in a file, from the first command to the last; a run never says which code to execute."""
+"""A problem that is a class in a file, from the first command to the last; a run never chooses code to execute."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORDS = [word for name, value in OPTIONS.items() for word in (f"--{name.replace(
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of the class on the command line, in the folder of its file."""
+    """Return the name of the class on the command line, in the folder of its file."""
     (tmp_path / "own.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     return "own.py:Mine"
@@ -48,9 +48,9 @@ def test_commands_open_such_a_run_by_the_given_class(own: str, capsys: pytest.Ca
         capsys.readouterr()
         assert main(words) == 2, words
         assert not trap.exists(), "the run's own words ran the file"
-        said = capsys.readouterr().err
-        assert "--problem own.py:Mine" in said
-        assert said.count("\n") == 1
+        message = capsys.readouterr().err
+        assert "--problem own.py:Mine" in message
+        assert message.count("\n") == 1
         assert main([*words, "--problem", own]) == 0, words
         trap.unlink(missing_ok=True)
     assert np.load("three.solved.npz")["states"].shape == (3, load_problem(own)().bits)

@@ -14,14 +14,14 @@ from qubolearn.qubo import SparseQubo, energies, to_bqm, to_coo
 
 
 def ring(n: int, field: float = 0.0) -> SparseQubo:
-    """Neighbours on a ring of an even number of bits like to differ: 0101... is lowest, at -n/2."""
+    """Write a ring of an even number of bits whose neighbors prefer to differ: 0101... is lowest, at -n/2."""
     i = torch.arange(n - 1)
     edges = torch.cat([torch.stack([i, i + 1]), torch.tensor([[0], [n - 1]])], 1)
     return SparseQubo(torch.full((1, n), -1.0 + field), edges, torch.ones(1, n))
 
 
 def solved(capsys: pytest.CaptureFixture[str], path: Path, *words: str) -> tuple[np.ndarray, float]:
-    """The bits and the energy that the command writes."""
+    """Return the bits and the energy that the command writes."""
     out = path.with_name("out.npz")
     capsys.readouterr()
     assert main(["solve", str(path), "--out", str(out), *words, "--json"]) == 0

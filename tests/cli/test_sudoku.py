@@ -52,12 +52,12 @@ def test_bad_puzzles_are_answered_in_words(tmp_path: Path, capsys: pytest.Captur
     np.savez(tmp_path / "puzzles.npz", p=p)
     out = tmp_path / "solved.npz"
     call(capsys, "solve", run, str(tmp_path / "puzzles.npz"), "--out", str(out))
-    said = np.load(out)["remarks"].tolist()
-    assert said[0] == "hints contradict each other: digit 1 in cells 0 and 1"
-    assert said[1] == "not solved: it has no solution"
-    assert said[2].startswith("solved, one of at least")
+    remarks = np.load(out)["remarks"].tolist()
+    assert remarks[0] == "hints contradict each other: digit 1 in cells 0 and 1"
+    assert remarks[1] == "not solved: it has no solution"
+    assert remarks[2].startswith("solved, one of at least")
     answers = np.load(out)["answers"]
-    assert np.array_equal(answers[:2], p[:2])  # the puzzle as it was: a wrong grid is no answer
+    assert np.array_equal(answers[:2], p[:2])  # the puzzle as it was: a wrong grid is not an answer
     assert answers[2].min() > 0
     p[0, 0] = 5
     np.savez(tmp_path / "puzzles.npz", p=p)

@@ -73,9 +73,9 @@ def check_against_library(
     for i, j in off:
         A[0, i, j] = A[0, j, i] = 0
     found = solve(A, ExhaustiveSearch(), 12, clamp=torch.tensor([clamp]))
-    said = table(browser)
-    assert said[0][0] == "".join(str(int(bit)) for bit in found.states[0, 0])
-    assert [energy for _, energy in said] == pytest.approx(found.energies[0].tolist(), rel=1e-3, abs=1e-3)
+    shown = table(browser)
+    assert shown[0][0] == "".join(str(int(bit)) for bit in found.states[0, 0])
+    assert [energy for _, energy in shown] == pytest.approx(found.energies[0].tolist(), rel=1e-3, abs=1e-3)
 
 
 def reads(browser: Any) -> list[float]:

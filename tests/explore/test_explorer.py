@@ -79,7 +79,7 @@ def test_couplers_are_switched_off_in_the_graph_and_in_the_matrix(opened: Opened
 def test_lowest_states_with_groups_and_clamps_are_those_of_a_plain_loop(opened: Opened, seed: int) -> None:
     browser, n, groups = opened("chip"), 9, [[0, 1, 2], [4, 7]]
     draw = torch.Generator().manual_seed(seed)
-    A = torch.randint(-4, 5, (n, n), generator=draw).triu().double()  # whole numbers: states of equal energy
+    A = torch.randint(-4, 5, (n, n), generator=draw).triu().double()  # integers: states of equal energy
     clamp = [-1] * n
     clamp[3], clamp[1] = seed % 2, seed // 2 - 1
     allowed = [

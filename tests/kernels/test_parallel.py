@@ -79,7 +79,7 @@ def test_a_forked_child_solves_after_its_parent_has(name: str) -> None:
 
 
 def ended(child: int, seconds: float) -> int:
-    """The exit code of a child, which is killed where it takes too long."""
+    """Return the exit code of a child, which is killed if it takes too long."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         found, status = os.waitpid(child, os.WNOHANG)

@@ -25,7 +25,7 @@ def test_long_work_shows_a_bar(monkeypatch):
     assert "annealing" in screen.getvalue()
 
 
-def test_no_bar_where_stderr_is_no_terminal(monkeypatch, capfd):
+def test_no_bar_if_stderr_is_not_a_terminal(monkeypatch, capfd):
     monkeypatch.setattr(progress, "LONG", 0.0)
     run()
     assert capfd.readouterr() == ("", "")

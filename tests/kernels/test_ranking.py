@@ -10,7 +10,7 @@ from qubolearn.solvers.contract import _ranked, _ranked_in_torch, best_distinct
 
 
 def naive(A, candidates, count):
-    """Distinct states of the first instance in order of energy, then of first appearance."""
+    """Return distinct states of the first instance in order of energy, then of first appearance."""
     seen, ranked = set(), []
     for place, x in enumerate(candidates[0].tolist()):
         if tuple(x) not in seen:
@@ -31,7 +31,7 @@ def naive(A, candidates, count):
 def test_against_a_naive_ranking_and_torch(seed, n, c, values, dtype):
     generator = torch.Generator().manual_seed(seed)
     A = torch.randn(3, n, n, generator=generator)
-    A = {"normal": A, "whole": A.round(), "zero": 0 * A}[values].to(dtype)  # whole numbers: many ties
+    A = {"normal": A, "whole": A.round(), "zero": 0 * A}[values].to(dtype)  # integers: many ties
     candidates = torch.randint(0, 2, (3, c, n), generator=generator)
     distinct = min(len(set(map(tuple, rows.tolist()))) for rows in candidates)
     states, energy, found = _ranked(A, candidates, distinct)
@@ -44,7 +44,7 @@ def test_against_a_naive_ranking_and_torch(seed, n, c, values, dtype):
 
 
 @pytest.mark.parametrize("entry", [-1, 2, 0.5, 256])
-def test_states_that_are_not_bits_are_refused(entry):
+def test_states_that_are_not_bits_are_rejected(entry):
     candidates = torch.zeros(1, 2, 3)
     candidates[0, 1, 2] = entry
     with pytest.raises(QubolearnError, match="other than 0 and 1"):

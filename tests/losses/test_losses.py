@@ -51,7 +51,7 @@ def energy(A: Tensor, x: Tensor) -> float:
 
 
 def ranked(A: Tensor) -> list[Tensor]:
-    """All states of one QUBO, best first."""
+    """Return all states of one QUBO, best first."""
     return sorted(all_states(N, dtype=torch.float64), key=lambda x: energy(A, x))
 
 
@@ -117,7 +117,7 @@ def test_loss_equals_naive_loops(name: str, A: Tensor, x_true: Tensor) -> None:
 
 
 def several(x_true: Tensor) -> RightAnswers:
-    """x, its complement, and where the first bit is one a third state; the padding is a state that is wrong."""
+    """Return x, its complement, and if the first bit is 1 a third state; the padding is a wrong state."""
     third = x_true.clone()
     third[:, 1] = 1 - third[:, 1]
     states = torch.stack([x_true, 1 - x_true, third], 1)
@@ -196,7 +196,7 @@ def test_soft_likelihood_without_soft_targets_is_rejected(A: Tensor, x_true: Ten
 
 
 class ExactSampler:
-    """Draws from the Boltzmann distribution itself."""
+    """A solver that samples the exact Boltzmann distribution."""
 
     def __call__(self, A: Tensor, count: int = 2) -> Any:
         return ExhaustiveSearch()(A, count)

@@ -79,7 +79,7 @@ def test_groups_are_never_broken() -> None:
         loss(qubos(), batch_of(torch.ones(COUNT, N), 0))
 
 
-def test_trainings_begin_with_new_chains_and_learn() -> None:
+def test_training_runs_begin_with_new_chains_and_learn() -> None:
     """A planted shared A: the correlation of two bits is learned, and two training runs with one loss are equal."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(0, 2, (400, 3), generator=generator).float()

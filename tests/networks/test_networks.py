@@ -1,4 +1,4 @@
-"""The paper's network to the letter, its QUBO head and the standardisation."""
+"""The paper's network to the letter, its QUBO head and the standardization."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
-from qubolearn.networks import HEADS, MLP, DiagonalHead, DirectHead, QuboNetwork, Standardise
+from qubolearn.networks import HEADS, MLP, DiagonalHead, DirectHead, QuboNetwork, Standardize
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.qubo import SparseQubo, upper_triangular
 
@@ -57,9 +57,9 @@ def test_pure_is_a_diagonal_qubo_whose_minimizer_cuts_the_scores_at_zero() -> No
     assert torch.equal(ExhaustiveSearch()(A, 1).states[:, 0], (scores > 0).float())
 
 
-def test_standardise_fits_mean_and_deviation_and_survives_constants() -> None:
+def test_standardize_fits_mean_and_deviation_and_survives_constants() -> None:
     p = torch.randn(1000, 3) * torch.tensor([1.0, 20.0, 0.0]) + torch.tensor([5.0, 0.0, 7.0])
-    layer = Standardise(3)
+    layer = Standardize(3)
     layer.fit(p)
     q = layer(p)
     torch.testing.assert_close(q.mean(0), torch.zeros(3), atol=1e-4, rtol=0)

@@ -46,7 +46,7 @@ def test_a_law_is_learned_from_clamped_instances(loss: Any, solver: Any) -> None
     problem, network = Follow(), SharedQubo(9)
     fit(network, problem, loss, solver=solver, epochs=5, instances=300, batch_size=30, validation=20)
     found = evaluate(network, problem, instances=60)
-    assert found.metrics["accuracy"] == 1.0  # p alone is told by the clamps: the network is the same for all p
+    assert found.metrics["accuracy"] == 1.0  # the clamps alone depend on p: the network is the same for all p
 
 
 def test_losses_see_allowed_states_only() -> None:

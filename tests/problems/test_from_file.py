@@ -1,4 +1,4 @@
-"""Problems in files of the user's own: what is wrong with one is said in one line."""
+"""Problems in user-defined files: an error is one line."""
 
 from __future__ import annotations
 

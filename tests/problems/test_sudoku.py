@@ -34,7 +34,7 @@ from qubolearn.testing import check_problem
 
 
 def some_grid(size: int) -> torch.Tensor:
-    """The usual shifted grid, ``[size * size]``."""
+    """Return the usual shifted grid, ``[size * size]``."""
     box = int(size**0.5)
     return torch.tensor([(box * (r % box) + r // box + c) % size + 1 for r in range(size) for c in range(size)])
 
@@ -66,7 +66,7 @@ def test_energies_count_broken_rules(size: int) -> None:
 
 
 def puzzles(size: int, batch: int, hints: int) -> torch.Tensor:
-    """The shifted grid with its digits renamed, of which some cells are shown."""
+    """Return the shifted grid with its digits renamed, of which some cells are shown."""
     g = torch.Generator().manual_seed(1)
     made = []
     for _ in range(batch):
@@ -86,14 +86,14 @@ def test_tempering_solves_puzzles() -> None:
 
 
 def test_bad_puzzles_are_rejected() -> None:
-    for call, said in (
+    for call, message in (
         (lambda: rule_qubo(6), "size 6"),
         (lambda: hint_clamp(torch.full((1, 16), 5)), "digits from 5 to 5"),
         (lambda: hint_clamp(torch.zeros(16)), "\\[16\\]"),
         (lambda: hint_clamp(torch.full((1, 16), float("nan"))), "puzzle 0 has nan in cell 0"),
         (lambda: grids_of(torch.zeros(100)), "size 0"),
     ):
-        with pytest.raises(QubolearnError, match=said):
+        with pytest.raises(QubolearnError, match=message):
             call()
 
 

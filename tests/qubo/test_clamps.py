@@ -20,7 +20,7 @@ def test_all_forms_of_a_clamp() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clamp", "said"),
+    ("clamp", "message"),
     [
         ({5: 1}, "bit 5, but the QUBO has bits 0 to 2"),
         ({"a": 1}, "bit 'a'"),
@@ -31,8 +31,8 @@ def test_all_forms_of_a_clamp() -> None:
         ([0, 1, 1], "got list"),
     ],
 )
-def test_bad_clamps_are_refused(clamp: object, said: str) -> None:
-    with pytest.raises(QubolearnError, match=said):
+def test_bad_clamps_are_rejected(clamp: object, message: str) -> None:
+    with pytest.raises(QubolearnError, match=message):
         as_clamp(clamp, 2, 3)  # type: ignore[arg-type]
 
 
@@ -46,10 +46,11 @@ def test_groups_force_bits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clamp", "said"), [({0: 1, 2: 1}, "instance 0 sets more than one"), ({0: 0, 1: 0, 2: 0}, "all bits to 0 of group")]
+    ("clamp", "message"),
+    [({0: 1, 2: 1}, "instance 0 sets more than one"), ({0: 0, 1: 0, 2: 0}, "all bits to 0 of group")],
 )
-def test_a_clamp_that_breaks_a_group_is_refused(clamp: dict[int, int], said: str) -> None:
-    with pytest.raises(QubolearnError, match=said):
+def test_a_clamp_that_breaks_a_group_is_rejected(clamp: dict[int, int], message: str) -> None:
+    with pytest.raises(QubolearnError, match=message):
         propagate_clamps(as_clamp(clamp, 2, 4), Groups([[0, 1, 2]]))
 
 

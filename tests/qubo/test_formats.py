@@ -55,7 +55,7 @@ def test_a_written_graph_is_read_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "no entry"),
         ("3 2\n1 2 1\n", "2 entries"),
@@ -74,8 +74,8 @@ def test_a_written_graph_is_read_again() -> None:
         ("p qubo 0 3 1 0\n3 3 1\n", "3 to 3"),
     ],
 )
-def test_bad_files(text: str, told: str) -> None:
-    with pytest.raises(QubolearnError, match=told):
+def test_bad_files(text: str, message: str) -> None:
+    with pytest.raises(QubolearnError, match=message):
         parse_qubo(text)
 
 
@@ -103,8 +103,8 @@ def test_the_command_prints_cut_and_energy(tmp_path: Path, capsys: pytest.Captur
     path = tmp_path / "triangle.txt"
     path.write_text(TRIANGLE)
     assert main(["solve", str(path)]) in (0, None)
-    told = capsys.readouterr()
-    assert "cut" in told.out + told.err
+    message = capsys.readouterr()
+    assert "cut" in message.out + message.err
     with np.load(tmp_path / "triangle.solved.npz") as solved:
         assert solved["energies"].tolist() == [-5]
         assert solved["states"].shape == (1, 3)

@@ -24,7 +24,7 @@ def generator(seed: int) -> torch.Generator:
 
 
 def random_groups(n: int, seed: int) -> Groups:
-    """Disjoint groups of 1 to 4 of n bits, in random order; some bits are in none."""
+    """Return disjoint groups of 1 to 4 of n bits, in random order; some bits are in none."""
     bits = torch.randperm(n, generator=generator(seed)).tolist()
     members = []
     while len(bits) > 1:
@@ -35,7 +35,7 @@ def random_groups(n: int, seed: int) -> Groups:
 
 
 def kinds(batch: int, n: int, seed: int) -> dict[str, Tensor]:
-    """Normal, integer, degenerate, non-negative, sparse and steep QUBOs in float64."""
+    """Return normal, integer, degenerate, non-negative, sparse and steep QUBOs in float64."""
     A = torch.randn(batch, n, n, generator=generator(seed), dtype=torch.float64)
     keep = torch.rand(batch, n, n, generator=generator(seed + 1)) < 0.3
     return {
@@ -51,7 +51,7 @@ def kinds(batch: int, n: int, seed: int) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("members", "said"),
+    ("members", "message"),
     [
         ([[0, 1], [1, 2]], "bit 1 is in group 0 and in group 1"),
         ([[0], []], "group 1 is empty"),
@@ -60,12 +60,12 @@ def kinds(batch: int, n: int, seed: int) -> dict[str, Tensor]:
         ([[0.5]], r"\[\[?0"),
     ],
 )
-def test_bad_groups_are_refused(members: list[list[int]], said: str) -> None:
-    with pytest.raises(QubolearnError, match=said):
+def test_bad_groups_are_rejected(members: list[list[int]], message: str) -> None:
+    with pytest.raises(QubolearnError, match=message):
         Groups(members)
 
 
-def test_groups_beyond_the_qubo_are_refused() -> None:
+def test_groups_beyond_the_qubo_are_rejected() -> None:
     with pytest.raises(QubolearnError, match="bit 7, but the QUBO has n=5"):
         with_penalties(torch.zeros(1, 5, 5), Groups([[0, 7]]))
 
@@ -96,7 +96,7 @@ def test_lowest_penalized_states_are_the_lowest_allowed_ones(seed: int, kind: st
 
 
 def test_weights_are_no_larger_than_they_must_be_by_much() -> None:
-    """Of x₀ + 5x₁ with the group {0, 1}: setting x₀ costs 1, clearing never pays."""
+    """For x₀ + 5x₁ with the group {0, 1}, setting x₀ costs 1, and clearing never pays."""
     weight = penalty_weights(torch.diag(torch.tensor([1.0, 5.0]))[None], Groups([[0, 1]]))
     assert 1.0 < weight.item() < 1.1
 

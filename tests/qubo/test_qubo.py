@@ -145,7 +145,7 @@ def test_bqm_of_spins_with_labels() -> None:
         ("#made by dimod, vartype=SPIN\n0 0 1", "only BINARY"),
     ],
 )
-def test_bad_coo_is_refused_in_one_line(text: str, says: str) -> None:
+def test_bad_coo_is_rejected_in_one_line(text: str, says: str) -> None:
     with pytest.raises(QubolearnError, match=says) as caught:
         sparse_from_coo(text).dense()
     assert "\n" not in str(caught.value)
@@ -165,12 +165,12 @@ def test_bad_coo_is_refused_in_one_line(text: str, says: str) -> None:
         (torch.ones(1, 2, 2, dtype=torch.complex64).conj().imag, r"call A\.resolve_neg\(\)"),
     ],
 )
-def test_bad_qubos_are_refused(A: Tensor, says: str) -> None:
+def test_bad_qubos_are_rejected(A: Tensor, says: str) -> None:
     with pytest.raises(QubolearnError, match=says):
         check_qubo(A)
 
 
-def test_states_of_another_size_are_refused() -> None:
+def test_states_of_another_size_are_rejected() -> None:
     with pytest.raises(QubolearnError, match="do not fit"):
         energies(torch.zeros(2, 3, 3), torch.zeros(2, 4))
 
@@ -183,7 +183,7 @@ def test_any_size_goes_to_text_and_back(n: int) -> None:
     assert torch.equal(from_bqm(to_bqm(A))[0], A)
 
 
-def test_what_is_no_single_model_is_refused_in_one_line() -> None:
+def test_anything_but_a_single_model_is_rejected_in_one_line() -> None:
     with pytest.raises(QubolearnError, match=r"\[2, 3, 3\]"):
         to_bqm(torch.zeros(2, 3, 3))
     with pytest.raises(QubolearnError, match=r"\[1, 3, 3\]"):

@@ -164,13 +164,13 @@ def edges(*pairs: tuple[int, int]) -> Tensor:
         (torch.zeros(1, 2, device="meta"), edges(), torch.zeros(1, 0), "meta"),
     ],
 )
-def test_bad_values_are_refused(linear, pairs, quadratic, says: str) -> None:
+def test_bad_values_are_rejected(linear, pairs, quadratic, says: str) -> None:
     with pytest.raises(QubolearnError, match=says) as caught:
         SparseQubo(linear, pairs, quadratic)
     assert "\n" not in str(caught.value)
 
 
-def test_numbers_that_became_nan_are_refused() -> None:
+def test_numbers_that_became_nan_are_rejected() -> None:
     A = random_sparse(0, 4)
     A.linear[1, 2] = float("nan")
     with pytest.raises(NonFiniteError, match=r"A.linear\[1, 2\] is nan"):
@@ -181,7 +181,7 @@ def test_numbers_that_became_nan_are_refused() -> None:
         A.with_values(torch.zeros(3, 5), torch.zeros(3, 2))
 
 
-def test_what_would_not_fit_is_refused() -> None:
+def test_what_would_not_fit_is_rejected() -> None:
     none = torch.zeros(2, 0, dtype=torch.int64)
     A = SparseQubo(torch.zeros(100, 5640), none, torch.zeros(100, 0))
     with pytest.raises(

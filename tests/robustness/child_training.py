@@ -50,7 +50,7 @@ class ChildTraining:
         return self._number()
 
     def wait(self) -> int:
-        """The exit code of the training, or minus the signal that ended it."""
+        """Return the exit code of the run, or minus the signal that ended it."""
         return self._number()
 
     def _number(self) -> int:

@@ -101,11 +101,13 @@ class Commands:
 
     def _try(self, case: Case, words: list[str]) -> None:
         try:
-            code, said = quietly(words)
+            code, output = quietly(words)
         except BaseException as error:
             raise AssertionError(f"{type(error).__name__}: {error}; {case}") from error
-        if code not in (0, 2) or (code == 2 and (said.count("\n") != 1 or not said.startswith("qubolearn: error: "))):
-            raise AssertionError(f"exit code {code}, {said!r}; {case}")
+        if code not in (0, 2) or (
+            code == 2 and (output.count("\n") != 1 or not output.startswith("qubolearn: error: "))
+        ):
+            raise AssertionError(f"exit code {code}, {output!r}; {case}")
 
 
 def _line(record: dict[str, Any]) -> bytes:
@@ -113,9 +115,9 @@ def _line(record: dict[str, Any]) -> bytes:
 
 
 def quietly(words: list[str]) -> tuple[int, str]:
-    """Run a command; its exit code and what it said on stderr."""
-    with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as said:
-        return main(words), said.getvalue()
+    """Run a command; return its exit code and stderr."""
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as output:
+        return main(words), output.getvalue()
 
 
 def fuzz(folder: Path, count: int, seed: object) -> dict[str, int]:

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # helper modules
 
 @pytest.fixture(scope="session")
 def figures(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """Figures of the long tests by promise; where all passed, ``make soak`` has them written to results/soak.json."""
+    """Return figures of the long tests by promise; if all pass, ``make soak`` writes them to results/soak.json."""
     found: dict[str, Any] = {}
     began = time.perf_counter()
     yield found

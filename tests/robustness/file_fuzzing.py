@@ -56,7 +56,7 @@ class Kind(NamedTuple):
 
 
 def mutated(data: bytes, rng: random.Random, tokens: list[bytes] | None = None) -> bytes:
-    """A few small damages: bytes changed, cut, repeated, replaced by what readers stumble over."""
+    """Return content with a few small damages: bytes changed, cut, repeated, or replaced by difficult ones."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         size = len(changed)
@@ -103,7 +103,7 @@ def mutated_json(value: Any, rng: random.Random) -> bytes:
 
 
 def zipped(members: dict[str, bytes], rng: random.Random) -> bytes:
-    """A zip archive with right checksums and odd names and methods."""
+    """Return a zip archive with right checksums and odd names and methods."""
     buffer = io.BytesIO()
     methods = (zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
     with zipfile.ZipFile(buffer, "w", rng.choice(methods)) as archive:
@@ -115,7 +115,7 @@ def zipped(members: dict[str, bytes], rng: random.Random) -> bytes:
 
 
 def archive_of(members: dict[str, bytes], rng: random.Random) -> bytes:
-    """An archive of which one member or the archive itself is damaged."""
+    """Return an archive of which one member or the archive itself is damaged."""
     if rng.random() < 0.3:
         return mutated(zipped(members, rng), rng, [b"PK\x01\x02", b"PK\x05\x06", b"\x08\x00", b"\x0c\x00", b"\xff" * 4])
     name = rng.choice(list(members))
@@ -123,7 +123,7 @@ def archive_of(members: dict[str, bytes], rng: random.Random) -> bytes:
 
 
 def npy_members(**arrays: np.ndarray) -> dict[str, bytes]:
-    """The members of an .npz."""
+    """Return the members of an .npz."""
     members = {}
     for name, array in arrays.items():
         buffer = io.BytesIO()
@@ -133,7 +133,7 @@ def npy_members(**arrays: np.ndarray) -> dict[str, bytes]:
 
 
 def without_checksum(data: bytes) -> bytes:
-    """A safetensors file as older versions wrote it."""
+    """Return a safetensors file as older versions wrote it."""
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])
     del header["__metadata__"]["sha256"]
@@ -142,7 +142,7 @@ def without_checksum(data: bytes) -> bytes:
 
 
 def kinds(folder: Path) -> dict[str, Kind]:
-    """All kinds of files; ``folder`` is where those are put that are read from disk."""
+    """Return all kinds of files; those that are read from disk are put into ``folder``."""
 
     def on_disk(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
         path = folder / name
@@ -214,7 +214,7 @@ def is_refused(kind: Kind, data: bytes) -> bool:
 
 
 def fuzz(kind: Kind, count: int, seed: int | str) -> int:
-    """Give ``count`` inputs to a reader; how many it refused. An error names the input."""
+    """Pass ``count`` inputs to a reader; return how many it rejected. An error names the input."""
     rng = random.Random(f"{seed}")
     refused = 0
     for index in range(count):
@@ -229,7 +229,7 @@ def fuzz(kind: Kind, count: int, seed: int | str) -> int:
 
 
 def main(counts: dict[str, int], seed: int, folder: Path) -> dict[str, dict[str, float]]:
-    """The long loop, with memory and time bounded."""
+    """Run the long loop, with bounded memory and time."""
 
     def too_slow(*_: object) -> None:
         raise TimeoutError(f"more than {SECONDS_PER_INPUT} s for one input")

@@ -72,7 +72,7 @@ def classic(family: str, n: int, seed: int = 0) -> tuple[Tensor, float | None]:
 
 
 def lowest_energies(A: Tensor, count: int) -> Tensor:
-    """The lowest energies ``[count]`` by brute force."""
+    """Return the lowest energies ``[count]`` by brute force."""
     states = all_states(len(A), dtype=torch.float64)
     return energies(A[None], states[None])[0].sort().values[:count]
 
@@ -179,7 +179,7 @@ def test_second_best_of_classics() -> None:
 
 
 def found_by(solvers: Mapping[str, str], A: Tensor) -> dict[str, float]:
-    """The lowest energy that each solver finds; what they return must be true."""
+    """Return the lowest energy that each solver finds; check the returned states and energies."""
     found = {}
     for name, spec in solvers.items():
         solution = make_solver(spec)(A[None], 2)
@@ -241,7 +241,7 @@ class Cells:
             cell[1] += 1
 
     def rows(self) -> list[dict[str, Any]]:
-        """By family, in the order in which they were counted."""
+        """Return the counts by family, in the order in which they were counted."""
         order = sorted(self._cells, key=lambda key: list(FAMILIES).index(key[0]))
         return [{"family": f, "n": n, "against": a, "right": self._cells[f, n, a]} for f, n, a in order]
 

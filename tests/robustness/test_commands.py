@@ -30,9 +30,9 @@ def test_entries_of_metrics_that_are_not_numbers(command: str, entry: str, value
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()][:-1]
     records[-1][entry] = value
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, records)))
-    code, said = command_fuzzing.quietly([word.format(run=tmp_path) for word in command_fuzzing.ON_RUNS[command]])
-    assert code == (2 if command == "plot" else 0), said
-    assert said.count("\n") <= 1
+    code, message = command_fuzzing.quietly([word.format(run=tmp_path) for word in command_fuzzing.ON_RUNS[command]])
+    assert code == (2 if command == "plot" else 0), message
+    assert message.count("\n") <= 1
 
 
 @pytest.mark.soak

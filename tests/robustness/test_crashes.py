@@ -1,4 +1,4 @@
-"""Promise 2: whatever happens while files are written, a run folder holds whole files, and what failed is said."""
+"""Promise 2: whatever happens while files are written, a run folder holds complete files, and failures are reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def child() -> Iterator[ChildTraining]:
 
 
 def check_whole(folder: Path) -> None:
-    """Everything that a kill left can be loaded, down to the last byte."""
+    """Load everything that a kill left, down to the last byte."""
     if not (folder / "config.json").exists():
         assert all(map(is_temporary, folder.iterdir())) if folder.exists() else True
         return
@@ -103,7 +103,7 @@ def test_what_killed_processes_left_is_swept_up_after_an_hour(tmp_path: Path) ->
 
 @contextmanager
 def disk_of(size: int) -> Iterator[None]:
-    """A disk on which no file may grow beyond ``size`` bytes: writes fail in the kernel, as on a full one."""
+    """Let no file grow beyond ``size`` bytes: writes fail in the kernel, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -135,7 +135,7 @@ def test_a_full_disk_is_reported_and_the_last_checkpoint_kept(tmp_path: Path) ->
 
 @contextmanager
 def read_only_folder() -> Iterator[Path]:
-    """A run folder that this process may read but not write, even where tests run as root."""
+    """Return a run folder that this process may read but not write, even if tests run as root."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "run"
         train(PROBLEM, CONFIG, Run.create(folder, PROBLEM, CONFIG), callbacks=[StopIf(lambda: True)])

@@ -1,4 +1,4 @@
-"""Long kernel calls answer Ctrl-C, and SIGTERM where a handler raises: real processes, real signals."""
+"""Long kernel calls answer Ctrl-C, and SIGTERM if a handler raises: real processes, real signals."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ class Worker:
         process.send_signal(number)
         watchdog = threading.Timer(30, process.kill)
         watchdog.start()
-        said = process.stdout.readline()
+        message = process.stdout.readline()
         watchdog.cancel()
-        return said, time.monotonic() - began
+        return message, time.monotonic() - began
 
     def end(self) -> int:
-        """The exit code of a process that nobody tells anything more."""
+        """Close the input of the process and return its exit code."""
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.close()
@@ -96,7 +96,7 @@ class Worker:
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[list[Worker]]:
-    """The last one is at work; one that had to be killed is replaced."""
+    """Return workers, of which the last one is in use; a killed one is replaced."""
     started = [Worker()]
     yield started
     for worker in started:
@@ -108,9 +108,9 @@ def test_a_long_call_answers_signals(name: str, workers: list[Worker]) -> None:
     number = signal.SIGTERM if name in ("annealing", "exhaustive") else signal.SIGINT
     if workers[-1].process.poll() is not None:
         workers.append(Worker())
-    said, seconds = workers[-1].interrupted(WORK[name], number)
+    message, seconds = workers[-1].interrupted(WORK[name], number)
     print(f"{name}: {seconds:.2f} s")
-    assert said == "interrupted\n"
+    assert message == "interrupted\n"
     assert seconds < 5.0  # mostly well below one; this machine may be busy
 
 

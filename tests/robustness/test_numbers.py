@@ -33,7 +33,7 @@ PLAIN = replace(CONFIG, loss="pseudo", standardize=False)  # 40 steps of 20 inst
 
 @dataclass(frozen=True)
 class Poisoned(RandGraph):
-    """Training instances of one epoch hold one value that is no number."""
+    """Training instances of one epoch hold one NaN."""
 
     value: float = 0.0
     epoch: int = 2
@@ -54,11 +54,11 @@ def test_a_poisoned_batch_stops_training_before_the_weights_are_harmed(value: fl
     run = Run(tmp_path / "run", PROBLEM, config)
     with pytest.raises(NonFiniteError) as caught:
         train(problem, config, run)
-    said = str(caught.value)
+    message = str(caught.value)
     seed = derive_seed(0, "train", 2)
-    assert f"at step 9 (seed 0, epoch 2, batch seed {seed})" in said
-    assert str(tmp_path / "run" / "fault") in said
-    assert "\n" not in said
+    assert f"at step 9 (seed 0, epoch 2, batch seed {seed})" in message
+    assert str(tmp_path / "run" / "fault") in message
+    assert "\n" not in message
 
     asked = iter(range(9))
     healthy = train(PROBLEM, config, callbacks=[StopIf(lambda: next(asked) == 8)])  # the nine steps before

@@ -1,4 +1,4 @@
-"""Promise 3: SIGINT and SIGTERM end the step, save it, restore the terminal, and say how to go on."""
+"""Promise 3: SIGINT and SIGTERM end the step, save it, restore the terminal, and print how to resume."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def has_begun(folder: Path) -> bool:
 
 
 def check_saved(folder: Path) -> None:
-    """The checkpoint holds the bits that an uninterrupted run has at its step."""
+    """Compare the checkpoint with an uninterrupted run at its step, bit by bit."""
     run = Run.open(folder)
     network = run.network()
     step = run.restore(network, FlatAdam(network), 10**6)
@@ -55,11 +55,11 @@ def test_sigterm_ends_the_step_and_saves_it(tmp_path: Path) -> None:
     with subprocess.Popen(command(folder), stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: has_begun(folder))
         process.terminate()
-        said = process.communicate(timeout=60)[1]
+        message = process.communicate(timeout=60)[1]
     assert process.returncode == 143
-    assert "run the same command again" in said
-    assert str(folder) in said
-    assert "Traceback" not in said
+    assert "run the same command again" in message
+    assert str(folder) in message
+    assert "Traceback" not in message
     check_saved(folder)
 
 

@@ -20,7 +20,7 @@ BATCH = 10
 
 
 def graph(kind: str, n: int, rng: Generator) -> list[tuple[int, int]]:
-    """Edges of a graph of n nodes with at most 4 edges per node."""
+    """Return edges of a graph of n nodes with at most 4 edges per node."""
     if kind == "path":
         return [(i, i + 1) for i in range(n - 1)]
     if kind == "cycle":
@@ -40,7 +40,7 @@ KINDS = ("path", "cycle", "tree", "cliques", "ladder", "random")
 
 
 def structured(n: int, rng: Generator) -> Tensor:
-    """One QUBO ``[n, n]`` of small integers, or of one value as in covers and independent sets; some entries are 0."""
+    """Return one QUBO ``[n, n]`` of small integers, or of one value as in covers; some entries are 0."""
     edges = graph(KINDS[rng.integers(len(KINDS))], n, rng)
     if rng.random() < 0.4:  # an independent set or a cut: everything tied
         linear, couplings = np.full(n, -1.0), np.full(len(edges), 2.0)

@@ -45,7 +45,7 @@ for module in pkgutil.walk_packages(qubolearn.__path__, "qubolearn."):
     if not module.name.endswith("__main__"):
         try:
             importlib.import_module(module.name)
-        except ModuleNotFoundError as error:  # triton, where there is no GPU
+        except ModuleNotFoundError as error:  # triton, without a GPU
             assert not error.name.startswith("qubolearn"), error
 assert not seen, seen
 import socket

@@ -136,7 +136,7 @@ def test_pickles_are_never_loaded(run: Run, tmp_path: Path) -> None:
 
 
 def peak_of(call: Callable[[], object]) -> int:
-    """Bytes that a call that must refuse its input held at most."""
+    """Return the peak bytes of a call that must reject its input."""
     tracemalloc.start()
     try:
         with pytest.raises(QubolearnError) as caught:

@@ -17,6 +17,6 @@ def qubos(name: str, n: int, batch: int, seed: int = 0) -> Tensor:
 
 
 def exact(A: Tensor, count: int = 2) -> Tensor:
-    """The lowest energies ``[batch, count]`` by brute force."""
+    """Return the lowest energies ``[batch, count]`` by brute force."""
     states = all_states(A.shape[2], dtype=torch.float64)
     return energies(A.double(), states.expand(len(A), *states.shape)).sort(1).values[:, :count]

@@ -26,7 +26,7 @@ def random_qubos(batch: int, n: int, seed: int = 0, kind: str = "dense") -> torc
 
 
 def all_energies(A: torch.Tensor) -> torch.Tensor:
-    """[batch, 2**n]"""
+    """Return all energies ``[batch, 2**n]``."""
     return energies(A, all_states(A.shape[-1], dtype=torch.float64).expand(len(A), -1, -1))
 
 

@@ -1,4 +1,4 @@
-"""Which solver ``auto`` takes, and that clamps and groups reach it."""
+"""``auto`` chooses the expected solver, and clamps and groups reach it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_clamps_of_a_large_qubo_leave_one_that_is_searched() -> None:
 
 
 def test_groups_are_never_broken_and_the_lowest_state_is_found() -> None:
-    # a ring of 24 nodes in 4 colors: neighbors may not have the same, and node 0 has colour 1
+    # a ring of 24 nodes in 4 colors: neighbors may not have the same, and node 0 has color 1
     i = torch.arange(24)
     ends = torch.stack([torch.minimum(i, (i + 1) % 24), torch.maximum(i, (i + 1) % 24)])
     edges = (4 * ends[:, :, None] + torch.arange(4)).reshape(2, -1)

@@ -46,10 +46,10 @@ def _sampled(**options: object) -> object:
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_named_in_one_line(mistake: str) -> None:
-    make, said = MISTAKES[mistake]
-    with pytest.raises(QubolearnError, match=said) as told:
+    make, message = MISTAKES[mistake]
+    with pytest.raises(QubolearnError, match=message) as caught:
         make()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_options_of_several_numbers_can_be_named() -> None:

@@ -32,7 +32,7 @@ def random_groups(n: int, seed: int) -> Groups:
 
 
 def random_clamp(batch: int, n: int, groups: Groups, seed: int) -> Tensor:
-    """A random allowed state of each instance, of which some bits are shown; all of them in the first instance."""
+    """Return a random allowed state of each instance with some of its bits clamped; in the first instance all."""
     g = generator(seed)
     x = torch.randint(0, 2, (batch, n), generator=g)
     for group in groups.members:
@@ -49,7 +49,7 @@ def qubos(kind: str, batch: int, n: int, seed: int) -> Tensor:
 
 
 def brute_force(A: Tensor, clamp: Tensor, groups: Groups) -> tuple[Tensor, Tensor, Tensor]:
-    """All states ``[2**n, n]``, which of them each instance allows, and their energies, infinite where it does not."""
+    """Return all states ``[2**n, n]``, a mask of those each instance allows, and energies, infinite if not allowed."""
     x = all_states(A.shape[2], dtype=torch.float64)
     fits = ((clamp[:, None] == FREE) | (clamp[:, None] == x)).all(-1) & groups.allowed(x)
     return x, fits, energies(A, x.expand(len(A), -1, -1)).masked_fill(~fits, float("inf"))

@@ -23,7 +23,7 @@ from qubolearn.solvers.exhaustive import ExhaustiveSearch
 
 
 def compiled_codes(A: Tensor, count: int) -> Tensor:
-    """Codes of the states that the compiled kernel finds."""
+    """Return codes of the states that the compiled kernel finds."""
     return (ExhaustiveSearch()(A, count).states.long() << torch.arange(A.shape[2])).sum(2)
 
 
@@ -35,7 +35,7 @@ def random_qubos(batch: int, n: int, dtype: torch.dtype = torch.float64, seed: i
 
 
 def naive_energies(A: Tensor) -> list[float]:
-    """xᵀAx of one QUBO for all states, by loops over its entries, sorted."""
+    """Return xᵀAx of one QUBO for all states, by loops over its entries, sorted."""
     entries = A.double().tolist()
     n = len(entries)
     return sorted(
@@ -45,7 +45,7 @@ def naive_energies(A: Tensor) -> list[float]:
 
 
 def all_energies(A: Tensor) -> Tensor:
-    """``[batch, 2**n]`` in order of code, float64."""
+    """Return all energies ``[batch, 2**n]`` in order of code, float64."""
     n = A.shape[2]
     return energies(A.double(), code_bits(torch.arange(2**n), n).expand(len(A), -1, -1))
 

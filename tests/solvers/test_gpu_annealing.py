@@ -1,4 +1,4 @@
-"""Annealing on an NVIDIA GPU beyond 62 bits, where there is one."""
+"""Annealing on an NVIDIA GPU beyond 62 bits, if there is a GPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pegasus_qubos(batch: int, m: int) -> SparseQubo:
 
 
 def same_energies(A: torch.Tensor | SparseQubo, **options: float) -> None:
-    """Mean energies of the GPU's and the CPU's reads agree within five standard errors."""
+    """Return True if mean energies of the GPU's and the CPU's reads agree within five standard errors."""
     solver = SimulatedAnnealing(reads=100, sweeps=200, seed=1)
     there = energies(A.to(torch.float64), solver.sample(A.to("cuda"), **options).cpu().double())
     here = energies(A.to(torch.float64), solver.sample(A, **options).double())

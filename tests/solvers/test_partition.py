@@ -23,7 +23,7 @@ def random_qubos(batch: int, n: int, dtype: torch.dtype = torch.float64, seed: i
 
 
 def naive(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """log Z and E[x xᵀ] from the probabilities of all states, float64, differentiable."""
+    """Return log Z and E[x xᵀ] from the probabilities of all states, float64, differentiable."""
     n = A.shape[2]
     x = all_states(n, dtype=torch.float64)
     exponents = -beta * energies(A.double(), x.expand(len(A), -1, -1))

@@ -16,7 +16,7 @@ DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
 def lowest(A: Tensor, clamp: Tensor, groups: Groups) -> Tensor:
-    """Energies ``[batch]`` by brute force over the allowed states, in float64."""
+    """Return energies ``[batch]`` by brute force over the allowed states, in float64."""
     x = all_states(A.shape[2], dtype=torch.float64)
     fits = ((clamp[:, None] == FREE) | (clamp[:, None] == x)).all(-1) & groups.allowed(x)
     return energies(A.double(), x.expand(len(A), -1, -1)).masked_fill(~fits, torch.inf).amin(1)

@@ -15,7 +15,7 @@ IDEAL = {"h_error": 0.0, "J_error": 0.0}
 
 
 def k44(batch, seed=0):
-    """Random QUBOs on a cell of Chimera."""
+    """Return random QUBOs on a cell of Chimera."""
     pattern = torch.eye(8)
     pattern[:4, 4:] = 1
     return torch.randn(batch, 8, 8, generator=torch.Generator().manual_seed(seed)) * pattern
@@ -26,7 +26,7 @@ def dense(batch, n, seed=0):
 
 
 def ground_states(A):
-    """[batch, 2**n]: which states have the lowest energy, by brute force."""
+    """Return a mask ``[batch, 2**n]`` of the states of lowest energy, by brute force."""
     E = energies(A.double(), all_states(A.shape[-1]).expand(len(A), -1, -1))
     return (E - E.amin(1, keepdim=True)).abs() < 1e-9
 
@@ -110,7 +110,7 @@ def test_scaling_A_changes_nothing():
     assert torch.allclose(solver.probabilities(A), solver.probabilities(1000 * A), atol=1e-6)
 
 
-def test_each_programming_has_errors_of_its_own():
+def test_each_programming_has_its_own_errors():
     A = k44(1)
     solver = QuantumAnnealing(seed=0, h_error=0.5, reads=40, programmings=4)
     assert solver.sample(A).shape == (1, 40, 8)

@@ -25,7 +25,7 @@ class TestConformance(unittest.TestCase):
 
 
 def labeled(n: int, vartype: str, seed: int = 0, degree: int = 4) -> dimod.BinaryQuadraticModel:
-    """A sparse model whose labels are of several types and whose order is not that of their names."""
+    """Return a sparse model whose labels are of several types and whose order is not that of their names."""
     rng = np.random.default_rng(seed)
     labels = [f"bit {n - i}" if i % 3 else (i, "tuple") for i in range(n)]
     model = dimod.BinaryQuadraticModel(dict(zip(labels, rng.normal(size=n).tolist(), strict=True)), {}, 1.5, vartype)
@@ -78,7 +78,7 @@ def test_reads_begin_at_initial_states(vartype: str) -> None:
         sampler.sample(model, initial_states={"other": 1})
 
 
-def test_thousands_of_labelled_variables_take_no_dense_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thousands_of_labeled_variables_take_no_dense_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     from qubolearn.qubo import SparseQubo
 
     def refuse(self: SparseQubo) -> None:

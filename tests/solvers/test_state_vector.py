@@ -14,7 +14,7 @@ from qubolearn.solvers.state_vector import SCHEDULES, Pulses, all_energies, fina
 
 
 def ising(n, batch, seed=0):
-    """Ising energies [batch, 2**n] of random h and J in [-1, 1]."""
+    """Return Ising energies ``[batch, 2**n]`` of random h and J in [-1, 1]."""
     generator = torch.Generator().manual_seed(seed)
     J = torch.rand(batch, n, n, generator=generator, dtype=torch.float64).mul(2).sub(1).triu(1)
     h = torch.rand(batch, n, generator=generator, dtype=torch.float64).mul(2).sub(1)
@@ -23,7 +23,7 @@ def ising(n, batch, seed=0):
 
 
 def by_matrix_exponentials(E, schedule, anneal_time, slices=300):
-    """|ψ|² of a time-ordered product of exp(-iH dt), H dense."""
+    """Return |ψ|² of a time-ordered product of exp(-iH dt), H dense."""
     n = int(math.log2(len(E)))
     X = np.array([[0.0, 1.0], [1.0, 0.0]])
     mixer = -sum(np.kron(np.kron(np.eye(2**i), X), np.eye(2 ** (n - 1 - i))) for i in range(n))

@@ -14,7 +14,7 @@ from qubolearn.solvers.temperature import effective_beta
 
 
 def exact_samples(A: Tensor, beta: float, reads: int, seed: int = 0) -> Tensor:
-    """Independent draws from the Boltzmann distribution over all states: ``[batch, reads, n]``."""
+    """Return independent draws from the Boltzmann distribution over all states: ``[batch, reads, n]``."""
     x = all_states(A.shape[2], dtype=torch.float64)
     p = (-beta * energies(A, x.expand(len(A), -1, -1))).softmax(1)
     return x[torch.multinomial(p, reads, replacement=True, generator=torch.Generator().manual_seed(seed))]
@@ -62,10 +62,10 @@ def test_degenerate_reads() -> None:
 
 def test_bad_reads_are_rejected() -> None:
     A = qubos(2, 3)
-    for reads, said in (
+    for reads, message in (
         (torch.zeros(2, 3), "shape"),
         (torch.zeros(2, 0, 3), "0, 3"),
         (-torch.ones(2, 4, 3), "spins"),
     ):
-        with pytest.raises(QubolearnError, match=said):
+        with pytest.raises(QubolearnError, match=message):
             effective_beta(A, reads)

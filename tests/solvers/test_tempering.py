@@ -146,7 +146,7 @@ def test_given_temperatures_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"replicas": 10}, "multiple of 16"),
         ({"target": float("nan")}, "target=nan"),
@@ -155,6 +155,6 @@ def test_given_temperatures_are_taken() -> None:
         ({"seed": -1}, "seed=-1"),
     ],
 )
-def test_bad_options_are_rejected(options: dict[str, object], said: str) -> None:
-    with pytest.raises(QubolearnError, match=said):
+def test_bad_options_are_rejected(options: dict[str, object], message: str) -> None:
+    with pytest.raises(QubolearnError, match=message):
         ParallelTempering(**options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Steps as a CUDA graph: here its work is done without one, and on a GPU, where there is one, captured for real."""
+"""Steps as a CUDA graph: run without a graph here, and captured if there is a GPU."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ CONFIGS = {
 }
 
 
-class Told(Callback):
-    """Notes the steps that it sees, and after which of them validation instances were scored."""
+class Recorded(Callback):
+    """Record steps, and after which of them validation instances were scored."""
 
     def __init__(self) -> None:
         self.steps: list[int] = []
@@ -85,7 +85,7 @@ def task_of(
 
 @pytest.fixture
 def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a CPU: the warm-up, and then the work itself at every call, in which no number can be looked at either."""
+    """Replace capture on a CPU: warm up, then run the work at every call, without access to values either."""
     hidden: list[None] = []
 
     def called(work: Callable[[], None]) -> Callable[[], None]:
@@ -174,12 +174,12 @@ def test_a_step_needs_nothing_of_the_host(name: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("without_gpu")
 def test_the_loop_reports_in_spans_and_watches_the_same_steps() -> None:
-    told = Told()
+    seen = Recorded()
     config = replace(PLAIN, epochs=100)
-    train(GRAPHS, config, callbacks=[told])
-    assert told.scored == evaluation_steps(config)
-    assert 10 < max(b - a for a, b in pairwise(told.steps)) <= captured.MAX_STEPS
-    assert told.steps[-1] == config.steps
+    train(GRAPHS, config, callbacks=[seen])
+    assert seen.scored == evaluation_steps(config)
+    assert 10 < max(b - a for a, b in pairwise(seen.steps)) <= captured.MAX_STEPS
+    assert seen.steps[-1] == config.steps
 
 
 @pytest.mark.usefixtures("without_gpu")
@@ -217,7 +217,7 @@ def test_a_step_along_nan_is_found_and_named(epoch: int, tmp_path: Path) -> None
     with pytest.raises(NonFiniteError, match=rf"step {bad} \(seed 0, epoch {epoch}"):
         train(problem, config, Run(tmp_path, problem, config))
     assert (tmp_path / "fault" / "batch.npz").is_file()
-    # and the network is that of before
+    # and the network is unchanged
     network, steps = made(CapturedSteps, config, problem)
     healthy, plain = made(Steps, config)
     plain.advance(0, bad)
@@ -233,10 +233,10 @@ def test_on_a_gpu_a_step_along_nan_is_kept_and_a_stopped_run_resumes(tmp_path: P
         train(Poisoned(k=4), config, Run(tmp_path, Poisoned(k=4), config), "cuda")
     assert (tmp_path / "fault" / "batch.npz").is_file()
     run = Run.create(tmp_path / "run", GRAPHS, config)
-    told = Told()
+    seen = Recorded()
     asked = iter(range(config.steps))
-    train(GRAPHS, config, run, "cuda", [told, StopIf(lambda: next(asked) == 5)])
-    assert max(b - a for a, b in pairwise(told.steps)) > 1
+    train(GRAPHS, config, run, "cuda", [seen, StopIf(lambda: next(asked) == 5)])
+    assert max(b - a for a, b in pairwise(seen.steps)) > 1
     assert not run.finished
     resumed, whole = train(GRAPHS, config, run, "cuda"), train(GRAPHS, config, device="cuda")
     torch.testing.assert_close(weights(resumed), weights(whole), rtol=1e-2, atol=2e-3)

@@ -1,4 +1,4 @@
-"""What fit chooses when it is given a network and data and nothing else."""
+"""The choices of ``fit(network, data)``."""
 
 from __future__ import annotations
 

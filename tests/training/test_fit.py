@@ -84,7 +84,7 @@ def test_p_may_be_a_structure_that_the_network_takes() -> None:
 
 
 def test_several_right_answers_are_learned_and_counted() -> None:
-    """x and its complement are both right, and the label is one of them at random: bits alone cannot say which."""
+    """x and its complement are both right, and the label is one of them at random: bits alone cannot express that."""
     flip = np.random.default_rng(1).random(COUNT) < 0.5
     x = torch.tensor(np.where(flip[:, None], ~X, X)).float()
     right = RightAnswers(torch.stack([x, 1 - x], 1), torch.ones(COUNT, 2, dtype=torch.bool))
@@ -110,7 +110,7 @@ def test_same_seed_same_bits_with_dropout_and_a_shuffling_loader() -> None:
 
 @pytest.mark.parametrize("data", ["Arrays", "Dataset", "DataLoader"])
 @pytest.mark.parametrize("kind", ["ours", "torch"])
-def test_a_stopped_training_of_own_parts_resumes_to_the_same_bits(data: str, kind: str, tmp_path: Path) -> None:
+def test_a_stopped_training_of_user_parts_resumes_to_the_same_bits(data: str, kind: str, tmp_path: Path) -> None:
     def run(folder: Path, *stops: int) -> Tensor:
         network = own_network(dropout=0.2)
         optimizer: Any = Adam(1e-2, Cosine())

@@ -25,11 +25,11 @@ def test_the_tool_makes_them_all_and_they_are_small() -> None:
 @pytest.mark.parametrize("name", pretrained_names())
 def test_the_score_is_what_the_file_states(name: str) -> None:
     run, limit = pretrained(name), 0.02  # another CPU may round a QUBO's energies differently
-    said = run.scored()
-    found = evaluate(run.network(), run.problem, instances=said["instances"], seed=0)
-    assert found.instances == said["instances"] >= 1000
-    assert found.metrics == pytest.approx({key: said[key] for key in found.metrics}, abs=limit)
-    assert said[run.problem.metric] > 0.9
+    stored = run.scored()
+    found = evaluate(run.network(), run.problem, instances=stored["instances"], seed=0)
+    assert found.instances == stored["instances"] >= 1000
+    assert found.metrics == pytest.approx({key: stored[key] for key in found.metrics}, abs=limit)
+    assert stored[run.problem.metric] > 0.9
 
 
 def test_commands_take_them_and_list_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_solver_that_returns_something_else_is_named() -> None:
 
 
 def fails_at(call: int) -> Any:
-    """A function that raises when it is called for this time, counted from 0."""
+    """Return a function that raises in the call of this number, counted from 0."""
     calls = iter(range(1000))
 
     def count() -> None:

@@ -42,7 +42,7 @@ def test_a_file_is_the_run_it_was_made_of(saved: Path, tmp_path: Path) -> None:
 
 
 def changed(saved: Path, path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
-    """The file with other metadata in its header; ``change`` is given the header."""
+    """Return the file with other metadata in its header, which ``change`` receives."""
     data = saved.read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])

@@ -25,7 +25,7 @@ def blas_threads() -> list[int]:
 
 @pytest.mark.parametrize("flush", [False, True])
 @pytest.mark.parametrize("first", ["caller", "other"])
-def test_trainings_that_overlap_leave_the_settings_of_their_caller(flush: bool, first: str) -> None:
+def test_training_runs_that_overlap_leave_the_settings_of_their_caller(flush: bool, first: str) -> None:
     """One training in the caller's thread, one in another; whichever ends first."""
     import scipy.linalg.cython_blas  # noqa: F401  # the BLAS that a training holds to one thread
 

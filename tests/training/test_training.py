@@ -23,7 +23,7 @@ QUICK = recipe_for("best", PROBLEM, topology="dense", **SIZES)
 
 
 class Watching(Callback):
-    """Notes the steps that it sees, and after which of them validation instances were scored."""
+    """Record steps, and after which of them validation instances were scored."""
 
     def __init__(self) -> None:
         self.steps: list[int] = []
@@ -106,7 +106,7 @@ def test_a_recipe_takes_every_margin_that_its_loss_takes(loss: str) -> None:
 
 
 class Short(RandGraph):
-    """One training instance fewer than asked for."""
+    """One training instance fewer than requested."""
 
     def sample(self, count: int, generator: torch.Generator, split: Split = "train") -> Instances:
         return super().sample(count - (split == "train"), generator, split)

@@ -1,4 +1,4 @@
-"""Data, a network, a loss, an optimizer and a callback of a user's own, for the tests of ``fit``."""
+"""User-defined data, network, loss, optimizer and callback, for the tests of ``fit``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X = P @ RNG.normal(size=(M, N)) > 0
 
 
 class Body(nn.Module):
-    """Three layers of the user's own."""
+    """Three user-defined layers."""
 
     def __init__(self, dropout: float = 0.0) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from .heads import Couplings as Couplings
 from .heads import DiagonalHead as DiagonalHead
 from .heads import DirectHead as DirectHead
 from .heads import QuboNetwork as QuboNetwork
-from .heads import Standardise as Standardise
+from .heads import Standardize as Standardize
 from .layer import QuboLayer as QuboLayer
 from .names import Head as Head
 from .names import network_entry as network_entry

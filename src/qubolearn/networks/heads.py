@@ -16,10 +16,10 @@ from qubolearn.networks.saving import Saved
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, reflected
 from qubolearn.qubo.algebra import symmetric
 
-__all__ = ["HEADS", "MLP", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwork", "Standardise"]
+__all__ = ["HEADS", "MLP", "Couplings", "DiagonalHead", "DirectHead", "QuboNetwork", "Standardize"]
 
 
-class Standardise(nn.Module):
+class Standardize(nn.Module):
     """Map p ``[batch, m]`` to (p - mean) / std, fitted on training data and stored with the model."""
 
     mean: Tensor
@@ -152,7 +152,7 @@ class QuboNetwork(Predicts, Saved):
                 f"{type(self).__name__} has no couplers, but topology {topology.name!r} has {len(topology.couplers)}; "
                 "use topology('diagonal', n)"
             )
-        self.standardise = None if inputs is None else Standardise(inputs)
+        self.standardise = None if inputs is None else Standardize(inputs)
         self.body = body
         self.n, self.bound = topology.n, bound
         rows, columns = topology.entries

@@ -78,7 +78,8 @@ def _schedule(schedule: Any) -> str:
 
 def _network(network: nn.Module) -> str:
     """Return type and size of a network, and a hash of its modules, shapes, types and fixed index tensors."""
-    state, digest = network.state_dict(), hashlib.sha256(_ADDRESS.sub("", str(network)).encode())
+    text = _ADDRESS.sub("", str(network)).replace("Standardize()", "Standardise()")  # its name when digests began
+    state, digest = network.state_dict(), hashlib.sha256(text.encode())
     for name, tensor in state.items():
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
     fixed = [buffer for name, buffer in network.named_buffers() if name not in state]

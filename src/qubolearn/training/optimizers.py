@@ -72,7 +72,7 @@ class Adam:
 
 
 class Update(Protocol):
-    """What a step needs from an optimizer."""
+    """The interface of optimizers in a step."""
 
     gradient: Tensor  # [size]: all gradients, of which `grad` are views
 

@@ -49,12 +49,12 @@ def each_build() -> Iterator[str]:
 
 
 def all_states(n: int) -> np.ndarray:
-    """States ``[2**n, n]`` in order of code."""
+    """Return states ``[2**n, n]`` in order of code."""
     return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)
 
 
 def all_energies(A: np.ndarray) -> np.ndarray:
-    """xᵀAx ``[batch, 2**n]`` of all states, float64."""
+    """Return xᵀAx ``[batch, 2**n]`` of all states, float64."""
     x = all_states(A.shape[1])
     return np.stack([np.einsum("si,si->s", x @ each, x) for each in A.astype(np.float64)])
 

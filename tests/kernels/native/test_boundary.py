@@ -1,4 +1,4 @@
-"""Arguments that do not fit are refused before any pointer is used: run under sanitizers by make sanitize."""
+"""Bad arguments raise before any pointer is used: run under sanitizers by make sanitize."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F, D = np.float32, np.float64
 
 
 def arguments() -> dict[str, list[Any]]:
-    """Arguments that each kernel accepts."""
+    """Return arguments that each kernel accepts."""
     return {
         "search": [np.ones((2, 5, 5), F), np.zeros((2, 3, 5), F), np.zeros((2, 3))],
         "partition": [np.ones((2, 12, 12)), 1.0, np.zeros(2), np.zeros((2, 12, 12))],

@@ -92,7 +92,7 @@ class QpuServer(ThreadingHTTPServer):
         self.microseconds = lambda reads: 15_000 + 130 * reads  # the bill of a problem
         self.requests: list[str] = []  # by name, as above
         self.problems: dict[str, Problem] = {}
-        self.cancelled: list[str] = []  # the ids that DELETE named
+        self.canceled: list[str] = []  # the ids that DELETE named
         self.closing = threading.Event()
         self._faults: dict[str, Iterator[Fault]] = {}
         self._changed = threading.Condition()
@@ -186,7 +186,7 @@ class QpuServer(ThreadingHTTPServer):
 
     def _cancel(self, path: str, query: Mapping[str, str], body: list[str]) -> Any:
         for name in body:
-            self.cancelled.append(name)
+            self.canceled.append(name)
             if self.problems[name].status == "PENDING":
                 self.problems[name].status = "CANCELLED"
         return [self._state(name) for name in body]
@@ -224,7 +224,7 @@ class QpuServer(ThreadingHTTPServer):
 
 
 def encoded(values: Any, dtype: str) -> str:
-    """Numbers as ``qp`` has them: base64 of their little-endian bytes."""
+    """Return numbers as ``qp`` has them: base64 of their little-endian bytes."""
     return base64.b64encode(np.asarray(values, dtype=dtype).tobytes()).decode()
 
 

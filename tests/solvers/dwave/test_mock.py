@@ -62,32 +62,33 @@ def test_the_programmed_energy_is_the_sum_of_the_scaled_energies(kind: tuple[str
     name, n = kind
     packing = pack(n, frozenset(topology(name, n).couplers), Chip.ideal("pegasus", 3))
     J, h, _ = to_ising(qubos(name, n, packing.tiles, seed).double())
-    told = program(packing, J.numpy(), h.numpy(), RANGES, 1.4)
+    packed = program(packing, J.numpy(), h.numpy(), RANGES, 1.4)
     s = torch.from_numpy(np.random.default_rng(seed).choice([-1.0, 1.0], (packing.tiles, n)))
     logical = torch.einsum("bi,bij,bj->b", s, J, s) + (h * s).sum(1)
 
     physical = dimod.BinaryQuadraticModel.from_numpy_vectors(
-        told.h, (*packing.ends, told.J), 0.0, dimod.SPIN, variable_order=packing.qubits.tolist()
+        packed.h, (*packing.ends, packed.J), 0.0, dimod.SPIN, variable_order=packing.qubits.tolist()
     )
     spins = dict(zip(packing.qubits.tolist(), s.reshape(-1)[packing.node].tolist(), strict=True))
-    chains = told.J[packing.pair[0] == packing.pair[1]].sum()
-    assert physical.energy(spins) == pytest.approx(float((torch.from_numpy(told.scale) * logical).sum()) + chains)
-    assert np.abs(told.h).max() <= 4
-    assert told.J.min(initial=0) >= -2
-    assert told.J.max(initial=0) <= 1
+    chains = packed.J[packing.pair[0] == packing.pair[1]].sum()
+    assert physical.energy(spins) == pytest.approx(float((torch.from_numpy(packed.scale) * logical).sum()) + chains)
+    assert np.abs(packed.h).max() <= 4
+    assert packed.J.min(initial=0) >= -2
+    assert packed.J.max(initial=0) <= 1
 
 
 def test_each_qubo_fills_the_ranges() -> None:
     packing = pack(8, frozenset(topology("chimera", 8).couplers), Chip.ideal("chimera", 2))
     A = qubos("chimera", 8, 4).double() * torch.tensor([1.0, 10.0, 0.1, 0.0])[:, None, None]
     J, h, _ = (part.numpy() for part in to_ising(A))
-    told = program(packing, J, h, RANGES, 1.0)
+    packed = program(packing, J, h, RANGES, 1.0)
     for tile in range(3):
         fills = max(
-            np.abs(told.h[packing.node // 8 == tile]).max() / 4, np.abs(told.J[packing.coupler_tile == tile]).max()
+            np.abs(packed.h[packing.node // 8 == tile]).max() / 4,
+            np.abs(packed.J[packing.coupler_tile == tile]).max(),
         )
         assert fills == pytest.approx(1)
-    assert told.scale[0] == pytest.approx(10 * program(packing, J * 10, h * 10, RANGES, 1.0).scale[0])
+    assert packed.scale[0] == pytest.approx(10 * program(packing, J * 10, h * 10, RANGES, 1.0).scale[0])
 
 
 def test_the_sum_of_a_qubits_couplings_stays_in_its_range() -> None:
@@ -95,8 +96,8 @@ def test_the_sum_of_a_qubits_couplings_stays_in_its_range() -> None:
     J = np.zeros((4, 8, 8))
     J[:, :4, 4:] = 1.0
     tight = RANGES._replace(qubit=(-3.0, 2.0))
-    told = program(packing, J, np.zeros((4, 8)), tight, 1.0)
-    totals = sum(np.bincount(end, told.J, minlength=len(packing.qubits)) for end in packing.ends)
+    packed = program(packing, J, np.zeros((4, 8)), tight, 1.0)
+    totals = sum(np.bincount(end, packed.J, minlength=len(packing.qubits)) for end in packing.ends)
     assert totals.max() == pytest.approx(2.0)
 
 

@@ -43,7 +43,7 @@ Connect = Callable[..., DWaveSolver]
 
 @pytest.fixture
 def hasty(connect: Connect) -> DWaveSolver:
-    """A solver with a short deadline, connected: that must not fail on a busy machine."""
+    """Return a connected solver with a short deadline: connecting must not fail on a busy machine."""
     solver = connect(deadline_seconds=DEADLINE)
     for attempt in range(20):
         try:
@@ -55,7 +55,7 @@ def hasty(connect: Connect) -> DWaveSolver:
 
 
 def refusal(solver: DWaveSolver, match: str, A: Tensor = A) -> None:
-    """The call raises one line without the token, in a second and not in the hours that the server may ask for."""
+    """Require one line without the token, within a second and not the hours that the server may request."""
     began = time.monotonic()
     with pytest.raises(QubolearnError, match=match) as caught:
         solver(A)
@@ -69,24 +69,24 @@ def check_right(solver: DWaveSolver) -> None:
 
 
 def check_account(solver: DWaveSolver, server: QpuServer, submissions: int = 1) -> None:
-    """Nothing was sent twice, and the account holds at least the bill."""
+    """Check that nothing was sent twice, and that the account covers the bill."""
     server.wait_for(lambda: "submit" in server.requests)  # on a busy machine a short deadline comes first
     assert server.count("submit") == submissions
     assert solver.access.spent_seconds >= server.billed_seconds - 1e-9
 
 
 def client_threads() -> int:
-    """Threads of D-Wave's clients in this process."""
+    """Return threads of D-Wave's clients in this process."""
     return sum("(_do_" in thread.name for thread in threading.enumerate())
 
 
 def replaced(**fields: Any) -> Callable[[Any], Any]:
-    """A change of the one problem in a list of problems; None deletes."""
+    """Return a change of the one problem in a list of problems; None deletes."""
     return lambda reply: [{k: v for k, v in (reply[0] | fields).items() if v is not None}]
 
 
 def answer(**fields: Any) -> Callable[[Any], Any]:
-    """A change of the answer's fields; a function changes what is there, None deletes."""
+    """Return a change of the answer's fields; a function changes what is there, None deletes."""
 
     def change(reply: dict[str, Any]) -> dict[str, Any]:
         new = {k: v(reply["answer"][k]) if callable(v) else v for k, v in fields.items()}
@@ -219,7 +219,7 @@ def test_polling_that_keeps_failing_ends_in_a_cancellation(
     server.hold = True
     server.fail("poll", fault, FOREVER)
     refusal(hasty, "not repeated|deadline_seconds")
-    assert server.wait_for(lambda: "problem-1" in server.cancelled)
+    assert server.wait_for(lambda: "problem-1" in server.canceled)
     check_account(hasty, server)
 
 
@@ -257,7 +257,7 @@ def test_a_slow_service_meets_the_deadline_and_the_call_is_canceled(
     server.hold = case != "answer"
     server.fail(*SLOW[case], FOREVER)
     refusal(hasty, f"deadline_seconds={DEADLINE}")
-    assert server.wait_for(lambda: server.cancelled == ["problem-1"] or "cancel" in SLOW[case])
+    assert server.wait_for(lambda: server.canceled == ["problem-1"] or "cancel" in SLOW[case])
     check_account(hasty, server)
     began = time.monotonic()
     if case == "queue":  # the connection is still good
@@ -418,7 +418,7 @@ def test_ctrl_c_cancels_and_a_forked_process_has_no_budget(server: QpuServer, mo
     assert "KeyboardInterrupt" in errors
     assert "Config loaded" in errors
     assert token not in out + errors
-    assert server.cancelled == ["problem-1"]
+    assert server.canceled == ["problem-1"]
     assert server.count("submit") == 1
     assert server.billed_seconds == 0
 
@@ -438,7 +438,7 @@ def test_ctrl_c_right_after_the_submission_cancels_it(
     monkeypatch.setattr(Client, "_submit", submit_and_interrupt)
     with pytest.raises(KeyboardInterrupt):
         solver(A)
-    assert server.wait_for(lambda: server.cancelled == ["problem-1"])
+    assert server.wait_for(lambda: server.canceled == ["problem-1"])
     check_account(solver, server)
     assert solver.access.spent_seconds > 0
 

@@ -61,7 +61,7 @@ def test_impossible_options_and_chips_are_named(value: str) -> None:
 
 @pytest.mark.parametrize("size", [1e-310, 1e-200])
 def test_entries_that_vanish_are_rejected_before_anything_is_sent(size: float) -> None:
-    """Their reciprocals are infinite: chips were once told NaN, or chains without strength."""
+    """Their reciprocals are infinite: chips were once programmed with NaN, or chains without strength."""
     A = qubos("chimera", 8, 2).double()
     A[1] *= size
     with pytest.raises(QubolearnError, match="vanish as h and J"):
