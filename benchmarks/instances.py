@@ -2,7 +2,7 @@
 
 Every solver first runs for a moment to measure its speed, and then gets the effort that fills the seconds. Peers read
 dimod models; building one is not counted. A gap is relative to the best known energy, or to the best of all solvers
-where none is known (dense QUBOs).
+if none is known (dense QUBOs).
 """
 
 from __future__ import annotations

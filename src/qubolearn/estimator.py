@@ -117,7 +117,7 @@ class Mean(nn.Module):
 
 
 class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Predicts labels together: a network maps the features to a QUBO, and the labels are its minimizer.
+    """Predict labels jointly: a network maps the features to a QUBO, and the labels are its minimizer.
 
     Each label is a bit. Linear terms of the QUBO are the evidence for a label alone, couplings state which labels go
     together. y may be an indicator matrix ``[samples, labels]`` of any number of labels (multi-label), or one class per
@@ -126,7 +126,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     of the label sets of the training data.
 
     Args:
-        couplings: whether to learn couplings; without them labels are predicted one by one.
+        couplings: learn couplings; without them each label is predicted alone.
         components: training samples whose kernel with a sample are features, next to the sample itself; 0 for none.
         layers, hidden: with ``layers`` above 1, depth and width of an MLP whose outputs are added.
         dropout: the share of features that is dropped in training.
@@ -139,7 +139,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         epochs: passes over the data; by default 1,000 steps.
         batch_size: samples per step.
         solver: any of our solvers for ``predict``; by default exact search for few labels, annealing for many.
-        random_state: a seed or generator, as everywhere in scikit-learn.
+        random_state: a seed or generator, as in scikit-learn.
         verbose: show a progress bar.
 
     Attributes:
@@ -212,7 +212,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bodies = [self._trained(scale(p), x, pattern, order, member, seed) for member in range(self.members)]
         network = QuboNetwork(Mean(bodies), pattern, X.shape[1])
         network.standardise = scale
-        self.network_ = network.double()  # an answer should not depend on the rest of its batch by rounding
+        self.network_ = network.double()  # so that rounding does not make an answer depend on its batch
         return self
 
     def _trained(self, p: Tensor, x: Tensor, pattern: Topology, order: Tensor, member: int, seed: int) -> nn.Module:

@@ -28,8 +28,8 @@ def check_solver(solver: Solver, *, exact: bool = False, max_bits: int = 8, devi
     """Raise AssertionError unless the solver keeps the contract of :class:`qubolearn.solvers.contract.Solver`.
 
     Every solver is tried on QUBOs of up to ``max_bits`` bits: random, tied, sparse and with large penalties. ``exact``
-    also compares with brute force. ``with_seed`` must make calls repeat. Reads of a method ``sample`` must be bits, and
-    with a beta draws at that temperature, unless it raises.
+    also compares with brute force. ``with_seed`` must make calls repeatable. Reads of ``sample`` must be bits, and with
+    a beta samples at that temperature, unless it raises.
     """
     seeded = _with_seed(solver)
     sizes = [n for n in (1, 2, 3, 5, 8, 12) if n <= max_bits]
