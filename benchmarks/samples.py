@@ -160,7 +160,7 @@ def from_samples(quick: bool) -> Iterator[Record]:
     with threads(1):
         for name in ("pseudo", "screening", "persistent", "GRBM"):
             machine = BoltzmannMachine(J.nonzero().T, method="pseudo" if name == "GRBM" else name)
-            work = partial(grbm, J, X, 50 if quick else 500) if name == "GRBM" else partial(machine.fit, X)
+            work = partial(grbm, J, X, 300 if quick else 500) if name == "GRBM" else partial(machine.fit, X)
             seconds, found = timed(work, time.process_time)
             if name == "GRBM":
                 machine.couplings_, machine.visible_, machine._log_z = found, side * side, None

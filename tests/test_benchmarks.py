@@ -75,9 +75,10 @@ def test_linear_costs_agree_with_pyepo() -> None:
 
 def test_boltzmann_machines_are_compared_with_grbm() -> None:
     pytest.importorskip("dwave.plugins.torch.models", reason="pip install dwave-pytorch-plugin einops")
-    found = {record["method"]: record["log_likelihood"] for record in samples.from_samples(quick=True)}
-    assert max(found, key=lambda method: found[method]) != "GRBM"
-    assert all(-9.0 < value < -8.0 for value in found.values())
+    *records, images = samples.from_samples(quick=True)
+    assert images["kl"] < 0.05
+    found = [record["log_likelihood"] for record in records]
+    assert found == pytest.approx([found[0]] * 4, abs=0.1)  # the last one is GRBM, an independent implementation
 
 
 def test_tuned_weights_find_more_optimal_reads_than_the_rule() -> None:
