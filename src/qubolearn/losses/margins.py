@@ -46,6 +46,7 @@ class Gap(Loss):
 
     @property
     def states(self) -> int:  # type: ignore[override]
+        """Return the number of states that one solver call returns."""
         return 2 if self.weight_unique else 1
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
