@@ -27,7 +27,8 @@ found = {tuple(edge) for edge in hard.A.edges.T.tolist()}
 true = {tuple(edge) for edge in rule_qubo(4).edges.T.tolist()}
 low, high = hard.gaps[0]
 print(
-    f"{len(found & true)} of {len(true)} rules found, {len(found - true)} others; gap {low:.2f} to {high:.2f}"
+    f"{len(found & true)} of {len(true)} rules found, {len(found - true)} others; "
+    f"gap {low:.2f} to {high:.2f}"
 )
 
 # %%

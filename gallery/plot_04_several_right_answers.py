@@ -40,7 +40,8 @@ with torch.no_grad():
     )
 best = instance.right.include(lowest.states)[0].tolist()
 print(
-    f"{int(instance.right.valid.sum())} best cuts; among the eight lowest states: {sum(best)}"
+    f"{int(instance.right.valid.sum())} best cuts; "
+    f"among the eight lowest states: {sum(best)}"
 )
 
 figure, axis = plt.subplots(figsize=(4, 3.8), layout="constrained")

@@ -32,8 +32,9 @@ for model, name in (("matching", "one Chimera cell"), ("maxcut", "all pairs")):
     right = torch.isclose(found.energies, exact.energies, atol=1e-4).double().mean()
     info = found.info
     print(
-        f"{name}: {info['embedding']} embedding, {info['tiles']} QUBOs per anneal, {info['calls']} call(s), "
-        f"{1000 * info['qpu_access_seconds']:.0f} ms of a QPU's time, {100 * right:.0f} % solved"
+        f"{name}: {info['embedding']} embedding, {info['tiles']} QUBOs per anneal, "
+        f"{info['calls']} call(s), {1000 * info['qpu_access_seconds']:.0f} ms of a QPU, "
+        f"{100 * right:.0f} % solved"
     )
 
 # %%

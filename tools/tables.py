@@ -221,6 +221,19 @@ def instances() -> str:
     return f"{text}\n\n{note(result, 'instances', 'make benchmark NAME=instances')}\n"
 
 
+def instances_short() -> str:
+    """Return hits and gaps for the README: a row per group, a column per solver at equal CPU seconds."""
+    from benchmarks.instances import summary
+
+    records = [record for record in read("instances")["records"] if record["solver"] != "auto"]  # it stops earlier
+    cells = {
+        (group, solver): f"{values['hit']} of {values['instances']}, {values['gap']:.2g} %"
+        for group, solver, values in summary(records)
+    }
+    groups, solvers = (list(dict.fromkeys(key[at] for key in cells)) for at in (0, 1))
+    return markdown(["", *solvers], [[group, *(cells[group, name] for name in solvers)] for group in groups]) + "\n"
+
+
 def gset() -> str:
     """Return the cuts of our solvers and of the best peer on the large Gset graphs."""
     result = read("instances")
@@ -306,6 +319,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "losses": losses,
     "costs": costs,
     "instances": instances,
+    "instances-short": instances_short,
     "gset": gset,
     "race": race,
     "soak": soak,

@@ -183,6 +183,8 @@ class PerturbedFenchelYoung(EnergyLoss):
 class CostRegression(Loss):
     """The two-stage baseline: the mean square of (A_ij + A_ji) - (A_true_ij + A_true_ji) over i <= j; no solver.
 
+    Reference: Elmachtoub and Grigas, Management Science 2022.
+
     >>> from qubolearn import Batch, Instances
     >>> A_true, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 1.0]])
     >>> CostRegression()(A_true.mT + torch.eye(2), Batch(Instances(x, x, A_true), solver=None)).item()

@@ -241,7 +241,7 @@ class Likelihood(EnergyLoss):
 
     ∂L/∂A = β(φ(x̂) - E[φ]), with exact log-partition function and pair marginals. If instances have several right
     answers, it is the likelihood of their set: -log Σ_{x right} exp(-βE(x)) + log Z. Cost: 2ⁿ states per instance, at
-    most 30 bits.
+    most 30 bits. Reference: Lafferty, McCallum and Pereira, ICML 2001.
 
     Args:
         beta: β, the inverse temperature.
@@ -277,7 +277,8 @@ class SoftLikelihood(EnergyLoss):
     """Cross entropy against the soft targets of the problem: βΣ_t w_t E(x_t) + log Σ_x exp(-βE(x)).
 
     Use it for solutions that are numbers, whose neighboring bins are nearly right. It equals :class:`Likelihood` if
-    the only soft target is the solution. The problem must have soft targets. Cost: 2ⁿ states per instance.
+    the only soft target is the solution. The problem must have soft targets. Cost: 2ⁿ states per instance. Reference:
+    Szegedy et al., CVPR 2016 (label smoothing).
 
     Args:
         beta: β, the inverse temperature.

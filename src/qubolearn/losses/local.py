@@ -45,7 +45,7 @@ class L1(Loss):
     """Regression of the bits, for direct heads: the mean of |score_i - (2x̂_i - 1)|, with scores -A_ii.
 
     At test time a bit is 1 if its score is above 0. If instances have several right answers, scores still approach the
-    given label: a regression of bits cannot express "this or its complement".
+    given label: a regression of bits cannot express "this or its complement". Reference: QuAnt's baseline.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1

@@ -111,7 +111,7 @@ class HammingHinge(Loss):
     """The structured SVM with Hamming margin: max_x m·Δ(x, x̂) + E(x̂) - E(x), where Δ counts wrong bits.
 
     The maximum is at x̃ = argmin of :func:`hamming_augmented`, so it costs one solver call on that QUBO, which has the
-    graph of A. It is never negative, and refuses instances with several right answers.
+    graph of A. It is never negative, and needs one right answer per instance. Reference: Taskar et al., NeurIPS 2003.
 
     Args:
         margin: m, the energy gap to reach per wrong bit.

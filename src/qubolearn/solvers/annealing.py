@@ -39,7 +39,7 @@ class SimulatedAnnealing(QuboSolver):
 
     The solution holds the lowest of the final states, their steepest descents and their neighbors, and up to 512 bits
     those after exchanges of two or three bits. ``info["success_probability"]`` is the share of reads that reached the
-    lowest energy of all reads.
+    lowest energy of all reads. Reference: Kirkpatrick, Gelatt and Vecchi, Science 1983.
 
     Kernels run on ``torch.get_num_threads()`` threads of the CPU, and the result does not depend on their number. QUBOs
     on an NVIDIA GPU are annealed there, with other random numbers; the lowest states are refined on the CPU.

@@ -52,6 +52,7 @@ class QuantumAnnealing(QuboSolver):
     to 0.010 (J) during an anneal; the defaults are those of the part in which the gap closes.
 
     ``info["success_probability"]`` is the exact share of |ψ|² on the true ground states of A, not a count of reads.
+    Reference: Kadowaki and Nishimori, Physical Review E 1998.
 
     Args:
         anneal_time: τ in ns. Longer anneals find x* more surely, but fewer of their reads are x⁺.

@@ -37,7 +37,8 @@ class ParallelTempering(QuboSolver):
 
     Use it if bits are in groups: cold replicas search valleys, hot ones carry states over the ridges between them. A
     move draws a bit, or which bit of a one-hot group is 1, from its exact conditional distribution. Clamps and groups
-    are never broken. Large sparse QUBOs without groups are for ``PopulationAnnealing``.
+    are never broken. Large sparse QUBOs without groups are for ``PopulationAnnealing``. Reference:
+    Hukushima and Nemoto, Journal of the Physical Society of Japan 1996.
 
     Args:
         replicas: copies of each QUBO, a multiple of 16.

@@ -40,7 +40,7 @@ class DWaveSolver(QuboSolver):
     anneals as many QUBOs as there are disjoint tiles. Tiles are found once per chip and graph of the batch.
 
     Each QUBO is scaled to fill the chip's ranges, usually h in [-4, 4] and J in [-1, 1] (chains: [-2, 1]), so that its
-    answer does not depend on its neighbors in the call.
+    answer does not depend on its neighbors in the call. Reference: Cai, Macready and Roy, arXiv 2014 (embedding).
 
     Every call is estimated first, and raises if it would exceed ``budget_seconds`` of QPU access time, which the solver
     shares with its copies. No call is repeated, and one that fails counts as paid; its answer is requested again,
