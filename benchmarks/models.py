@@ -10,7 +10,7 @@ import networkx
 import numpy as np
 import torch
 
-from qubolearn.qubo import Qubo, from_bqms
+from qubolearn.qubo import Qubo, sparse_from_bqm
 
 
 class Model(NamedTuple):
@@ -59,6 +59,6 @@ class Case(NamedTuple):
 def as_case(model: Model) -> Case:
     """Return a spin glass as bits; sparse unless its graph is complete."""
     bqm = model.bqm()
-    sparse, offset = from_bqms([bqm])
+    sparse, offset = sparse_from_bqm(bqm)
     A = sparse.to(torch.float32)
-    return Case(A.dense() if model.family == "dense" else A, offset.item(), bqm)
+    return Case(A.dense() if model.family == "dense" else A, offset, bqm)

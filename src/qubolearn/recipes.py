@@ -57,24 +57,11 @@ LossName = Literal[
 ]
 # fmt: on
 #: The classes of losses in qubolearn.losses by their names in recipes.
-LOSSES: Mapping[str, str] = dict(
-    zip(
-        get_args(LossName),
-        [
-            "Gap",
-            "Hinge",
-            "HammingHinge",
-            "Likelihood",
-            "SoftLikelihood",
-            "Contrastive",
-            "PersistentContrastive",
-            "PseudoLikelihood",
-            "GroupPseudoLikelihood",
-            "L1",
-        ],
-        strict=True,
-    )
+CLASSES = (
+    "Gap Hinge HammingHinge Likelihood SoftLikelihood Contrastive PersistentContrastive PseudoLikelihood "
+    "GroupPseudoLikelihood L1"
 )
+LOSSES: Mapping[str, str] = dict(zip(get_args(LossName), CLASSES.split(), strict=True))
 #: The default of an option whose default and limits are those of the class that takes it.
 SIGNATURE: Any = None
 

@@ -17,8 +17,8 @@ from qubolearn.qubo import (
     check_qubo,
     energies,
     flip_costs,
-    from_bqms,
     from_ising,
+    sparse_from_bqm,
     sparse_from_coo,
     to_bqm,
     to_coo,
@@ -93,27 +93,18 @@ def test_models_of_dimod_in_and_out(seed: int, n: int, spin: bool) -> None:
     labels = {i: f"bit {n - i}" for i in range(n)}  # their alphabetical order is not that of the bits
     for model in models:
         model.relabel_variables(labels)
-    back, offset = from_bqms(models)
     assert list(models[0].variables) == [labels[i] for i in range(n)]
-    for k, model in enumerate(models):
+    for model in models:
+        back, offset = sparse_from_bqm(model)
         for x in all_states(n, dtype=torch.float64):
             values = 2 * x - 1 if model.vartype is dimod.SPIN else x
             energy = model.energy((values.numpy(), [labels[i] for i in range(n)]))
-            assert (energies(back[k], x[None]) + offset[k]).item() == pytest.approx(float(energy), abs=1e-9)
+            assert (energies(back, x[None]) + offset).item() == pytest.approx(float(energy), abs=1e-9)
 
 
-def test_models_with_other_graphs_and_orders_share_a_batch() -> None:
-    first = dimod.BinaryQuadraticModel({"a": 1.0, "b": 2.0, "c": 3.0}, {("a", "b"): 4.0}, "BINARY")
-    second = dimod.BinaryQuadraticModel({"c": 1.0, "b": 0.0, "a": 5.0}, {("c", "a"): 7.0}, "BINARY")
-    A, _ = from_bqms([first, second])
-    assert A.linear.tolist() == [[1, 2, 3], [5, 0, 1]]
-    assert A.dense()[:, 0, 1:].tolist() == [[4, 0], [0, 7]]
-    with pytest.raises(QubolearnError, match="'d' is not in all"):
-        from_bqms([first, dimod.BinaryQuadraticModel({"a": 1, "b": 2, "d": 3}, {}, "BINARY")])
-    with pytest.raises(QubolearnError, match="none"):
-        from_bqms([])
+def test_a_model_that_is_not_finite_is_rejected() -> None:
     with pytest.raises(NonFiniteError, match="finite"):
-        from_bqms([dimod.BinaryQuadraticModel({"a": float("nan")}, {}, "BINARY")])
+        sparse_from_bqm(dimod.BinaryQuadraticModel({"a": float("nan")}, {}, "BINARY"))
 
 
 @settings(max_examples=15, deadline=None)

@@ -231,12 +231,11 @@ def read_bqm(data: bytes) -> tuple[SparseQubo, float]:
     # every coupler is in both rows; only one of the two is read
     line = np.repeat(np.arange(n), np.diff(bounds))
     above = line < columns
-    keys, quadratic = line[above] * n + columns[above], entries["bias"][above].astype(np.float64)
+    keys = line[above] * n + columns[above]
     if np.unique(keys).size < keys.size:
         raise QubolearnError(f"BQM file of n={n}: a coupler occurs twice in a row; write it again with dimod")
-    linear = rows["bias"].astype(np.float64)
-    A, offsets = as_bits(keys, linear[None], quadratic[None], np.array([offset]), [header["vartype"] == "SPIN"])
-    return A, offsets.item()
+    edges = np.stack([line[above], columns[above]])
+    return as_bits(edges, rows["bias"], entries["bias"][above], offset, header["vartype"] == "SPIN")
 
 
 def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:

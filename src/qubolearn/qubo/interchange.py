@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,38 +50,24 @@ def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
     >>> A.tolist(), offset
     ([[1.0, -3.0], [0.0, 1.0]], 0.0)
     """
-    A, offset = from_bqms([bqm])
-    return A.dense()[0], offset.item()
+    A, offset = sparse_from_bqm(bqm)
+    return A.dense()[0], offset
 
 
-def from_bqms(bqms: Sequence[dimod.BinaryQuadraticModel]) -> tuple[SparseQubo, Tensor]:
-    """Return dimod models over the same variables as one sparse batch in float64, and their offsets ``[batch]``.
+def sparse_from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[SparseQubo, float]:
+    """Return a dimod model as a sparse batch of one in float64, and its offset; bits follow ``bqm.variables``.
 
-    Bits follow the variables of the first model; the graph has every edge of any model.
-
-    >>> A, offset = from_bqms([to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]]))])
-    >>> A.linear.tolist(), A.edges.tolist(), A.quadratic.tolist(), offset.tolist()
-    ([[1.0, 1.0]], [[0], [1]], [[-3.0]], [0.0])
+    >>> A, offset = sparse_from_bqm(to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]])))
+    >>> A.linear.tolist(), A.edges.tolist(), A.quadratic.tolist(), offset
+    ([[1.0, 1.0]], [[0], [1]], [[-3.0]], 0.0)
     """
-    if not bqms:
-        raise QubolearnError("expected at least one dimod model, got none")
-    for bqm in bqms:
-        check_bqm(bqm)
-    n, batch = bqms[0].num_variables, len(bqms)
-    if not 1 <= n <= MAX_SPARSE_FILE_BITS:
+    check_bqm(bqm)
+    if not 1 <= (n := bqm.num_variables) <= MAX_SPARSE_FILE_BITS:
         raise QubolearnError(f"expected 1 to {MAX_SPARSE_FILE_BITS} variables, got a dimod model of {n}")
-    models = [_vectors(bqm, bqms[0]) for bqm in bqms]
-    first = models[0][1]
-    if all(np.array_equal(keys, first) for _, keys, _, _ in models):
-        edges, places = first, [slice(None)] * batch
-    else:
-        edges, places = np.unique(np.concatenate([keys for _, keys, _, _ in models])), []
-        places = [np.searchsorted(edges, keys) for _, keys, _, _ in models]
-    linear, quadratic, offset = np.zeros((batch, n)), np.zeros((batch, edges.size)), np.zeros(batch)
-    for row, (biases, _, couplings, constant) in enumerate(models):
-        linear[row], offset[row] = biases, constant
-        quadratic[row, places[row]] = couplings
-    return as_bits(edges, linear, quadratic, offset, [bqm.vartype.name == "SPIN" for bqm in bqms])
+    vectors: Any = bqm.to_numpy_vectors(sort_labels=False)
+    linear, (u, v, couplings), offset = vectors
+    edges = np.sort(np.stack([u, v]).astype(np.int64), axis=0)
+    return as_bits(edges, linear, couplings, float(offset), bqm.vartype.name == "SPIN")
 
 
 def check_bqm(bqm: object) -> None:
@@ -93,39 +78,19 @@ def check_bqm(bqm: object) -> None:
         raise QubolearnError(f"expected a dimod.BinaryQuadraticModel, got {type(bqm).__name__}; see dimod.cqm_to_bqm")
 
 
-def _vectors(bqm: dimod.BinaryQuadraticModel, first: dimod.BinaryQuadraticModel) -> tuple[Any, Any, Any, float]:
-    """Return linear biases, edges as i · n + j with i < j, quadratic biases and offset, in the first model's order."""
-    n = first.num_variables
-    if bqm is first or bqm.variables == first.variables:
-        order = None
-    elif set(bqm.variables) == set(first.variables):
-        order = list(first.variables)
-    else:
-        both = set(bqm.variables) & set(first.variables)
-        other = next(variable for variable in [*bqm.variables, *first.variables] if variable not in both)
-        raise QubolearnError(f"the dimod models differ in their variables: {other!r} is not in all of them")
-    vectors: Any = bqm.to_numpy_vectors(order, sort_labels=False)
-    linear, (u, v, couplings), offset = vectors
-    u, v = u.astype(np.int64), v.astype(np.int64)
-    return linear, np.minimum(u, v) * n + np.maximum(u, v), couplings, float(offset)
-
-
-def as_bits(keys: Any, linear: Any, quadratic: Any, offset: Any, spins: list[bool]) -> tuple[SparseQubo, Tensor]:
-    """Return biases over bits, or over spins for those in ``spins``, as one batch and its offsets."""
-    n = linear.shape[1]
-    edges = torch.from_numpy(np.stack([keys // n, keys % n]))
+def as_bits(
+    edges: npt.NDArray[np.int64], linear: Any, quadratic: Any, offset: float, spins: bool
+) -> tuple[SparseQubo, float]:
+    """Return biases ``[n]`` and ``[m]`` over bits or spins, on edges ``[2, m]``, as a batch of one and its offset."""
+    fields, couplings = (torch.from_numpy(np.array(part, np.float64)[None]) for part in (linear, quadratic))
     # dimod's models hold no edge twice: there is no need to sort millions of them.
-    A = on_checked_graph(torch.from_numpy(linear), edges, torch.from_numpy(quadratic))
+    A = on_checked_graph(fields, torch.from_numpy(edges), couplings)
     check_qubo(A, "the dimod model")
-    constants = torch.from_numpy(offset)
-    if any(spins):
-        spin = torch.tensor(spins)[:, None]
-        J = A.with_values(torch.zeros_like(A.linear), A.quadratic)
-        bits, added = from_ising(J, A.linear)
-        A = A.with_values(torch.where(spin, bits.linear, A.linear), torch.where(spin, bits.quadratic, A.quadratic))
-        constants = torch.where(spin[:, 0], constants + added, constants)
-    check_finite("the offset", constants)
-    return A, constants
+    if spins:
+        A, added = from_ising(A.with_values(torch.zeros_like(fields), couplings), fields)
+        offset += added.item()
+    check_finite("the offset", torch.tensor([offset], dtype=torch.float64))
+    return A, offset
 
 
 def to_coo(A: Qubo) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,38 +40,8 @@ from qubolearn.qubo import (
     reduced,
     with_penalties,
 )
-from qubolearn.solvers.contract import SearchResult, Solution, Solver, best_distinct, solve
+from qubolearn.solvers.contract import Solution, Solver, best_distinct, solve
 from qubolearn.solvers.forms import SparseForm
-
-
-@runtime_checkable
-class SupportsClamps(Protocol):
-    """A solver that takes clamps and groups."""
-
-    def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> SearchResult: ...
-
-
-@runtime_checkable
-class SupportsGroups(Protocol):
-    """A solver that moves within consecutive groups."""
-
-    def search_groups(self, A: Tensor, count: int, groups: Groups) -> SearchResult: ...
-
-
-@runtime_checkable
-class SupportsConstraints(Protocol):
-    """A solver that takes linear inequalities, clamps and groups."""
-
-    def search_limited(
-        self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities
-    ) -> SearchResult: ...
-
-
-@runtime_checkable
-class SupportsReads(Protocol):
-    """A solver that returns all of its reads."""
-
-    def search_reads(self, A: Qubo) -> SearchResult: ...
 
 
 def solve_constrained(
@@ -94,13 +64,13 @@ def solve_constrained(
     if len(constraints):
         limits = Inequalities(constraints, batch, n)
         limits.check_possible(held, groups)
-        if not isinstance(solver, SupportsConstraints):
+        if not hasattr(solver, "search_limited"):
             raise QubolearnError(f"{solver!r} does not support constraints; use SimulatedAnnealing or ExhaustiveSearch")
         found = solver.search_limited(A.to("cpu"), count, held, groups, limits)
         return best_distinct(A, found.states, count, found.info, found.distinct)
     if not bool((held == FREE).any()):
         return best_distinct(A, held[:, None], 1, {"source": "exhaustive"})  # the only state
-    if isinstance(solver, SupportsClamps):
+    if hasattr(solver, "search_held"):
         found = solver.search_held(A, count, held, groups)
         return best_distinct(A, found.states, count, found.info, found.distinct)
     states = torch.zeros(batch, count, n, dtype=A.dtype, device=A.device)
@@ -126,7 +96,7 @@ class Constrained:
 
     def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
         """Return reads ``[batch, reads, n]`` among the allowed states; requires a solver with ``search_held``."""
-        if len(self.constraints) or not isinstance(self.solver, SupportsClamps):
+        if len(self.constraints) or not hasattr(self.solver, "search_held"):
             raise QubolearnError(f"{self.solver!r} cannot sample with clamps and groups; use ParallelTempering")
         reads: Tensor = self.solver.sample(A, beta, clamp=self.clamp, groups=self.groups)  # type: ignore[attr-defined]
         return reads
@@ -150,13 +120,13 @@ def _solve_part(part: Reduced, solver: Solver, count: int) -> tuple[Tensor, Mapp
     if not len(part.groups):
         solution = solver(part.A, count)
         return solution.states, solution.info
-    if isinstance(solver, SupportsGroups):
+    if hasattr(solver, "search_groups"):
         dense, groups, order = in_order(part)
         found = solver.search_groups(dense, count, groups)
         best = best_distinct(dense, found.states, count, distinct=found.distinct).states
         return best[:, :, order.argsort()], found.info
     penalized, _ = with_penalties(part.A, part.groups)
-    if isinstance(solver, SupportsReads):
+    if hasattr(solver, "search_reads"):
         found = solver.search_reads(penalized)
         return _repaired(part, found.states, count), found.info
     solution = solver(penalized, count)

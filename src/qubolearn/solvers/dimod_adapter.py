@@ -26,7 +26,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts, unknown_name
 from qubolearn.kernels import thread_count
-from qubolearn.qubo import Qubo, as_dense, check_qubo, from_bqms, to_bqm, upper_triangular
+from qubolearn.qubo import Qubo, as_dense, check_qubo, sparse_from_bqm, to_bqm, upper_triangular
 from qubolearn.qubo.interchange import check_bqm
 from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.contract import QuboSolver, SearchResult, Solver, check_solver, instance_seeds, no_temperature
@@ -308,10 +308,10 @@ class QubolearnSampler(Sampler, Initialized):
         elif annealing:
             initial = self._initial(bqm, num_reads, seed, initial_states, initial_states_generator)
             solver = replace(solver, reads=(num_reads or 1) if initial is None else initial.shape[1])
-            states = solver.sample(from_bqms([bqm])[0], initial=initial)[0].to(torch.int8).numpy()
+            states = solver.sample(sparse_from_bqm(bqm)[0], initial=initial)[0].to(torch.int8).numpy()
         else:
             count = min(num_reads or 1, 2 ** min(bqm.num_variables, 62))
-            states = solver(from_bqms([bqm])[0], count).states[0].to(torch.int8).numpy()  # dimod adds the offset
+            states = solver(sparse_from_bqm(bqm)[0], count).states[0].to(torch.int8).numpy()  # dimod adds the offset
         values = 2 * states - 1 if bqm.vartype is SPIN else states
         sampleset: SampleSet = SampleSet.from_samples_bqm(  # type: ignore[no-untyped-call]
             (values, list(bqm.variables)), bqm, aggregate_samples=False
