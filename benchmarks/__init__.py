@@ -6,6 +6,7 @@ compare times of the same run, because machines differ and are noisy.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +42,19 @@ def seconds_of(work: Callable[[], object], repeats: int = 5, clock: Callable[[],
     """Return the best time of several calls after one that is not counted."""
     work()
     return min(timed(work, clock)[0] for _ in range(repeats))
+
+
+def filled(call: Callable[[int], float], first: int, seconds: float) -> float:
+    """Call with a growing effort until one call fills the seconds that are left; return the lowest energy."""
+    effort, spent, best, began = first, 0.0, math.inf, time.process_time()
+    while True:
+        best = min(best, call(effort))
+        taken = time.process_time() - began - spent
+        spent += taken
+        left = seconds - spent
+        if left < 0.5 * taken:
+            return best
+        effort = max(1, int(effort * (left / taken if left < 20 * taken else 8)))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from dwave.samplers import SimulatedAnnealingSampler
 
-from benchmarks import Record, threads, timed
+from benchmarks import Record, filled, threads, timed
 from qubolearn import Groups, SimulatedAnnealing, solve, to_bqm
 from qubolearn.qubo import LinearConstraint, with_penalties
 
@@ -112,8 +112,7 @@ def ours(case: Case, seconds: float) -> float:
         [LinearConstraint(*each) for each in zip(case.a, case.b, strict=True)],
     )
     run = lambda sweeps: solve(A, SimulatedAnnealing(READS, sweeps, seed=0), 1, groups=case.groups, constraints=limits)  # noqa: E731
-    first, _ = timed(partial(run, 50), time.process_time)
-    return float(run(max(50, int(50 * seconds / first))).energies[0, 0])
+    return filled(lambda sweeps: float(run(sweeps).energies[0, 0]), 50, seconds)
 
 
 def slack_bits(case: Case, seconds: float) -> float:
@@ -138,11 +137,13 @@ def slack_bits(case: Case, seconds: float) -> float:
     for row, bound in zip(rows, case.b, strict=True):
         whole += largest * (np.outer(row, row) - np.diag(2 * bound * row))
     bqm, sampler = to_bqm(torch.tensor(whole)), SimulatedAnnealingSampler()
-    taken, _ = timed(lambda: sampler.sample(bqm, num_reads=1, num_sweeps=200, seed=0), time.process_time)
-    sweeps = max(10, int(200 * seconds / taken / READS))
-    x = sampler.sample(bqm, num_reads=READS, num_sweeps=sweeps, seed=0).record.sample[:, :n]
-    allowed = (x @ case.a.T <= case.b).all(1) & case.groups.allowed(torch.from_numpy(x.copy())).numpy()
-    return float(np.einsum("si,ij,sj->s", x, case.A.astype(float), x)[allowed].min(initial=np.inf))
+
+    def lowest(sweeps: int) -> float:
+        x = sampler.sample(bqm, num_reads=READS, num_sweeps=sweeps, seed=0).record.sample[:, :n]
+        allowed = (x @ case.a.T <= case.b).all(1) & case.groups.allowed(torch.from_numpy(x.copy())).numpy()
+        return float(np.einsum("si,ij,sj->s", x, A, x)[allowed].min(initial=np.inf))
+
+    return filled(lowest, 10, seconds)
 
 
 def cp_sat(case: Case, seconds: float) -> float:

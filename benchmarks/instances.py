@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import Record, in_processes
+from benchmarks import Record, filled, in_processes
 from qubolearn import AutoSolver, SimulatedAnnealing, SparseQubo, solve, to_bqm
 from qubolearn.data import load_instance
 from qubolearn.solvers import PopulationAnnealing
@@ -63,22 +63,9 @@ def _ours(make: Callable[[int, int], Any], first: int) -> Callable[[str, float, 
         def call(sweeps: int) -> float:
             return float(solve(A, make(sweeps, seed), 1).energies[0, 0])
 
-        return _filled(call, first, seconds)
+        return filled(call, first, seconds)
 
     return run
-
-
-def _filled(call: Callable[[int], float], first: int, seconds: float) -> float:
-    """Call with a growing effort until one call fills the seconds that are left; return the lowest energy."""
-    effort, spent, best, began = first, 0.0, np.inf, time.process_time()
-    while True:
-        best = min(best, call(effort))
-        taken = time.process_time() - began - spent
-        spent += taken
-        left = seconds - spent
-        if left < 0.5 * taken:
-            return best
-        effort = max(1, int(effort * (left / taken if left < 20 * taken else 8)))
 
 
 def _sampler(make: Callable[[], Any], reads: int, **fixed: Any) -> Callable[[str, float, int], float]:
@@ -88,7 +75,7 @@ def _sampler(make: Callable[[], Any], reads: int, **fixed: Any) -> Callable[[str
         def call(sweeps: int) -> float:
             return float(sampler.sample(bqm, num_reads=reads, num_sweeps=sweeps, seed=seed, **fixed).first.energy)
 
-        return _filled(call, 20, seconds)
+        return filled(call, 20, seconds)
 
     return run
 
@@ -125,7 +112,7 @@ def _bifurcation(name: str, seconds: float, seed: int) -> float:
                 simulated_bifurcation.minimize(dense, domain="binary", max_steps=steps, agents=32, verbose=False)[1]
             )
 
-    return _filled(call, 100, seconds)
+    return filled(call, 100, seconds)
 
 
 SOLVERS: dict[str, tuple[Callable[[str, float, int], float], str]] = {

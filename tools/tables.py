@@ -90,6 +90,15 @@ COLUMNS: dict[str, Mapping[str, str]] = {
         "gpu_energy": "mean energy, GPU",
         "cpu_energy": "mean energy, cores",
     },
+    "constraints": {
+        "family": "problem",
+        "n": "bits",
+        "solver": "solver",
+        "cpu_seconds": "CPU seconds",
+        "allowed": "allowed answers of 3",
+        "best": "best of all",
+        "gap": "mean gap, %",
+    },
     "quantum": {**TIMES, "x_star_found": "x* found"},
     "fit": {
         "network": "network",
