@@ -186,7 +186,7 @@ def test_a_run_of_fit_opens_without_code(runs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["info plain", "runs .", "evaluate plain", "evaluate plain --data new.npz", "compare plain plain",
+    "words", ["info plain", "evaluate plain", "evaluate plain --data new.npz", "compare plain plain",
               "explore plain", "plot plain --out pictures", "export plain new.npz --out qubos"]
 )  # fmt: skip
 def test_commands_accept_it(runs: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
