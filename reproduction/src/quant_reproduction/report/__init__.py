@@ -17,7 +17,6 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -173,11 +172,10 @@ def _draw_lines(axis: Axes, panel: Panel, colors: Colors) -> None:
 
 
 def _draw_matrix(axis: Axes, panel: Panel, colors: Colors) -> None:
-    """Draw couplings: orange is positive, blue negative, and stronger is larger."""
+    """Draw A: red entries raise the energy, blue ones lower it."""
     values = np.asarray(panel["values"], dtype=float)
     largest = float(np.abs(values).max()) or 1e-12
-    shades = LinearSegmentedColormap.from_list("signs", [BLUE, "white", ORANGE])
-    axis.imshow(values, cmap=shades, vmin=-largest, vmax=largest)
+    axis.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest)
     axis.set(xticks=[], yticks=[], xlabel=f"from −{format_number(largest)} to +{format_number(largest)}")
     axis.grid(visible=False)
 

@@ -25,7 +25,7 @@ function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** The color of a number between -1 and 1: the accent below 0, gray above, the background at 0. */
+/** The color of a number between -1 and 1: the accent below 0, red above, the background at 0. */
 function shades() {
   const parts = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
   const [zero, low, high] = ["--faint", "--accent", "--positive"].map((name) => parts(color(name)));
@@ -64,6 +64,7 @@ function drawInput(canvas, p) {
 function drawMatrix(canvas, data, linear, quadratic, off, clamp, cursor) {
   const { context, cell, wide, high } = gridOn(canvas, data.n, data.n), shade = shades();
   const most = Math.max(...linear.map(Math.abs), quadratic.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9));
+  Object.assign(canvas.nextElementSibling.dataset, { low: said(-most, 2), high: said(most, 2) });
   context.fillStyle = color("--faint");
   if (data.n > 64) context.fillRect(0, 0, canvas.width, canvas.height);
   else for (let i = 0; i < data.n; i++) for (let j = 0; j < data.n; j++) cell(i, j, color("--faint"));

@@ -208,7 +208,7 @@ function useEntry(i, j) {
   $("matrix-note").textContent = entryNote(i, j);
 }
 
-const MATRIX_NOTE = "Blue below zero, gray above. Click an entry to switch it off, the diagonal to clamp.";
+const MATRIX_NOTE = "Blue entries lower the energy, red ones raise it. Click an entry to switch it off, the diagonal to clamp.";
 function wireMatrix() {
   const matrix = $("matrix"), { n } = data;
   const entry = (event) => {
