@@ -122,32 +122,22 @@ def lock_folder(folder: Path, wait: bool = False) -> Iterator[None]:
     """
     try:
         import fcntl
-    except ImportError:
+
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except (ImportError, OSError):  # a folder without a lock cannot be written either
         yield
         return
-    descriptor = _open_lock(folder / ".lock")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise QubolearnError(
-            f"{folder} is being written by another training run; wait until it ends, or choose another --out"
-        ) from error
-    except (OSError, ValueError):  # a file system without locks, or no descriptor
-        pass
-    try:
+        with suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError as error:
+                raise QubolearnError(
+                    f"{folder} is being written by another training run; wait until it ends, or choose another --out"
+                ) from error
         yield
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
-
-
-def _open_lock(path: Path) -> int:
-    """Return a descriptor of the lock file, or -1 if it cannot be created; then no write will succeed either."""
-    for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):  # another user's file may be readable only
-        with suppress(OSError):
-            return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    return -1
+        os.close(descriptor)
 
 
 def _new_file(path: str, flags: int) -> int:

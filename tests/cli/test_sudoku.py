@@ -27,9 +27,6 @@ def test_rules_are_learned_and_used(tmp_path: Path, capsys: pytest.CaptureFixtur
     run = str(tmp_path / "run")
     trained = call(capsys, "train", "sudoku", "--size", "4", "--test", "20", "--out", run)
     assert trained["accuracy"] == 1.0
-    assert (trained["couplings_kept"], trained["couplings_cut"]) == (224, 64 * 63 // 2 - 224)
-    (low, high), *_ = trained["widest_gaps"]
-    assert low < high
 
     network = Run.open(run).network()
     assert isinstance(network, SharedQubo)

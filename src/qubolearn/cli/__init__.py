@@ -17,8 +17,6 @@ from qubolearn.cli.output import Output
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.version import VERSION
 
-__all__ = ["COMMANDS", "main", "make_parser"]
-
 #: command -> (module with the functions add_COMMAND and run_COMMAND, one line of help)
 COMMANDS = {
     "train": ("training", "train a network that outputs QUBOs for a problem"),

@@ -122,19 +122,7 @@ def score(here: Run, device: torch.device, instances: int, seconds: float) -> tu
     solver = None if name == "auto" else make_solver(name)
     found = evaluate(network, problem, solver, instances, recipe.seed, device=device)
     header = {"problem": problem.name, "head": recipe.head, "seed": recipe.seed, "solver": name}
-    return found, {**header, **found.as_dict(), **_rounding(network), "seconds": round(seconds, 3), **provenance()}
-
-
-def _rounding(network: torch.nn.Module) -> dict[str, Any]:
-    """Return how many couplings rounding kept and cut, for a network with one rounded A."""
-    from qubolearn.networks import SharedQubo
-
-    hard = network.hardened() if isinstance(network, SharedQubo) else None
-    if hard is None:
-        return {}
-    cut = hard.counts[hard.levels.index(0.0)]
-    kept = sum(hard.counts) - cut
-    return {"couplings_kept": kept, "couplings_cut": cut, "widest_gaps": hard.gaps, "linear_cut": hard.largest_linear}
+    return found, {**header, **found.as_dict(), "seconds": round(seconds, 3), **provenance()}
 
 
 def show(output: Output, here: Run, found: Evaluation, result: Mapping[str, Any]) -> None:
@@ -142,7 +130,5 @@ def show(output: Output, here: Run, found: Evaluation, result: Mapping[str, Any]
     recipe = here.recipe
     size = "one A" if recipe.network == "shared" else f"L{recipe.layers} H{recipe.hidden}, {recipe.topology}"
     rows = [*metric_rows(found), ("training", f"{result['seconds']:.1f} s")]
-    rounding = [name for name in ("couplings_kept", "couplings_cut", "linear_cut") if name in result]
-    rows += [(name.replace("_", " "), f"{result[name]:.4g}") for name in rounding]
     title = f"{here.problem}, {recipe.head}, {size}, seed {recipe.seed}"
     output.table(title, [f"on {found.instances} unseen instances", ""], rows)

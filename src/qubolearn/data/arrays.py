@@ -15,17 +15,6 @@ from qubolearn.errors import QubolearnError
 from qubolearn.qubo.sparse import SparseQubo, on_checked_graph
 from qubolearn.random import stream
 
-__all__ = [
-    "Arrays",
-    "as_tensors",
-    "count_rows",
-    "iter_instances",
-    "make_instances",
-    "map_tensors",
-    "pair_of",
-    "tensors_of",
-]
-
 
 def map_tensors(function: Callable[[Tensor], Any], structure: Any) -> Any:
     """Apply a function to every tensor of a structure of tuples, lists, mappings and None; keep other objects.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from qubolearn.data.contract import Instances, Problem
 
-__all__ = ["load_npz", "read_inputs", "write_arrays", "write_instances"]
-
 Write = Callable[[Path, bytes], None]
 
 #: Limit of the unpacked bytes of one .npz; a zip bomb has more. Methods that unpack blocks at once are rejected.

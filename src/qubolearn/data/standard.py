@@ -14,8 +14,6 @@ from qubolearn.files import read_bytes
 from qubolearn.qubo.files import Instance, max_cut, read_qubo
 from qubolearn.qubo.interchange import add_up
 
-__all__ = ["instance_names", "load_instance"]
-
 #: The most bytes of a file of best known values.
 MAX_BYTES = 2**24
 #: Arrays of a graph and of a QUBO, with their dtypes and dimensions.

@@ -21,20 +21,6 @@ from qubolearn.qubo import Qubo, SparseQubo, energies
 from qubolearn.solvers.contract import Solver
 from qubolearn.solvers.partition import log_partition, log_partition_and_marginals
 
-__all__ = [
-    "Batch",
-    "Contrastive",
-    "EnergyLoss",
-    "Likelihood",
-    "Loss",
-    "OwnLoss",
-    "SoftLikelihood",
-    "Sum",
-    "Terms",
-    "as_loss",
-    "value_of",
-]
-
 
 class Batch:
     """The instances of a step, the solver and the network's features: what a loss may use besides A.

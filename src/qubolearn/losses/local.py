@@ -12,8 +12,6 @@ from qubolearn.losses.contract import Batch, Loss
 from qubolearn.qubo import Groups, Qubo, SparseQubo, flip_costs, shared_qubo
 from qubolearn.random import stream
 
-__all__ = ["L1", "GroupPseudoLikelihood", "PseudoLikelihood", "SparseFeatures", "refuse_broken"]
-
 
 @dataclass(frozen=True)
 class PseudoLikelihood(Loss):

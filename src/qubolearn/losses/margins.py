@@ -11,8 +11,6 @@ from qubolearn.errors import QubolearnError, check_numbers
 from qubolearn.losses.contract import Batch, Loss
 from qubolearn.qubo import Qubo, SparseQubo, energies
 
-__all__ = ["Gap", "HammingHinge", "Hinge", "best_wrong", "hamming_augmented"]
-
 #: The most right states for which a hinge requests one state more than there are.
 MAX_RIGHT = 63
 

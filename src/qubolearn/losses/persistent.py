@@ -17,8 +17,6 @@ from qubolearn.random import derive_seed, stream
 from qubolearn.solvers.contract import instance_seeds
 from qubolearn.solvers.tempering import move_chains
 
-__all__ = ["PersistentContrastive"]
-
 #: Bytes of chains that are kept; further instances start with new chains in each step.
 ROOM = 2**28
 

@@ -14,8 +14,6 @@ from qubolearn.data.contract import Problem
 from qubolearn.data.encodings import bits_per_entry
 from qubolearn.errors import QubolearnError
 
-__all__ = ["MatchingBody", "PairwiseBody"]
-
 EDGE_FEATURES = 16
 
 

@@ -9,8 +9,6 @@ from qubolearn.chips.topologies import Topology
 from qubolearn.errors import QubolearnError
 from qubolearn.networks.saving import Saved
 
-__all__ = ["GraphBody"]
-
 
 class GraphBody(Saved):
     """Map features of nodes and pairs to the entries of A on a topology; bits are nodes, couplers are pairs.

@@ -13,8 +13,6 @@ from qubolearn.networks.predicting import Predicts
 from qubolearn.networks.saving import Saved
 from qubolearn.qubo import Qubo, SparseQubo, share
 
-__all__ = ["Hardened", "SharedQubo", "harden"]
-
 
 class SharedQubo(Predicts, Saved):
     """Return the same symmetric A ``[batch, n, n]`` for every instance; p counts the instances, and may add biases.

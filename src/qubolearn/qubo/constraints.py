@@ -16,8 +16,6 @@ from qubolearn.errors import QubolearnError
 from qubolearn.qubo.clamps import FREE
 from qubolearn.qubo.groups import Groups
 
-__all__ = ["Inequalities", "LinearConstraint"]
-
 #: The rounding error allowed in a·x, relative to the sum of all |a_i| and |b|.
 TOLERANCE = 1e-9
 

@@ -21,8 +21,6 @@ from torch import Tensor
 from qubolearn.qubo import upper_triangular
 from qubolearn.qubo.algebra import code_bits
 
-__all__ = ["States", "group_states", "log_partition_and_marginals", "lowest_codes"]
-
 #: Energies held at once. Small enough to stay in cache or near it on a CPU, large enough to fill a GPU.
 BLOCK_STATES = {"cpu": 2**20, "cuda": 2**26}
 

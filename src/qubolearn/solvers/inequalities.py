@@ -13,8 +13,6 @@ from qubolearn.qubo.constraints import Inequalities
 from qubolearn.solvers.contract import SearchResult, instance_seeds
 from qubolearn.solvers.forms import SparseForm
 
-__all__ = ["anneal_constrained", "search_constrained"]
-
 #: The largest log2 of the number of states for exact search; bounds usually cut most of them off.
 MAX_BITS = 32
 

@@ -19,8 +19,6 @@ from qubolearn.errors import QubolearnError, convert, unknown_name
 if TYPE_CHECKING:
     from qubolearn.solvers.contract import Solver
 
-__all__ = ["SOLVERS", "make_solver", "solver_names"]
-
 SOLVERS = {
     "auto": "qubolearn.solvers.auto:AutoSolver",
     "exhaustive": "qubolearn.solvers.exhaustive:ExhaustiveSearch",

@@ -33,8 +33,6 @@ from qubolearn.solvers.contract import eager
 from qubolearn.solvers.exhaustive import GROUPS_BITS, allowed_states
 from qubolearn.solvers.exhaustive_torch import log_partition_and_marginals as log_partition_over
 
-__all__ = ["log_partition", "log_partition_and_marginals", "pair_marginals"]
-
 #: From this n on the Triton kernel is faster than plain torch.
 TRITON_BITS = 15
 

@@ -15,8 +15,6 @@ from qubolearn.data.contract import Instances, Problem, check_bits
 from qubolearn.errors import QubolearnError, check_counts, error_context
 from qubolearn.random import derive_seed, stream
 
-__all__ = ["Batches", "Drawn", "Indexed", "Loaded", "Settings", "make_batches", "make_validation"]
-
 #: Instances that an epoch draws from a Problem by default.
 INSTANCES = 5640
 #: Default batch sizes for few and for many instances, and where many begin.

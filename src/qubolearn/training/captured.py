@@ -27,8 +27,6 @@ from qubolearn.training.batches import Drawn
 from qubolearn.training.optimizers import FlatAdam
 from qubolearn.training.steps import Steps, Task, forward_with_features
 
-__all__ = ["WARM_UP", "CapturedSteps", "can_capture", "captured", "needs_no_host", "numbers_of"]
-
 #: Steps that are run before a graph is captured, so that libraries have set themselves up.
 WARM_UP = 3
 #: The longest span of steps, in seconds and in steps: within a span a run can be neither stopped nor saved.

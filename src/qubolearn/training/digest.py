@@ -23,8 +23,6 @@ from qubolearn.losses.contract import Loss, OwnLoss
 from qubolearn.random import fork_seeded_rng, stream
 from qubolearn.training.batches import Batches
 
-__all__ = ["digest_of"]
-
 SAMPLED = 8  # instances that stand for a Problem without declared options
 FIRST = 128  # items that stand for a Dataset without a DataLoader
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

@@ -35,8 +35,6 @@ from qubolearn.networks.saving import describe
 from qubolearn.provenance import code, provenance
 from qubolearn.training.optimizers import Update
 
-__all__ = ["Folder"]
-
 MAX_METRICS = 2**28  # bytes
 CHECKPOINT, MODEL, METRICS, DIGEST = "checkpoint.safetensors", "model.safetensors", "metrics.jsonl", "digest.json"
 BEST, INSTANCES = "best.safetensors", "instances.npz"

@@ -22,16 +22,6 @@ from qubolearn.training.batches import Batches, Drawn
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Update
 
-__all__ = [
-    "Steps",
-    "Task",
-    "check_network",
-    "check_task",
-    "forward_with_features",
-    "report_fault",
-    "standardize_inputs",
-]
-
 
 @dataclass
 class Task:

@@ -16,8 +16,6 @@ from qubolearn.errors import QubolearnError
 from qubolearn.kernels import kernel_threads
 from qubolearn.random import preserve_rng_state
 
-__all__ = ["deferred_interrupt", "one_thread", "training_context", "usable_device"]
-
 _first = threading.Lock()  # held by the run that began while no other was under way
 _threads = 1  # that it found
 

@@ -24,8 +24,6 @@ from qubolearn.errors import QubolearnError, missing_extra
 if TYPE_CHECKING:
     from dimod import BinaryQuadraticModel
 
-__all__ = ["GRACE", "MARGIN", "POLL_PAUSE", "Opened", "QpuAccess", "estimated_seconds", "reported_seconds", "run"]
-
 #: Time reserved for a call, as a multiple of D-Wave's estimate of its QPU access time.
 MARGIN = 1.1
 #: Seconds in which the client may still send the cancellation of a call.
