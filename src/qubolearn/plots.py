@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from qubolearn.problems.sudoku import Sudoku
     from qubolearn.runs import Run
 
 __all__ = [
@@ -34,7 +33,6 @@ __all__ = [
     "pictures",
     "qubo",
     "save",
-    "sudoku",
 ]
 
 BLUE, RED = "#2166ac", "#b2182b"
@@ -106,6 +104,7 @@ def answers(run: Run, count: int = 4, ax: Axes | Sequence[Axes] | None = None) -
 
 def pictures(run: Run) -> dict[str, list[Axes]]:
     """Draw everything that a run has; return the pictures by name."""
+    from qubolearn.networks import SharedQubo
     from qubolearn.problems.sudoku import Sudoku
 
     made = {}
@@ -113,25 +112,9 @@ def pictures(run: Run) -> dict[str, list[Axes]]:
         made["hamming"] = hamming_over_training(run)
     if hasattr(run.problem, "picture"):
         made["answers"] = answers(run)
-    if isinstance(run.problem, Sudoku):
-        made |= _sudoku_pictures(run, run.problem)
-    return made
-
-
-def _sudoku_pictures(run: Run, problem: Sudoku) -> dict[str, list[Axes]]:
-    """Draw a test puzzle with its answer, and the learned couplings of three cells."""
-    from qubolearn.evaluation import solve_instances
-    from qubolearn.networks import SharedQubo
-    from qubolearn.random import stream
-
-    network = run.network()
-    test = problem.sample(1, stream(0, "test"), "test")
-    answer = problem.decode(solve_instances(network, test.p, problem=problem)[0])
-    solved = bool(problem.score(answer, test)["accuracy"])
-    made = {"puzzle": sudoku(problem.shown(test.p)[0], answer[0], solved)}
-    if isinstance(network, SharedQubo):
-        cells = [0, problem.size**2 // 2, problem.size**2 - problem.size]
-        made["couplings"] = grid_couplings(network.soft().detach(), problem.size, cells)
+    if isinstance(run.problem, Sudoku) and isinstance(network := run.network(), SharedQubo):
+        size = run.problem.size
+        made["couplings"] = grid_couplings(network.soft().detach(), size, [0, size**2 // 2, size**2 - size])
     return made
 
 
@@ -197,28 +180,6 @@ def grid_couplings(
         axis.set(xticks=[], yticks=[])
     axes[0].figure.colorbar(image, ax=axes, shrink=0.8, label="cost of equal digits")
     _headline(axes, ax, "A cell (cross) repels its own digit in its row, column and box")
-    return axes
-
-
-def sudoku(
-    puzzle: torch.Tensor, answer: torch.Tensor, solved: bool, ax: Axes | Sequence[Axes] | None = None
-) -> list[Axes]:
-    """Draw a puzzle and an answer, ``[cells]`` each: hints black, found digits blue, or red if wrong."""
-    size = math.isqrt(len(puzzle))
-    box = math.isqrt(size)
-    axes = _axes(ax, 2, width=2.6, height=2.8)
-    for axis, digits, title in zip(axes, (puzzle, answer), ("puzzle", "answer"), strict=True):
-        for line in range(size + 1):
-            width = 1.6 if line % box == 0 else 0.5
-            axis.axhline(line, color="k", lw=width)
-            axis.axvline(line, color="k", lw=width)
-        for cell, digit in enumerate(digits.tolist()):
-            if digit:
-                color = "k" if digit == puzzle[cell] else BLUE if solved else RED
-                place = (cell % size + 0.5, cell // size + 0.5)
-                axis.text(*place, str(int(digit)), ha="center", va="center", color=color, fontsize=10)
-        axis.set(xlim=(0, size), ylim=(size, 0), xticks=[], yticks=[], aspect="equal")
-        axis.set_title(title, fontsize=10)
     return axes
 
 

@@ -37,7 +37,7 @@ def test_rules_are_learned_and_used(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert solved["accuracy"] == 1.0
     pytest.importorskip("matplotlib")
     drawn = call(capsys, "plot", run, "--out", str(tmp_path / "pictures"))["files"]
-    assert {Path(path).name for path in drawn} >= {"run-puzzle.png", "run-couplings.png"}
+    assert {Path(path).name for path in drawn} >= {"run-answers.png", "run-couplings.png"}
 
 
 def test_bad_puzzles_are_answered_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,7 +110,7 @@ def test_a_second_control_c_does_not_wait() -> None:
 def test_control_c_during_an_import_prints_one_line(module: str, tmp_path: Path) -> None:
     (tmp_path / "rich.py").write_text(f"from signal import SIGINT, raise_signal\n{module}\n")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    words = [sys.executable, "-m", "qubolearn", "runs", "nowhere"]
+    words = [sys.executable, "-m", "qubolearn", "info", "nowhere"]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 130
     assert done.stderr == "qubolearn: interrupted\n"

@@ -155,6 +155,18 @@ class Sudoku(Problem):
             for puzzle, solved, remark in zip(p.long().tolist(), keeps_rules(answer).tolist(), clash, strict=True)
         ]
 
+    def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
+        """Draw the first answer as a grid: hints are black, other digits blue."""
+        hints, size = self.shown(instances.p)[0].tolist(), self.size
+        for line in range(size + 1):
+            width = 0.5 if line % math.isqrt(size) else 1.6
+            axis.axhline(line, color="k", lw=width)
+            axis.axvline(line, color="k", lw=width)
+        for cell, digit in enumerate(answer[0].tolist()):
+            color = "k" if digit == hints[cell] else "#2166ac"
+            axis.text(cell % size + 0.5, cell // size + 0.5, str(digit), ha="center", va="center", color=color)
+        axis.set(xlim=(0, size), ylim=(size, 0), aspect="equal")
+
     @classmethod
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         if name != "best":
