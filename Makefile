@@ -16,6 +16,7 @@ test: lint types pytest
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/lint-imports
 
 types: .venv/ready

@@ -39,7 +39,7 @@ def ising(n: int, size: float = 0.3) -> tuple[Tensor, Tensor]:
 
 
 def gibbs(J: Tensor, h: Tensor, s: float) -> Tensor:
-    """The diagonal of exp(-H(s)/kT)/Z, H built spin by spin."""
+    """Return the diagonal of exp(-H(s)/kT)/Z, H built spin by spin."""
     spins = 2 * all_states(len(h), dtype=torch.float64) - 1
     A, B = (float(each[0]) for each in dwave(torch.tensor([s]).double().numpy()))
     H = B / 2 * torch.diag(((spins @ J) * spins).sum(1) + spins @ h)

@@ -109,7 +109,7 @@ def test_a_stack_trains_each_network_as_if_alone_and_resumes(tmp_path: Path, mon
     for index in (0, 3):
         alone = Stack("3d", "quant", 5, 32, [nets[index]], CPU)
         released.trained(alone, inputs[[index]], labels[[index]], tmp_path / f"{index}", epochs=1)
-        again = Stack("3d", "quant", 5, 32, [nets[index]], CPU)  # which goes on where the other stopped
+        again = Stack("3d", "quant", 5, 32, [nets[index]], CPU)  # which resumes after the other
         released.trained(again, inputs[[index]], labels[[index]], tmp_path / f"{index}", epochs=2)
         for mine, other in zip(whole.parameters, again.parameters, strict=True):
             torch.testing.assert_close(mine[index], other[0], rtol=1e-4, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Recipes of the paper's protocol and of ours.
+"""Recipes of the paper's protocol and of our own.
 
 Problems of this distribution have a preset `paper`; that of RandGraph, a problem of the library, is here.
 """

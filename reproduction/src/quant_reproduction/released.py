@@ -46,13 +46,13 @@ RATES: Mapping[str, Mapping[str, float]] = {
 }
 WEIGHT_UNIQUE, WEIGHT_MLP = 1e-3, {"2d": 1e-3, "3d": 1e-2}
 DEGREES_PER_BIN = 60 / 511
-#: Seconds between two checkpoints, from which a training that is stopped goes on.
+#: Seconds between two checkpoints, from which a stopped run resumes.
 CHECKPOINT = 20.0
 
 
 @cache
 def planar_shapes() -> list[Tensor]:
-    """Outlines ``[n, 2]`` by name, centered, each axis divided by its own standard deviation."""
+    """Return outlines ``[n, 2]`` by name, centered, each axis divided by its own standard deviation."""
     found = load_outlines()
     by_name = sorted(zip(found.names, found.points, strict=True), key=lambda each: each[0])
     points = [torch.from_numpy(each).double() for _, each in by_name]
@@ -82,7 +82,7 @@ def planar_numbers(P: Tensor, angle: Tensor, neighbors: int, noise: float = 0.0,
 
 @cache
 def planar_expansion() -> Tensor:
-    """The 441 entries of p as a linear function of these sums, five weights for each of I, M, -I, -M: ``[4, 441]``."""
+    """Return the linear map ``[4, 441]`` from these sums to entries of p: five weights each for I, M, -I, -M."""
     signs = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]).repeat_interleave(5, 0)  # of c and d
     basis = WEIGHTS.repeat(4)[:, None] * signs
     P = torch.zeros(4, 21, 21)
@@ -130,7 +130,7 @@ def shuffled(n: int, share: float, count: int, generator: torch.Generator) -> Te
 
 @cache
 def spatial_shapes() -> Tensor:
-    """Clouds ``[shapes, n, 3]``, centered, each axis divided by its own standard deviation."""
+    """Return clouds ``[shapes, n, 3]``, centered, each axis divided by its own standard deviation."""
     points = torch.from_numpy(load_modelnet().points).double()
     points = points - points.mean(1, keepdim=True)
     return (points / points.std(1, correction=0, keepdim=True)).float()
@@ -154,7 +154,7 @@ class Data:
 
 
 def planar_data(seed: int, split: str, neighbors: int, device: torch.device, noise: float = 0.0, few: int = 0) -> Data:
-    """Instances of a split of point sets."""
+    """Return instances of a split of point sets."""
     generator, parts = stream(seed, "released", split, f"{noise:g}", device=device), []
     chosen = PLANAR_TRAINED if split == "train" else PLANAR_TESTED
     count = few or (ANGLES if split == "train" else TESTED["2d"])
@@ -169,7 +169,7 @@ def planar_data(seed: int, split: str, neighbors: int, device: torch.device, noi
 def spatial_data(
     seed: int, split: str, method: str, stage: int, share: float, device: torch.device, few: int = 0
 ) -> Data:
-    """Instances of rotations; in stage 2 α is 0, in stage 3 α and β are. The test has whole rotations."""
+    """Return instances of rotations; in stage 2 α is 0, in stage 3 α and β are. The test has whole rotations."""
     generator = stream(seed, "released", split, stage if split == "train" else f"{share:g}", device=device)
     order = torch.randperm(len(spatial_shapes()), generator=stream(seed, "files", split, stage)).tolist()
     first = torch.randperm(len(spatial_shapes()), generator=stream(seed, "files", "train", 0)).tolist()
@@ -228,7 +228,7 @@ class Stack:
         self.outer = (self.states[:, :, None] * self.states[:, None]).flatten(1).T  # [n², states]
 
     def outputs(self, p: Tensor, skip: bool = False) -> tuple[Tensor, list[Tensor]]:
-        """p ``[networks, batch, m]`` -> the last layer and hidden activations; ``skip`` leaves out layers 3 and 4."""
+        """Return the last layer and hidden activations of p ``[networks, batch, m]``; ``skip`` omits layers 3 and 4."""
         hidden, h, last = [], p, len(self.parameters) // 2 - 1
         for place in range(last):
             if skip and place in (2, 3):
@@ -240,14 +240,14 @@ class Stack:
         return torch.baddbmm(self.parameters[-1], h, self.parameters[-2]), hidden
 
     def couplings(self, z: Tensor, sine: bool = True) -> Tensor:
-        """The last layer ``[networks, batch, outputs]`` -> A ``[networks, batch, n²]``."""
+        """Return A ``[networks, batch, n²]`` of the last layer ``[networks, batch, outputs]``."""
         if self.method == "diag":
             return torch.diag_embed(torch.where(self.plain, z, z.sin()) if sine else z).flatten(-2)
         Z = z.reshape(*z.shape[:2], self.bits, self.bits)
         return (Z + Z.mT).sin().flatten(-2)
 
     def loss(self, p: Tensor, label: Tensor) -> Tensor:
-        """The sum of all networks' losses, for p ``[networks, batch, m]`` and bins ``[networks, batch]``."""
+        """Return the sum of all networks' losses, for p ``[networks, batch, m]`` and bins ``[networks, batch]``."""
         z, hidden = self.outputs(p)
         flat = self.kind == "2d" and self.method != "pure"
         last = torch.relu(z) if flat else z.abs()
@@ -268,7 +268,7 @@ class Stack:
 
     @torch.no_grad()
     def answers(self, p: Tensor) -> Tensor:
-        """Bins ``[networks, batch]`` for p ``[networks, batch, m]``, as the released tests read them."""
+        """Return bins ``[networks, batch]`` for p ``[networks, batch, m]``, as the released tests read them."""
         z, _ = self.outputs(p, skip=(self.kind, self.method, self.layers) == ("3d", "pure", 5))
         if self.method == "pure":
             z = torch.relu(z) if self.kind == "2d" and self.layers == 5 else z
@@ -279,7 +279,7 @@ class Stack:
 def trained(stack: Stack, inputs: Tensor, labels: Tensor, file: Path, epochs: int = EPOCHS) -> float:
     """Train on inputs ``[networks, instances, m]`` and bins ``[networks, instances]``; return the seconds.
 
-    Checkpoints in ``file`` let a training that was stopped go on. On a GPU all of a step is one CUDA graph.
+    A stopped run resumes from the checkpoints in ``file``. On a GPU each step is one CUDA graph.
     """
     count, device, began = inputs.shape[1], inputs.device, time.perf_counter()
     on_gpu, per_epoch = device.type == "cuda", count // BATCH
@@ -329,19 +329,19 @@ def trained(stack: Stack, inputs: Tensor, labels: Tensor, file: Path, epochs: in
 
 
 def planar_scores(found: Tensor, data: Data) -> Tensor:
-    """Degrees ``[instances]`` between bins: differences wrap at 256 of 511 bins."""
+    """Return degrees ``[instances]`` between bins: differences wrap at 256 of 511 bins."""
     return (found - data.labels).abs() % 256 * DEGREES_PER_BIN
 
 
 def spatial_scores(R: Tensor, data: Data) -> Tensor:
-    """Whole degrees ``[instances]`` between rotations R ``[instances, 3, 3]`` and those of the binned labels."""
+    """Return whole degrees ``[instances]`` between rotations R ``[instances, 3, 3]`` and those of the binned labels."""
     true = euler_matrix(spatial_decoded(spatial_labels(data.angles))).to(R)
     trace = (true * R).sum((1, 2)).clamp(-1, 3)
     return torch.rad2deg(torch.arccos((trace - 1) / 2)).floor()
 
 
 def spatial_answers(stack: Stack, nets: Sequence[int], p: Tensor) -> Tensor:
-    """Rotations ``[instances, 3, 3]`` found by the three networks of a stack: each angle is undone before the next."""
+    """Return rotations ``[instances, 3, 3]`` by the three networks of a stack; each angle is undone before the next."""
     labels = []
     for stage, (net, axis) in enumerate(zip(nets, (2, 1, 0), strict=True)):
         every = stack.answers(p.flatten(1).expand(len(stack.nets), -1, -1))
@@ -353,7 +353,7 @@ def spatial_answers(stack: Stack, nets: Sequence[int], p: Tensor) -> Tensor:
 
 
 def variants(kind: Kind, method: Method) -> list[tuple[int, bool]]:
-    """The neighbors of points and whether the loss compares all pairs, the released ones first: RELEASED is unsure."""
+    """Return numbers of neighbors and whether the loss compares all pairs, the released ones first."""
     losses = (True, False) if method == "quant" or (kind, method) == ("2d", "diag") else (True,)
     return [(neighbors, pairs) for pairs in losses for neighbors in ((10, 3) if kind == "2d" else (0,))]
 
@@ -431,7 +431,7 @@ def _spatial_tests(stack: Stack, nets: Sequence[int], few: int) -> Iterator[tupl
 
 
 def levels(seed: int, few: int = 0) -> dict[str, Any]:
-    """Procrustes, the best constant answer and random labels under the released distribution and scores."""
+    """Score Procrustes, the best constant answer and random labels under the released distribution."""
     found: dict[str, Any] = {}
     for share in (0.0, 0.01, 0.05, 0.1, 0.15, 0.2):
         data = spatial_data(seed, "test", "quant", 0, share, torch.device("cpu"), few)

@@ -53,7 +53,7 @@ def test_the_structure_gives_what_exhaustive_search_gives() -> None:
 
 
 def wobbly_circles(count: int, points: int, seed: int = 0) -> torch.Tensor:
-    """Closed outlines ``[count, points, 2]``, centered."""
+    """Return closed outlines ``[count, points, 2]``, centered."""
     generator = torch.Generator().manual_seed(seed)
     around = torch.arange(points) * (2 * math.pi / points)
     radius = torch.ones(count, points)

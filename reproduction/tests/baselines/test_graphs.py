@@ -103,8 +103,8 @@ def test_every_permutation_keeps_its_energy_and_is_decoded(variant: Variant) -> 
     P = list(permutations(range(k)))
     x = torch.tensor([bits_of(entries, variant) for entries in P], dtype=torch.float64)
     assert matching.decode(x).tolist() == [list(entries) for entries in P]
-    penalised = energies(matching.A, x.expand(2, *x.shape)) + matching.offset[:, None]
-    assert torch.allclose(penalised, assignment_energies(W, torch.tensor(P)))
+    penalized = energies(matching.A, x.expand(2, *x.shape)) + matching.offset[:, None]
+    assert torch.allclose(penalized, assignment_energies(W, torch.tensor(P)))
 
 
 @given(

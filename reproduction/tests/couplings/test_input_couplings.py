@@ -1,4 +1,4 @@
-"""Problems whose couplings depend on the input: what quick tasks find where there is no data folder."""
+"""Problems whose couplings depend on the input: quick tasks without a data folder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def _no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_scene_is_compared_picture_by_picture() -> None:
     pytest.importorskip("sklearn")
-    found = structured.labelled_pictures(0, quick=True)
+    found = structured.labeled_pictures(0, quick=True)
     assert found["quant"]["accuracy"] > 0.5
-    rival = found["chain of SVMs"]
-    difference = found["quant, mean of 3"]["accuracy"] - rival["accuracy"]
-    assert rival["only_quant"] - rival["only_rival"] == pytest.approx(difference * rival["instances"])
-    ours, theirs = round(rival["only_quant"]), round(rival["only_rival"])
-    assert rival["chance"] == pytest.approx(binomtest(ours, ours + theirs).pvalue)
+    chain = found["chain of SVMs"]
+    difference = found["quant, mean of 3"]["accuracy"] - chain["accuracy"]
+    assert chain["only_quant"] - chain["only_rival"] == pytest.approx(difference * chain["instances"])
+    ours, theirs = round(chain["only_quant"]), round(chain["only_rival"])
+    assert chain["chance"] == pytest.approx(binomtest(ours, ours + theirs).pvalue)
     couplings, together = (panel["values"] for panel in found["couplings"]["figure"]["panels"])
     assert len(couplings) == len(together) == 6
     assert all(couplings[label][label] == 0 for label in range(6))

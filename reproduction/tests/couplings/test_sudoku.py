@@ -13,7 +13,7 @@ from quant_reproduction.couplings.sudoku import by_search, read_puzzles, solved_
 
 @pytest.fixture(scope="module")
 def quant() -> dict[str, Any]:
-    """What a quick task finds."""
+    """Return the result of a quick task."""
     return solved_puzzles(0, "satnet", "quant", quick=True)
 
 
@@ -26,7 +26,7 @@ def test_rules_are_learned_and_solve_what_cells_alone_do_not(quant: dict[str, An
 
 def test_hints_make_a_puzzle_smaller_on_a_chip() -> None:
     empty = puzzle_on_chip(torch.zeros(16), 4)
-    assert (empty.n, empty.edges.shape[1]) == (64, 224 + 16 * 6)  # the rules, and one digit a cell
+    assert (empty.n, empty.edges.shape[1]) == (64, 224 + 16 * 6)  # the rules, and one digit per cell
     hint = torch.zeros(16)
     hint[0] = 1
     assert puzzle_on_chip(hint, 4).n == 64 - 4 - 7  # its own cell, and a 1 in its row, column and box

@@ -18,7 +18,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Callable[[Path], str]]:
-    """A file below the test's folder -> the address under which it can be fetched."""
+    """Return a function from a file below the test's folder to its address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))) as http:
         threading.Thread(target=http.serve_forever, daemon=True).start()
         yield lambda path: f"http://127.0.0.1:{http.server_port}/{path.relative_to(tmp_path).as_posix()}"

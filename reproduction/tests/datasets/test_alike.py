@@ -11,7 +11,7 @@ from qubolearn.errors import QubolearnError
 
 
 def outline(seed: int, points: int = 120) -> np.ndarray:
-    """A wobbly circle, clockwise."""
+    """Return a wobbly circle, clockwise."""
     rng = np.random.default_rng(seed)
     around = -np.arange(points) * 2 * np.pi / points
     radius = 1 + sum(rng.normal(scale=0.3 / k) * np.cos(k * around + rng.uniform(0, 6)) for k in range(1, 6))
@@ -43,7 +43,7 @@ def test_copies_of_outlines_are_found_and_nothing_else(how: str) -> None:
 
 
 def test_the_bound_that_leaves_pairs_out_is_one() -> None:
-    """What brute force over all turns and starts finds for nearly equal outlines is what the correlations find."""
+    """For nearly equal outlines, correlations agree with brute force over all turns and starts."""
     base = outline(0, 256)
     shapes = [base + scale * outline(1, 256) for scale in (0.0, 0.01, 0.02, 0.04, 0.4, 1.0)]
     z = [shape @ [1, 1j] for shape in shapes]

@@ -15,7 +15,7 @@ FILES = json.loads(files("quant_reproduction.datasets").joinpath("manifest.json"
 @pytest.mark.parametrize("entry", FILES, ids=lambda entry: entry["file"])
 def test_a_file_is_the_one_that_the_manifest_names(entry: dict[str, str]) -> None:
     assert entry["source"]
-    assert entry["licence"]
+    assert entry["license"]
     path = data_root() / entry["file"]
     if not path.exists():
         pytest.skip(f"no {path}")

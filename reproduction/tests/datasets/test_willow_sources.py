@@ -29,7 +29,7 @@ needs_willow = pytest.mark.skipif(
 
 
 def pictures(folder: Path) -> WillowImages:
-    """Six pictures of noise, then: the first mirrored, the second compressed hard, the third in another class."""
+    """Return six images of noise, then the first mirrored, the second compressed, the third in another class."""
     random = np.random.default_rng(0)
     made = [Image.fromarray(random.integers(0, 255, (8, 8, 3), np.uint8)).resize((64, 64)) for _ in range(6)]
     made += [made[0].transpose(Image.Transpose.FLIP_LEFT_RIGHT), made[1], made[2]]

@@ -1,6 +1,6 @@
 """Small grids for tests of engines, and what their jobs do to the worker that runs them.
 
-``python grids.py ...`` is the command quant with one more item, ``tiny``: trainings of about a second. Where the
+``python grids.py ...`` is the command quant with one more item, ``tiny``: training runs of about a second. Where the
 environment says HOLD=3, seeds from 3 on never end, so that however fast the machine is something is left to stop.
 """
 
@@ -31,7 +31,7 @@ TINY = Entry("A tiny grid", "", [Job("tiny", "L5 H16", "quant", 0, "train", OPTI
 
 
 def held(seed: int, **options: Any) -> dict[str, Any]:
-    """The task ``train`` for seeds below HOLD, none that ends for the others."""
+    """Run the task ``train`` for seeds below HOLD; never return for the others."""
     if seed >= int(os.environ["HOLD"]):
         time.sleep(1000)
     return TRAIN(seed, **options)
@@ -52,7 +52,7 @@ def done(job: Job, **metrics: Any) -> Outcome:
 
 
 def accident(job: Job) -> Outcome:
-    """Seeds 1 and 2 kill their worker, 2 only the first time; all note that they were run."""
+    """Record the call; for seeds 1 and 2 kill the worker, for 2 only the first time."""
     with Path(job.options["notes"]).open("a") as notes:
         notes.write(f"{job.seed}\n")
     runs = Path(job.options["notes"]).read_text().split().count(str(job.seed))
@@ -63,14 +63,14 @@ def accident(job: Job) -> Outcome:
 
 
 def forever(job: Job) -> Outcome:
-    """Seed 0 ends at once, all others never."""
+    """Return at once for seed 0, never for others."""
     if job.seed:
         time.sleep(1000)
     return done(job, pid=os.getpid())
 
 
 def visible(job: Job) -> Outcome:
-    """Which GPUs a job may see, instead of work."""
+    """Return the GPUs that a job may see, instead of work."""
     time.sleep(0.3)  # so that no worker takes more than its share
     outcome = done(job)
     return Outcome(job, {**(outcome.record or {}), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"), "at": os.getpid()})
@@ -84,7 +84,7 @@ def metrics(folder: Path) -> dict[int, Mapping[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Metrics without times."""
+    """Return metrics without times."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items() if not name.endswith("seconds")}
     return value
@@ -98,7 +98,7 @@ def wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def processes(group: int) -> list[int]:
-    """The living processes of a group or session, zombies left out."""
+    """Return the living processes of a group or session, zombies left out."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -11,7 +11,7 @@ from quant_reproduction.problems.pointset import CloudPairs
 
 
 def pairs() -> CloudPairs:
-    """Long ellipses with a bump, in clouds that are filled up with 0, turned by 5 to 55 degrees."""
+    """Return long ellipses with a bump, in clouds that are filled up with 0, turned by 5 to 55 degrees."""
     t = torch.linspace(0, 2 * torch.pi, 61)[:-1]
     outline = torch.stack([t.cos() + 0.3 * (t < 1), 0.4 * t.sin()], 1)
     outline = outline - outline.mean(0)

@@ -1,4 +1,4 @@
-"""Entries: each job has a task and a file of its own, earlier results are still theirs, quick runs fill tables."""
+"""Entries: each job has a task and its own file, earlier results still match, quick runs fill tables."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def jobs(quick: bool) -> list[Job]:
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_every_job_has_a_task_a_file_of_its_own_and_options_that_make_sense(quick: bool) -> None:
+def test_every_job_has_a_task_its_own_file_and_options_that_make_sense(quick: bool) -> None:
     made = jobs(quick)
     assert {job.task for job in made} <= set(TASKS)
     assert len({(job.item, job.place) for job in made}) == len(made)
     for job in made:
-        if "protocol" in job.options:  # raises where an option is unknown or wrong
+        if "protocol" in job.options:  # raises if an option is unknown or wrong
             problem = make_problem(**job.options["problem"])
             config = recipe_for(job.options["protocol"], problem, **job.options["overrides"])
             assert isinstance(config, Recipe)
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_an_entry_shows_something_of_its_own_jobs(name: str) -> None:
+def test_an_entry_shows_its_own_jobs(name: str) -> None:
     made = ENTRIES[name]
     assert made.title
     assert made.views or made.figures
@@ -93,7 +93,7 @@ def test_qubits_of_dense_and_of_native_qubos() -> None:
     assert dense["physical"] <= dense["report"]["physical_qubits"]
 
 
-def test_every_seed_has_a_split_of_its_own() -> None:
+def test_every_seed_has_its_own_split() -> None:
     made = [job for job in ENTRIES["pointset"].jobs(3, False) if (job.row, job.column) == ("L5 H78", "(a) quant")]
     assert [(job.seed, job.options["problem"]["split_seed"]) for job in made] == [(seed, seed + 1) for seed in range(5)]
     one = ENTRIES["pointset"].jobs(1, False)
@@ -112,4 +112,4 @@ def test_the_papers_protocol_is_the_papers() -> None:
             assert {name: getattr(recipe, name) for name in wanted} == wanted
             assert (recipe.instances, recipe.weight_mlp, recipe.weight_unique) == (instances, 1e-4, 1e-3)
             assert recipe.loss == ("l1" if recipe.head == "direct" else "gap")
-            assert job.options["problem"].keys() == {"name", "split_seed"}  # no input or noise of ours
+            assert job.options["problem"].keys() == {"name", "split_seed"}  # without our input or noise

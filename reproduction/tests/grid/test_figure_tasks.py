@@ -1,4 +1,4 @@
-"""Figures as numbers: they keep the format that the report draws, and say what was measured."""
+"""Figures as numbers: they keep the format that the report draws, and match the measurements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_BYTES = 60_000
 
 
 def quick(item: str, column: str | None = None) -> tuple[Job, dict[str, Any]]:
-    """The figure of a quick job, run for real; skips where its data is missing."""
+    """Run a quick job and return its figure; skip if its data is missing."""
     try:
         if ENTRIES[item].data:
             data_folder(ENTRIES[item].data)

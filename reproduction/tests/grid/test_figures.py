@@ -34,7 +34,7 @@ SAMPLERS = (
 
 
 def trained(folder: Path, problem: str, *options: str) -> str:
-    """A run of a problem; skips where its data is missing."""
+    """Return a run of a problem; skip if its data is missing."""
     needs = {"pointset": "shapes2d", "rotation": "modelnet10", "willow": "willow"}
     if problem in needs:
         try:

@@ -17,7 +17,7 @@ from qubolearn.errors import QubolearnError
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A task that notes its calls and fails for seed 13."""
+    """Register a task that records its calls and fails for seed 13."""
     seen: list[int] = []
 
     def task(seed: int, **options: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Raw reads: the two lowest states among the reads and no others; a lone state gets a neighbour by chance."""
+"""Raw reads: the two lowest states among the reads and no others; a lone state gets a random neighbor."""
 
 from __future__ import annotations
 

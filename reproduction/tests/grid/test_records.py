@@ -1,4 +1,4 @@
-"""Records: the key is what was asked for, and beside the numbers stands which code and data made them."""
+"""Records: the key is the request, and numbers are stored with the code and data that made them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 
 def stale() -> list[Job]:
-    """Jobs of the full grid that have a file in results/ which is not theirs."""
+    """Return jobs of the full grid that have a file in results/ which is not theirs."""
     store = Store(RESULTS)
     jobs = [job for entry in ENTRIES.values() for job in entry.jobs(3, False)]
     return [job for job in jobs if job.place in store._records(store.paths(job.item)[0]) and store.get(job) is None]
@@ -65,7 +65,7 @@ def test_another_question_is_another_key() -> None:
 
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A task that reads the file data/words.txt of the data folder, through a cache."""
+    """Return a task that reads the file data/words.txt of the data folder, through a cache."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "words.txt").write_text("three small words")
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))

@@ -1,4 +1,4 @@
-"""The command that reproduces everything: what it says, and that it goes on after any end."""
+"""The command that reproduces everything: its output, and that it resumes after any interruption."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMMAND = [sys.executable, grids.__file__, *OPTIONS]
 
 
 def holding(seed: int) -> dict[str, str]:
-    """The environment of a grid in which this seed and those after it never end."""
+    """Return the environment of a grid in which this seed and those after it never end."""
     return {**os.environ, "HOLD": str(seed)}
 
 
@@ -42,7 +42,7 @@ def records(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """What the tiny grid finds in this process when nothing happens to it."""
+    """Return the results of the tiny grid in this process, without interruptions."""
     folder = tmp_path_factory.mktemp("whole")
     run_jobs(grids.TINY.jobs(SEEDS, False), Store(folder))
     return grids.metrics(folder)
@@ -67,7 +67,7 @@ def test_killed_twice_the_same_command_finishes(tmp_path: Path, uninterrupted: M
     assert Path(result["report"]).is_file()
 
 
-def test_sigterm_ends_the_jobs_and_says_how_to_resume(tmp_path: Path) -> None:
+def test_sigterm_ends_the_jobs_and_reports_how_to_resume(tmp_path: Path) -> None:
     command, pipe = [*COMMAND, str(tmp_path)], subprocess.PIPE
     with subprocess.Popen(command, env=holding(1), start_new_session=True, stderr=pipe) as process:
         wait_until(lambda: len(records(tmp_path)) == 1)
@@ -81,7 +81,7 @@ def test_sigterm_ends_the_jobs_and_says_how_to_resume(tmp_path: Path) -> None:
 
 @pytest.fixture
 def items(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three items in place of the paper's, which run in this process: well, lucky but for seed 1, and without data."""
+    """Return three items that run in this process: one works, one fails for seed 1, one has no data."""
 
     def task(seed: int, **options: Any) -> dict[str, Any]:
         if options.get("unlucky") and seed:
@@ -100,7 +100,7 @@ def items(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:
-    """Exit code, the object on stdout and what was said on stderr."""
+    """Return the exit code, the object on stdout and the text on stderr."""
     capsys.readouterr()
     code = main(["reproduce", *words, "--json"])
     said = capsys.readouterr()

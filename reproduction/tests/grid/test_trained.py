@@ -11,7 +11,7 @@ import torch
 
 from quant_reproduction.grid import models as module
 from quant_reproduction.grid.jobs import Job, Store, run_job
-from quant_reproduction.grid.models import SHARED, trained, trainings
+from quant_reproduction.grid.models import SHARED, trained, training_runs
 from quant_reproduction.grid.runner import LocalPool, run_jobs
 from qubolearn.errors import QubolearnError
 
@@ -24,7 +24,7 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.fixture
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The seeds of all trainings that were really run, in a shared folder."""
+    """Return the seeds of all training runs that took place, in a shared folder."""
     seeds: list[int] = []
 
     def counted(problem: Any, recipe: Any, **more: Any) -> Any:
@@ -38,12 +38,12 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_one_trains_and_others_wait_for_the_same_network(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    ((problem, recipe),) = trainings(3, **OPTIONS)
+    ((problem, recipe),) = training_runs(3, **OPTIONS)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: trained(problem, recipe), range(4)))
     assert calls == [3]
-    trained(*trainings(4, **OPTIONS)[0])
-    trained(problem, trainings(3, **{**OPTIONS, "overrides": {**OPTIONS["overrides"], "beta": 3.0}})[0][1])
+    trained(*training_runs(4, **OPTIONS)[0])
+    trained(problem, training_runs(3, **{**OPTIONS, "overrides": {**OPTIONS["overrides"], "beta": 3.0}})[0][1])
     assert calls == [3, 4, 3]
     monkeypatch.delenv(SHARED)
     alone, _ = trained(problem, recipe)
@@ -56,7 +56,7 @@ def test_one_trains_and_others_wait_for_the_same_network(calls: list[int], monke
 
 
 def test_a_training_that_fails_is_left_to_the_next_job(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    ((problem, recipe),) = trainings(5, **OPTIONS)
+    ((problem, recipe),) = training_runs(5, **OPTIONS)
 
     def fails(*_: Any, **__: Any) -> Any:
         raise QubolearnError("no")

@@ -1,4 +1,4 @@
-"""Records made again: what counts as the same, which are chosen, and what the command says and returns."""
+"""Rerun records: what counts as the same, which are chosen, and the command's output and exit code."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_differs_is_judged_by_the_seeds_of_its_cell() -> None:
 
 @pytest.fixture
 def drift(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, float]]:
-    """One item of three jobs with an accuracy of 0.5 + drift["by"]; a drift of NaN fails. Its records are stored."""
+    """Store records of one item of three jobs with accuracy 0.5 + drift["by"]; a drift of NaN fails."""
     by = {"by": 0.0}
 
     def task(seed: int, **options: Any) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def test_the_exit_code_shows_whether_all_were_reproduced(
 def test_what_cannot_be_verified_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     for words, wrong in {
         "--verify 0": "--verify: expected an integer from 1",
-        "--verify 1 --most-seconds -1": "no record in results can be rerun",
+        "--verify 1 --max-seconds -1": "no record in results can be rerun",
     }.items():
         assert main(["reproduce", *words.split()]) == 2
         assert wrong in capsys.readouterr().err

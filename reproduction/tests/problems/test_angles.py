@@ -65,10 +65,10 @@ def test_soft_targets_are_a_cut_gaussian(encoding: str, sigma: float) -> None:
     truth = torch.tensor([0, 1, 7, 15])
     states, weights = bins.soft_targets(index_to_bits(truth, 4, encoding), sigma)
     spread = torch.zeros(4, 16).scatter_add(1, bits_to_index(states, encoding), weights)
-    for row, centre in zip(spread, truth.tolist(), strict=True):
+    for row, center in zip(spread, truth.tolist(), strict=True):
         reach = math.ceil(3 * sigma)
         wanted = np.array(
-            [math.exp(-(((i - centre) / sigma) ** 2) / 2) * (abs(i - centre) <= reach) for i in range(16)]
+            [math.exp(-(((i - center) / sigma) ** 2) / 2) * (abs(i - center) <= reach) for i in range(16)]
         )
         np.testing.assert_allclose(row.numpy(), wanted / wanted.sum(), atol=1e-6)
 
@@ -108,7 +108,7 @@ def test_angles_outside_of_the_range_are_rejected(angle: float) -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "bits", "encoding"),
-    [(0, 1, 0, "binary"), (0, 1, 25, "binary"), (1, 1, 3, "binary"), (0, math.inf, 3, "gray"), (0, 1, 3, "grey")],
+    [(0, 1, 0, "binary"), (0, 1, 25, "binary"), (1, 1, 3, "binary"), (0, math.inf, 3, "gray"), (0, 1, 3, "octal")],
 )
 def test_impossible_bins_are_rejected(low: float, high: float, bits: int, encoding: str) -> None:
     with pytest.raises(QubolearnError):

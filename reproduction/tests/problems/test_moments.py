@@ -1,4 +1,4 @@
-"""Neighbour pairs and AQM's matrix against naive loops."""
+"""Neighbor pairs and AQM's matrix against naive loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ few = settings(max_examples=30, deadline=None)
 
 
 def naive_pairs(template: np.ndarray, reference: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """x and y of all neighbor pairs, ``[pairs, 2]`` each, by a k-d tree."""
+    """Return x and y of all neighbor pairs, ``[pairs, 2]`` each, by a k-d tree."""
     near = cKDTree(reference).query(template, k=[*range(1, k + 1)])[1]
     return reference[near.ravel()], np.repeat(template, k, axis=0)
 

@@ -29,7 +29,7 @@ SMALL = {"train_shapes": 12, "test_shapes": 5, "rotations": 6}
 
 @pytest.fixture(autouse=True)
 def outlines(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """130 wobbly circles of 20 to 30 points in 6 classes, and squares without a class."""
+    """Write 130 wobbly circles of 20 to 30 points in 6 classes, and squares without a class."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "shapes2d").mkdir()
     rng = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def test_samples_keep_the_contract(options: dict) -> None:
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_samples_describe_the_pairs(split: str) -> None:
-    """What sample() draws is p of the clouds that pairs() shows, by way of describe(), which knows no padding."""
+    """sample() draws p of the clouds of pairs(), by describe(), which does not support padding."""
     problem = PointSet(**SMALL, starts=2, noise=0.1, train_noise=0.1)
     clouds = problem.pairs(split)
     data = problem.sample(40, stream(0, "a"), split)
@@ -91,7 +91,7 @@ def test_samples_describe_the_pairs(split: str) -> None:
 def test_baselines_see_the_instances_that_evaluate_draws(
     split: Split, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of any split, and where more are wanted than there are; the clouds of several chunks in their order."""
+    """For any split, and if more are requested than there are; clouds of several chunks are in order."""
     monkeypatch.setattr(pointset, "CHUNK", 16)
     problem = PointSet(**SMALL, starts=2, noise=0.1, train_noise=0.1)
     data = problem.sample(count, stream(3, split), split)
@@ -136,7 +136,7 @@ def test_splits_share_no_shape_and_no_square() -> None:
         keys = {tuple(shape.flatten().tolist()) for shape in points[:, :20]}
         assert len(keys) == size
         assert not keys & seen
-        assert counts.min() >= 20  # squares are unlabelled
+        assert counts.min() >= 20  # squares have no class
         seen |= keys
 
 
@@ -154,7 +154,7 @@ def plant(name: str, copied: str) -> None:
 
 
 def copies_across(problem: PointSet) -> bool:
-    """Whether any outline of one split is a copy of one of another, by a look at the outlines themselves."""
+    """Return True if any outline of one split is a copy of one of another, by the outlines themselves."""
     parts, outlines = [], []
     for part in ("train", "validation", "test"):
         for points, count in zip(*pointset._shapes(problem, part), strict=True):
@@ -207,7 +207,7 @@ def test_descriptions_ignore_place_size_and_common_turns() -> None:
     [
         {"angle_bits": 0},
         {"low_degrees": 60.0},
-        {"encoding": "grey"},
+        {"encoding": "octal"},
         {"form": "vector"},
         {"train_noise": -0.1},
         {"noise": math.nan},

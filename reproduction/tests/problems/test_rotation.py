@@ -33,7 +33,7 @@ DATA = data_root()
 
 @pytest.fixture(autouse=True)
 def clouds(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """100 random boxes of 50 points in 5 classes, of all sizes and places; every tenth is a test shape."""
+    """Write 100 random boxes of 50 points in 5 classes, of all sizes and places; every tenth is a test shape."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "modelnet10").mkdir()
     rng = np.random.default_rng(0)
@@ -183,7 +183,7 @@ def test_a_planted_copy_is_on_one_side(split: int) -> None:
         {"covariance": "own"},
         {"angle_bits": 0},
         {"beta_degrees": math.nan},
-        {"encoding": "grey"},
+        {"encoding": "octal"},
         {"noise": 1.1},
         {"draws": 0},
         {"soft_width": math.inf},

@@ -20,7 +20,7 @@ from qubolearn.random import stream
 
 @pytest.fixture
 def blurred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VisualSudoku:
-    """Puzzles of size 4 under a reader that takes every fourth picture for another digit."""
+    """Return puzzles of size 4 whose reader mistakes every fourth image for another digit."""
     monkeypatch.setenv("QUBOLEARN_DATA", str(tmp_path))
     clear_data_cache()
     labels = np.sort(np.arange(2000) % 10)
@@ -35,7 +35,7 @@ def blurred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VisualSudoku:
 
 
 def knowing(problem: VisualSudoku) -> SharedQubo:
-    """A network that has learned the rules."""
+    """Return a network that has learned the rules."""
     network = SharedQubo(problem.bits, levels=2, **problem.shared)
     with torch.no_grad():
         network.quadratic.copy_(rule_qubo(problem.size).dense()[0] / 2)

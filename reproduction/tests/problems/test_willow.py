@@ -24,7 +24,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two classes of ten images: distorted copies of one constellation each, with one feature per keypoint."""
+    """Return two classes of ten images: distorted copies of one constellation each, with one feature per keypoint."""
     random = np.random.default_rng(0)
     entries, features = [], []
     for class_name in ("car", "duck"):

@@ -49,7 +49,7 @@ def test_matchings_are_bits_and_back() -> None:
 def test_the_answer_joins_keypoints_of_one_number_and_classes_take_turns() -> None:
     problem = WillowMatching(split_seed=3)
     found = problem.sample(50, stream(0, "test"), "test")
-    # A nearest neighbour among ten is right far more often than by chance if the answer is the correspondence.
+    # A nearest neighbor among ten is right far more often than by chance if the answer is the correspondence.
     pair = KeypointPair.from_flat(found.p, problem.features)
     cosines = pair.features[:, 0] @ pair.features[:, 1].mT
     x = encode_matching(cosines.argmax(2))
@@ -77,7 +77,7 @@ def test_splits_are_disjoint_by_content(seed: int) -> None:
 
 
 @needs_willow
-def test_validation_needs_images_of_its_own() -> None:
+def test_validation_needs_its_own_images() -> None:
     with pytest.raises(QubolearnError, match="got 0"):
         WillowMatching().sample(5, stream(0, "validation"), "validation")
     with pytest.raises(QubolearnError, match="got 19"):

@@ -37,7 +37,7 @@ def under_noise(item: str, job_row: str) -> Where:
 
 
 def trained_with_noise(row: str, protocol: str) -> tuple[str, str, str, str]:
-    """Our own inputs are trained with noise anyway."""
+    """Return the place of networks trained with noise, as those of our own inputs always are."""
     return under_noise("rotation" if protocol == "c" else "rotation-trained", "L3 H32")(row, protocol)
 
 
@@ -66,12 +66,12 @@ OVERLAPS = {"pointset": 0.1, "rotation": 0.1, "rotation-trained": 0.1, "willow":
 
 
 def stored(results: Path) -> list[dict[str, Any]]:
-    """All records of a folder."""
+    """Return all records of a folder."""
     return [json.loads(line) for path in sorted(results.glob("*.jsonl")) for line in path.read_text().splitlines()]
 
 
 def recount(results: Path, protocol: str) -> Counter[str]:
-    """Verdicts of the paper's numbers in its columns Ours, and of Table 5, whose columns are both its own.
+    """Return verdicts of the paper's numbers in its columns Ours, and of Table 5, whose columns are both its own.
 
     "within 10 %" counts some of the reproduced ones again.
     """
@@ -103,7 +103,7 @@ def recount(results: Path, protocol: str) -> Counter[str]:
 def verdict(
     tests: list[dict[str, Any]], metric: str, printed: str, spread: float | None, runs: int, overlap: float
 ) -> list[str]:
-    """One verdict, and whether the number is within 10 %."""
+    """Return one verdict, and True if the number is within 10 %."""
     if not tests:
         return ["not measured"]
     more_is_better = metric.removesuffix("_projected") in SHARES
@@ -131,7 +131,7 @@ def verdict(
 
 
 def floor(tests: list[dict[str, Any]], metric: str) -> float:
-    """The variance of one seed's number by its instances alone, as a share of 1 or in square degrees."""
+    """Return the variance of one seed's number by its instances alone, as a share of 1 or in square degrees."""
     instances = min((test["instances"] for test in tests if test.get("instances")), default=0)
     if not instances:
         return 0.0

@@ -23,7 +23,7 @@ def tex() -> str:
 
 
 def tabulars(tex: str, label: str) -> list[str]:
-    """The tabulars of the innermost environment around a label that has any."""
+    """Return the tabulars of the innermost environment around a label that has any."""
     at = tex.index(f"\\label{{{label}}}")
     open_at, around = [], []
     for found in re.finditer(r"\\(begin|end)\{(table|figure|minipage)\*?\}", tex):
@@ -36,7 +36,7 @@ def tabulars(tex: str, label: str) -> list[str]:
 
 
 def body(tabular: str) -> Iterator[tuple[str, list[str]]]:
-    """(header of the row, numbers in it) below the first line of a tabular; the header is "" where it has none."""
+    """Return (header of the row, numbers in it) below the first line of a tabular; the header may be ""."""
     for line in tabular.partition("\\hline")[2].replace("\\hline", "").split("\\\\"):
         first, *rest = line.split("&")
         headed = re.search(r"[A-Za-z]{6}|=|\$\d+\$\s*$", first.replace("\\textbf", "").replace("\\textit", ""))
@@ -46,7 +46,7 @@ def body(tabular: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def printed(tables: list[PaperTable]) -> list[tuple[str, list[str]]]:
-    """The same of the data file: tables of the same rows stand side by side, others below each other."""
+    """Return the rows of the data file: tables of the same rows side by side, others below each other."""
     rows: dict[str, list[str]] = {}
     for table in tables:
         for cell in table.cells:

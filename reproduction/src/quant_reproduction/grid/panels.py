@@ -19,29 +19,29 @@ DIGITS = 4
 
 
 def titled(title: str, panels: Sequence[PanelNumbers], note: str = "") -> dict[str, Any]:
-    """A figure of these panels."""
+    """Return a figure of these panels."""
     return {"title": title, "note": note, "panels": list(panels)}
 
 
 def bars(title: str, x: str, y: str, edges: Sequence[float], series: Mapping[str, Sequence[float]]) -> PanelNumbers:
-    """Histograms over the same edges: name -> counts, one fewer than edges."""
+    """Return histograms over the same edges: name -> counts, one fewer than edges."""
     counted = [{"name": name, "counts": _rounded(counts)} for name, counts in series.items()]
     return {"kind": "bars", "title": title, "x": x, "y": y, "edges": _rounded(edges), "series": counted}
 
 
 def lines(title: str, x: str, y: str, series: Mapping[str, Pairs]) -> PanelNumbers:
-    """Curves: name -> points [[x, y], ...]."""
+    """Return curves: name -> points [[x, y], ...]."""
     drawn = [{"name": name, "points": [_rounded(point) for point in points]} for name, points in series.items()]
     return {"kind": "lines", "title": title, "x": x, "y": y, "series": drawn}
 
 
 def matrix(title: str, values: Pairs) -> PanelNumbers:
-    """A matrix whose entries are above or below 0."""
+    """Return a matrix whose entries are above or below 0."""
     return {"kind": "matrix", "title": title, "values": [_rounded(row) for row in values]}
 
 
 def clouds(title: str, series: Mapping[str, Pairs], lines: Sequence[Pairs] = ()) -> PanelNumbers:
-    """Points of the plane or of space: name -> [[x, y] or [x, y, z], ...], and lines between places.
+    """Return points of the plane or of space: name -> [[x, y] or [x, y, z], ...], and lines between places.
 
     More than 400 points are thinned out.
     """
@@ -50,7 +50,7 @@ def clouds(title: str, series: Mapping[str, Pairs], lines: Sequence[Pairs] = ())
 
 
 def graph(title: str, nodes: Pairs, edges: Sequence[tuple[int, int]], marked: Mapping[int, int]) -> PanelNumbers:
-    """A graph in the plane; marked: node -> the number of the instance that uses it."""
+    """Return a graph in the plane; marked: node -> the number of the instance that uses it."""
     return {
         "kind": "graph",
         "title": title,

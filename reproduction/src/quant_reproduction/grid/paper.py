@@ -37,7 +37,7 @@ class PaperCell:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table of the paper, and where in which view ours stands."""
+    """A table of the paper, and the place of our numbers in a view."""
 
     name: str  # "Table 1a"
     label: str  # of its LaTeX environment, "" if the numbers are in the text
@@ -62,7 +62,7 @@ class PaperTable:
         return tuple(dict.fromkeys(cell.column for cell in self.cells))
 
     def value(self, row: str, column: str, metric: str, part: Literal["values", "spread"] = "values") -> Decimal | None:
-        """The printed number, or its printed ±; None where the paper prints none."""
+        """Return the printed number, or its printed ±; None if the paper prints none."""
         found = [getattr(cell, part) for cell in self.cells if (cell.row, cell.column) == (row, column)]
         return found[0][self.metrics.index(metric)] if found and found[0] else None
 
@@ -111,7 +111,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Paper:
-    """All of it."""
+    """The tables and claims of the paper."""
 
     source: str
     tables: tuple[PaperTable, ...]

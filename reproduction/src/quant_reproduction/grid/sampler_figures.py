@@ -53,7 +53,7 @@ SAME_ENERGY = 1e-6
 
 
 def all_reads(solver: Solver, A: Tensor) -> Tensor:
-    """The final states of all reads: A ``[batch, n, n]`` -> ``[batch, reads, n]``; of samplers only."""
+    """Return the final states of all reads: A ``[batch, n, n]`` -> ``[batch, reads, n]``; of samplers only."""
     if not hasattr(solver, "sample"):
         raise QubolearnError(f"{type(solver).__name__} has no reads; give samplers such as annealing, neal or quantum")
     reads: Tensor = solver.sample(A)
@@ -61,7 +61,7 @@ def all_reads(solver: Solver, A: Tensor) -> Tensor:
 
 
 def second_lowest(A: Tensor, reads: Tensor) -> float | None:
-    """The energy of the second-best state in reads ``[reads, n]`` of A ``[n, n]``; None where all are one state."""
+    """Return the energy of the second-best state in reads ``[reads, n]`` of A ``[n, n]``; None if all are equal."""
     states = torch.unique(reads, dim=0).double()
     if len(states) < 2:
         return None
@@ -69,7 +69,7 @@ def second_lowest(A: Tensor, reads: Tensor) -> float | None:
 
 
 def energies(model: Model, solvers: Sequence[str], instances: int, seed: int, marks: bool = False) -> PanelNumbers:
-    """Histograms of the energies that samplers read on one QUBO: that of the last of ``instances``.
+    """Return histograms of the energies that samplers read on one QUBO: that of the last of ``instances``.
 
     With ``marks`` they are on a logarithmic scale, with lines at the two lowest energies.
     """
@@ -94,7 +94,7 @@ def energies(model: Model, solvers: Sequence[str], instances: int, seed: int, ma
 
 
 def _edges(energy: Sequence[Tensor]) -> Tensor:
-    """Edges of bars, from the lowest energy to the second largest of the samplers' highest ones.
+    """Return edges of bars, from the lowest energy to the second largest of the samplers' highest ones.
 
     A single sampler that is far too hot would push all others into one bar; what is above lies in the last bar.
     """
@@ -105,7 +105,7 @@ def _edges(energy: Sequence[Tensor]) -> Tensor:
 
 
 def second_best(model: Model, solvers: Sequence[str], instances: int, seed: int) -> dict[str, Any]:
-    """Second-best energies of each sampler in % of the first one's, and of the true ones: mean and deviation.
+    """Return second-best energies of each sampler in % of the first one's, and of the true ones: mean and deviation.
 
     Energies are negative, so higher is better. An instance counts where both have a second state, and the first one's
     is below 0: how many do is beside each mean.
@@ -123,13 +123,13 @@ def second_best(model: Model, solvers: Sequence[str], instances: int, seed: int)
 
 
 def _second_energies(A: Tensor, solver: Solver) -> Tensor:
-    """``[batch]``, float64, NaN where all reads are one state."""
+    """Return second-best energies ``[batch]``, float64, NaN if all reads are one state."""
     values = [second_lowest(one, reads) for one, reads in zip(A, all_reads(solver, A), strict=True)]
     return torch.tensor([float("nan") if value is None else value for value in values], dtype=torch.float64)
 
 
 def _relative(values: Tensor, reference: Tensor) -> dict[str, Any]:
-    """Mean and standard deviation of values ``[batch]`` in % of the reference, over the instances that have both."""
+    """Return mean and standard deviation of values ``[batch]`` in % of the reference, over instances with both."""
     counted = torch.isfinite(values) & torch.isfinite(reference) & (reference < 0)
     percent = 100 * values[counted] / reference[counted]
     if not len(percent):
@@ -139,7 +139,7 @@ def _relative(values: Tensor, reference: Tensor) -> dict[str, Any]:
 
 @torch.no_grad()
 def _qubos(model: Model, instances: int, seed: int) -> Tensor:
-    """A of test instances, ``[instances, n, n]``, each scaled so that its largest entry is 1, as a chip would have it.
+    """Return A of test instances, ``[instances, n, n]``, each scaled so that its largest entry is 1, as on a chip.
 
     Others scale by themselves; dimod's annealer is the hotter the smaller the entries are.
     """
@@ -148,7 +148,7 @@ def _qubos(model: Model, instances: int, seed: int) -> Tensor:
 
 
 def _two_lowest(A: Tensor) -> Tensor | None:
-    """The two lowest energies of each QUBO ``[batch, 2]``, where exhaustive search can tell."""
+    """Return the two lowest energies of each QUBO ``[batch, 2]``, if exhaustive search is possible."""
     return ExhaustiveSearch()(A, 2).energies if A.shape[-1] <= EXACT_BITS else None
 
 
@@ -157,7 +157,7 @@ PIPELINE_BINS = 30
 
 @torch.no_grad()
 def pipeline(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
-    """The last of ``instances`` test instances: what is given, p, the learned A, what a sampler reads, the solution.
+    """Return the last of ``instances`` test instances: the input, p, the learned A, a sampler's reads, the solution.
 
     Of a rotation in stages, p and A are those of the first one. The solution is decoded from the lowest read; that of a
     rotation from the lowest reads of all stages.
@@ -187,7 +187,7 @@ def pipeline(model: Model, solvers: Sequence[str], instances: int, seed: int) ->
 
 
 def _inputs(model: Model, instances: int, seed: int) -> Tensor:
-    """p of the instance ``[1, m]``."""
+    """Return panels of p ``[1, m]`` of the instance."""
     problem = model.problem
     if isinstance(problem, Rotation):
         clouds = problem.clouds(instances, stream(seed, "test"), "test")
@@ -197,7 +197,7 @@ def _inputs(model: Model, instances: int, seed: int) -> Tensor:
 
 
 def _scenes(model: Model, instances: int, seed: int, answer: Tensor) -> tuple[PanelNumbers, PanelNumbers]:
-    """The instance as it is given, and as the answer ``[1, ...]`` leaves it."""
+    """Return the instance as it is given, and as the answer ``[1, ...]`` leaves it."""
     problem, generator = model.problem, stream(seed, "test")
     if isinstance(problem, Willow):
         pairs = problem.sample_pairs(instances, generator, "test")
@@ -215,7 +215,7 @@ def _scenes(model: Model, instances: int, seed: int, answer: Tensor) -> tuple[Pa
 
 
 def _points(matched: PanelNumbers) -> list[PanelNumbers]:
-    """The keypoints of both images before anything is known of them."""
+    """Return the keypoints of both images without their matching."""
     return [{"name": "keypoints", "points": [place for each in matched["series"] for place in each["points"]]}]
 
 
@@ -223,7 +223,7 @@ Options = Mapping[str, Any]
 
 
 def drawn_by(name: str, draw: Callable[..., PanelNumbers]) -> Callable[..., dict[str, Any]]:
-    """The task that trains a model and keeps the panels of one figure of it, under the figure's name."""
+    """Return the task that trains a model and stores the panels of one figure under its name."""
 
     def task(
         seed: int,
@@ -245,7 +245,7 @@ def drawn_by(name: str, draw: Callable[..., PanelNumbers]) -> Callable[..., dict
 
 
 def alignment(seed: int, cases: int, **options: Any) -> dict[str, Any]:
-    """Clouds before and after alignment."""
+    """Return clouds before and after alignment."""
     return drawn_by("alignment", figures.alignment)(seed, instances=cases, **options)
 
 
@@ -276,7 +276,7 @@ class _Moments(Callback):
 
 
 def training(seed: int, problem: Options, protocol: str, overrides: Options) -> dict[str, Any]:
-    """Wrong bits of the training set and the couplings of its first instance over training, as in Figure 4b."""
+    """Return wrong bits of the training set and couplings of its first instance over training, as in Figure 4b."""
     made = make_problem(**problem)
     config = recipe_for(protocol, made, seed=seed, **overrides)
     data = made.sample(config.instances, stream(seed, "train", 0, device=device()), "train")  # what is trained on
@@ -304,7 +304,7 @@ def training(seed: int, problem: Options, protocol: str, overrides: Options) -> 
 
 
 def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> dict[str, Any]:
-    """A chip, and as many instances on it as one anneal holds: one bit per qubit, no chains."""
+    """Return a chip, and as many instances on it as one anneal holds: one bit per qubit, no chains."""
     import dwave.graphs as graphs
 
     wanted = topology(pattern, bits)

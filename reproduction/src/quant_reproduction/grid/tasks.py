@@ -23,7 +23,7 @@ from quant_reproduction.grid.models import (
     time_of,
     trained,
     trained_model,
-    trainings,
+    training_runs,
 )
 from quant_reproduction.grid.sampler_figures import FIGURE_TASKS, second_best
 from quant_reproduction.grid.thermal import chip_embedding, thermal
@@ -46,7 +46,7 @@ PLAIN: Sequence[Options] = ({"label": "exhaustive"},)
 
 
 def _tested(problem: Problem, score: Score, tests: Sequence[Options] = PLAIN, instances: int = 2000) -> dict[str, Any]:
-    """Label -> metrics; each test may have a solver, a number of instances, and options of the problem to set."""
+    """Return metrics by label; each test may have a solver, a number of instances, and options of the problem."""
     found = {}
     for test in tests:
         changed = replace(problem, **test.get("set", {}))  # type: ignore[type-var]
@@ -65,7 +65,7 @@ def train_and_evaluate(
     **testing: Any,
 ) -> dict[str, Any]:
     """Train one network, or one per angle of a rotation, then score unseen instances under each of the tests."""
-    asked = trainings(seed, problem, protocol, overrides, task == "stages")
+    asked = training_runs(seed, problem, protocol, overrides, task == "stages")
     networks, seconds = networks_of(asked)
 
     def score(changed: Any, solver: Solver, count: int, known: bool) -> Evaluation:
@@ -85,7 +85,7 @@ def train_raw(
     seed: int, problem: Options, protocol: str, overrides: Options, sampler: str, instances: int
 ) -> dict[str, Any]:
     """Train one network through raw reads, and score it through raw reads of the same sampler, seeded."""
-    ((made, recipe),) = trainings(seed, problem, protocol, overrides)
+    ((made, recipe),) = training_runs(seed, problem, protocol, overrides)
     read = RawReads(make_solver(sampler)) if hasattr(make_solver(sampler), "sample") else make_solver(sampler)
     network = new_network(made, recipe)
     began = time.perf_counter()
@@ -175,7 +175,7 @@ def second_best_energies(
     solvers: Mapping[str, str],
     instances: int = 141,
 ) -> dict[str, Any]:
-    """Second-best energies that samplers (name -> solver) read, as a share of the first one's: mean and deviation."""
+    """Return second-best energies of samplers (name -> solver) relative to the first one's: mean and deviation."""
     model, seconds = trained_model(seed, problem, protocol, overrides)
     found = second_best(model, list(solvers.values()), instances, seed)["solvers"]
     shares = {}
@@ -231,14 +231,14 @@ class RawReads(QuboSolver):
         return SearchResult(reads, {"source": "simulated"})
 
     def with_seed(self, seed: int | None) -> Self:
-        """The same with this seed, of the sampler too."""
+        """Return a copy with this seed, also for the sampler."""
         return replace(self, sampler=self.sampler.with_seed(seed), seed=seed)
 
 
 def aqm_errors(
     seed: int, problem: Mapping[str, Any], neighbours: Sequence[int], rounds: Sequence[int], instances: int
 ) -> dict[str, Any]:
-    """Degrees between AQM's angles and the truth, and how much of the turn it finds, for each of its settings.
+    """Return degrees between AQM's angles and the truth, and the share of the turn it finds, for each setting.
 
     ``found`` is the slope of the answers over the true angles: 1 if all of the turn is found, 0 if none is.
     """
@@ -258,9 +258,9 @@ def aqm_errors(
     return metrics
 
 
-def _aqm_answers(pairs: CloudPairs, neighbours: Sequence[int], rounds: Sequence[int]) -> Iterator[tuple[str, Tensor]]:
+def _aqm_answers(pairs: CloudPairs, nearest: Sequence[int], rounds: Sequence[int]) -> Iterator[tuple[str, Tensor]]:
     template, reference, *counts, _ = pairs
-    for count in neighbours:
+    for count in nearest:
         for each in rounds:
             yield f"{count}, {each}", aqm(template, reference, counts[0], counts[1], count, each)
     for each in rounds:
@@ -269,7 +269,7 @@ def _aqm_answers(pairs: CloudPairs, neighbours: Sequence[int], rounds: Sequence[
 
 
 def _from_two_starts(pairs: CloudPairs, rounds: int) -> Tensor:
-    """The answer of two starts, with the paper's three neighbors, that brings the points nearer to each other."""
+    """Return the better answer of two starts, by the distance of the points, with the paper's three neighbors."""
     template, reference, *counts, _ = pairs
     answers, distances = [], []
     for start in TWO_STARTS:
@@ -307,7 +307,7 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "sudoku-search": sudoku.by_search,
     "visual-sudoku": sudoku.read_puzzles,
     "willow10": structured.matched_pairs,
-    "scene": structured.labelled_pictures,
+    "scene": structured.labeled_pictures,
     "snakes": structured.numbered_cells,
     **FIGURE_TASKS,
 }

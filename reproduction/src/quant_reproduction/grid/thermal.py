@@ -71,7 +71,7 @@ class Levels(NamedTuple):
 
 
 def levels(J: Tensor, h: Tensor, points: int = POINTS, count: int = LEVELS) -> Levels:
-    """The lowest ``count`` levels of one Ising problem, J ``[n, n]`` upper triangular and h ``[n]``, along the anneal.
+    """Return the lowest levels of one Ising problem along the anneal, J ``[n, n]`` upper triangular and h ``[n]``.
 
     Up to 10 qubits by a full diagonalisation, up to 16 by Lanczos' method: some 15 seconds on a core for 15 qubits.
     """
@@ -118,7 +118,7 @@ def _flips(n: int) -> Tensor:
 
 
 def _lanczos(diagonal: Tensor, field: float, count: int, start: Tensor) -> tuple[Tensor, Tensor]:
-    """The lowest eigenpairs of diag - field · Σ σx, from a first guess."""
+    """Return the lowest eigenpairs of diag - field · Σ σx, from a first guess."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     weights, size = diagonal.numpy(), len(diagonal)
@@ -140,7 +140,7 @@ def _lanczos(diagonal: Tensor, field: float, count: int, start: Tensor) -> tuple
 
 
 def final_states(found: Levels, microseconds: Sequence[float], coupling: float | None = None) -> Tensor:
-    """The probability of every state after anneals of these times: ``[times, 2**n]``, float64.
+    """Return the probability of every state after anneals of these times: ``[times, 2**n]``, float64.
 
     ``coupling`` is η, by default that of :func:`bath_coupling`.
     """
@@ -204,7 +204,7 @@ CLOSED_QUBITS = 16
 
 
 def chip_embedding(bits: int, chip: str, size: int) -> Embedding:
-    """The smallest embedding that is found of a dense QUBO."""
+    """Return the smallest embedding of a dense QUBO that is found."""
     tile = find_tiles(bits, topology("dense", bits).couplers, Chip.ideal(chip, size)).tiles[0]
     return Embedding.of(dict(enumerate(tile)), Chip.ideal(chip, size).graph.edges)
 
@@ -261,12 +261,12 @@ def thermal(
 
 
 def _boltzmann(ising: Ising, truth: list[Tensor], gigahertz: float) -> Tensor:
-    """The share of the true solutions of each QUBO ``[batch]``."""
+    """Return the share of the true solutions of each QUBO ``[batch]``."""
     return torch.stack([boltzmann(ising, i, gigahertz)[codes].sum() for i, codes in enumerate(truth)])
 
 
 def _covered(ising: Ising, count: int) -> float:
-    """The share of the Boltzmann distribution, where qubits freeze, that the levels of the master equation can hold."""
+    """Return the share of the Boltzmann distribution at the freezing point that the master equation's levels cover."""
     shares = [boltzmann(ising, i, FREEZE_OUT_GHZ).topk(LEVELS).values.sum().item() for i in range(count)]
     return min(shares, default=0.0)
 
@@ -282,7 +282,7 @@ def _summary(success: Tensor) -> dict[str, Any]:
 
 
 def _open(ising: Ising, truth: list[Tensor], others: Mapping[str, Tensor], count: int) -> dict[str, Any]:
-    """The master equation at the paper's anneal, and a figure over the time of the anneal beside the two limits."""
+    """Return results of the master equation at the paper's anneal, and a figure over the anneal time."""
     rows = []
     for index in range(count):
         states = final_states(levels(ising.J[index], ising.h[index]), TIMES)
@@ -347,7 +347,7 @@ def boltzmann(problem: Ising, index: int, gigahertz: float, millikelvin: float =
 
 
 def ground_states(A: Tensor) -> Tensor:
-    """Codes of the lowest states of one QUBO ``[n, n]``, up to rounding."""
+    """Return codes of the lowest states of one QUBO ``[n, n]``, up to rounding."""
     energy = all_energies(A[None].double())[0]
     low, high = energy.aminmax()
     return (energy <= low + SAME_ENERGY * (high - low)).nonzero()[:, 0]

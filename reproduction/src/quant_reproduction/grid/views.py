@@ -32,7 +32,7 @@ Places = Callable[[Job], Iterable[Place]]
 
 
 def by_job(*labels: str) -> Places:
-    """One cell per job, in its own row and column; of these tests, whichever it has."""
+    """Return one cell per job, in its own row and column, for the first of these tests that it has."""
     return lambda job: [Place(job.row, job.column, label) for label in labels]
 
 
@@ -40,7 +40,7 @@ PLAIN = by_job("exhaustive")
 
 
 def conditions(row: str, shown: Mapping[str, str], always: Collection[str] = (), only: Collection[str] = ()) -> Places:
-    """One row per test condition, of the jobs of one row: shown name -> label of the test.
+    """Return one row per test condition, of the jobs of one row: shown name -> label of the test.
 
     Columns in ``always`` belong to every row of jobs: methods that know no network. Where ``only`` is given, there are
     no others.
@@ -55,7 +55,7 @@ def conditions(row: str, shown: Mapping[str, str], always: Collection[str] = (),
 
 
 def chosen_columns(shown: Mapping[str, tuple[str, str]]) -> Places:
-    """Some columns of jobs under other names: column -> (shown name, label of the test)."""
+    """Return some columns of jobs under other names: column -> (shown name, label of the test)."""
     return lambda job: [Place(job.row, *shown[job.column])] if job.column in shown else []
 
 
@@ -83,7 +83,7 @@ class Cell:
         return statistics.mean(times) if times else 0.0
 
     def text(self) -> str:
-        """Mean ± standard deviation over the seeds, metric by metric.
+        """Return mean ± standard deviation over the seeds, metric by metric.
 
         >>> Cell(((0.98, 1.0),), "%").text(), Cell(((2.0,), (1.5,)), "degrees").text()
         ('99.00 ± 1.41', '2.00 / 1.50')
@@ -97,7 +97,7 @@ def _text(values: Sequence[float], digits: int) -> str:
 
 
 def rows_and_columns(cells: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    """The names of a table's rows and columns, each once, in their order."""
+    """Return the names of a table's rows and columns, each once, in their order."""
     rows, columns = zip(*cells, strict=True)
     return list(dict.fromkeys(rows)), list(dict.fromkeys(columns))
 
@@ -114,7 +114,7 @@ class _Value(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """A table of an entry. Its name is that of ``<!-- table: NAME -->``, and of the paper's numbers beside it."""
+    """A table of an entry. Its name is that of ``<!-- table: NAME -->``, and of the paper's numbers next to it."""
 
     name: str
     title: str
@@ -125,7 +125,7 @@ class View:
     deviation: str = ""  # the metric that holds the first one's standard deviation over instances
 
     def cells(self, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Cell]:
-        """(row, column) -> cell, over the outcomes that have a record with these metrics."""
+        """Return cells by (row, column), over the outcomes that have a record with these metrics."""
         found: dict[tuple[str, str], list[_Value]] = {}
         for job, record in [(outcome.job, outcome.record) for outcome in outcomes if outcome.record is not None]:
             for place in self.places(job):
@@ -135,7 +135,7 @@ class View:
         return {place: self._cell(all_of_it) for place, all_of_it in found.items()}
 
     def _value(self, job: Job, record: Mapping[str, Any], place: Place) -> _Value | None:
-        """With what is known of the single instances; how sure a deviation over them is, records do not say."""
+        """Return a record's values with those of single instances; records do not store the error of a deviation."""
         test = record["metrics"].get(place.label, {})
         names = [name + place.suffix for name in self.metrics]
         try:
@@ -185,7 +185,7 @@ LEARNED = ("sudoku", "visual-sudoku", "willow10", "scene", "snakes")
 
 @dataclass(frozen=True)
 class Entry:
-    """One item of the paper, or ours beside it: its cells, and the tables and figures made of their records."""
+    """One item of the paper or of ours: its cells, and the tables and figures made from their records."""
 
     title: str
     paper: str  # where in the paper: "Table 1a", "Figure 5b"; "" where beyond the paper
@@ -200,7 +200,7 @@ class Entry:
     quick_rows: tuple[str, ...] = ()  # of a quick run; empty for all
 
     def jobs(self, seeds: int, quick: bool) -> list[Job]:
-        """Every cell for every seed; a quick run has some of the rows, in small."""
+        """Return every cell for every seed; a quick run has some of the rows, shortened."""
         cells = [shortened(each) for each in self.cells if each.row in (self.quick_rows or [each.row])]
         made = [] if quick else [*self.once]
         for each in cells if quick else self.cells:
@@ -215,19 +215,19 @@ class Entry:
 
 
 def cell(item: str, row: str, column: str, task: str = "train", **options: Any) -> Job:
-    """One cell of a table."""
+    """Return one cell of a table."""
     return Job(item, row, column, 0, task, options)
 
 
 def pipeline_entry(item: str, row: str, trained: Mapping[str, Any], data: str) -> Entry:
-    """The entry of the paper's first figure: one instance of a problem on its way, under the paper's protocol."""
+    """Return the entry of the paper's first figure: the stages of one instance, under the paper's protocol."""
     made = cell(item, row, "(a) quant", "pipeline", **trained, solvers=["quantum:reads=1000"], instances=1)
     title = f"An instance on its way through the pipeline, {row}: p, A, reads of simulated QA, solution"
     return Entry(title, "Figure 1", [made], figures=("pipeline",), data=data, one_seed=True)
 
 
 def of_seed(job: Job, seed: int) -> Job:
-    """A cell's job for another seed; where its problem has a split, that is the next one with every seed."""
+    """Return a cell's job for another seed; if its problem has a split, each seed uses another split."""
     options = dict(job.options)
     if seed and options.get("problem", {}).get("split_seed", 0):  # 0 is one split for all
         options["problem"] = {**options["problem"], "split_seed": options["problem"]["split_seed"] + seed}
@@ -235,7 +235,7 @@ def of_seed(job: Job, seed: int) -> Job:
 
 
 def shortened(job: Job) -> Job:
-    """The same job in small: tens of steps of training, few instances and reads, every fourth test."""
+    """Return a short version of a job: tens of training steps, few instances and reads, every fourth test."""
     options = dict(job.options)
     if "problem" in options:  # a smaller pool to draw from
         small = {"pointset": {"rotations": 10}, "rotation": {"draws": 2}}.get(options["problem"]["name"], {})
@@ -269,7 +269,7 @@ def _fewer_reads(solvers: Any) -> Any:
 
 
 def ablation_columns(full: str, label: str, best: str, before: str = "") -> Places:
-    """The paper's loss in full (a column of jobs and the label of its test), without its parts, and our recipe.
+    """Return the paper's loss in full (a column of jobs and the label of its test), without its parts, and our recipe.
 
     ``before`` is what the columns of jobs without a part have before its name.
     """

@@ -224,7 +224,7 @@ class PairMoments(NamedTuple):
     xx: Tensor  # [batch], |x|²
     yy: Tensor  # [batch], |y|²
     dot: Tensor  # [batch], x·y
-    cross: Tensor  # [batch], y×x = x·My; atan2(cross, dot) is the best rotation of y onto its neighbours
+    cross: Tensor  # [batch], y×x = x·My; atan2(cross, dot) is the best rotation of y onto its neighbors
     x: Tensor  # [batch, 2]
     y: Tensor  # [batch, 2]
 

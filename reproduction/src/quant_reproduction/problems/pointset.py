@@ -254,11 +254,11 @@ def _pool_size(problem: PointSet, split: Split) -> int:
 def _shapes(problem: PointSet, split: Split) -> tuple[Tensor, Tensor]:
     """Return the outlines of a split ``[shapes, points, 2]``, padded with 0, and their sizes ``[shapes]``."""
     outlines = load_outlines()
-    labelled = _labelled(outlines)
+    known = _with_class(outlines)
     sizes = {"test": problem.test_shapes, "validation": VALIDATION_SHAPES, "train": problem.train_shapes}
-    alike, classes = _alike(data_folder("shapes2d")), [outlines.classes[i] for i in labelled]
+    alike, classes = _alike(data_folder("shapes2d")), [outlines.classes[i] for i in known]
     chosen = split_by_class(classes, sizes, "pointset", problem.split_seed, alike)
-    kept = [outlines.points[labelled[i]] for i in chosen[split]]
+    kept = [outlines.points[known[i]] for i in chosen[split]]
     if problem.shapes != "all" and split != "train":
         quarter = len(kept) // 4
         by_misfit = sorted(kept, key=turned_misfit)
@@ -271,7 +271,7 @@ def _shapes(problem: PointSet, split: Split) -> tuple[Tensor, Tensor]:
     return torch.nn.utils.rnn.pad_sequence(points, batch_first=True), counts
 
 
-def _labelled(outlines: Outlines) -> list[int]:
+def _with_class(outlines: Outlines) -> list[int]:
     return [i for i, name in enumerate(outlines.classes) if name != "unlabelled"]  # some of the others are squares
 
 
@@ -279,7 +279,7 @@ def _labelled(outlines: Outlines) -> list[int]:
 def _alike(folder: Path) -> np.ndarray[Any, Any]:
     """Return which of the labeled outlines are copies of each other."""
     outlines = load_outlines()
-    return outlines_alike([outlines.points[i] for i in _labelled(outlines)])
+    return outlines_alike([outlines.points[i] for i in _with_class(outlines)])
 
 
 def _clouds(problem: PointSet, split: Split, start: int) -> CloudPairs:

@@ -38,7 +38,7 @@ GENERATED = {"train": 200, "test": 100}
 
 
 class GridShape(NamedTuple):
-    """What a network for grids needs: p has one symbol per cell, 0 for padding, and each cell has a label."""
+    """The interface of problems on grids: p has one symbol per cell, 0 for padding, and each cell has a label."""
 
     rows: int
     columns: int

@@ -254,12 +254,12 @@ def _load(folder: str, device: str) -> _Data:
 #: The shares of the bound that are tried.
 SHARES = (0.25, 0.5, 1.0)
 #: By how much a weight exceeds the bound that suffices, as a share of it, and at least.
-MARGIN, LEAST_MARGIN = 0.01, 1e-3
+MARGIN, MIN_MARGIN = 0.01, 1e-3
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """A solver of QUBOs of k² bits whose answer is a permutation: bit ``i * k + a`` says that i is matched with a.
+    """A solver of QUBOs of k² bits whose answer is a permutation: bit ``i * k + a`` is 1 if i is matched with a.
 
     The bits of each i are a one-hot group, and two ones in a column cost a weight. :func:`column_weights` bounds the
     weight above which the lowest state is a permutation, but the ridges between permutations are as high. So a quarter
@@ -296,7 +296,7 @@ class Assignment:
         return Solution(states, lowest, {"source": found.info.get("source", "unknown")})
 
     def search_groups(self, A: Tensor, count: int, groups: Groups) -> SearchResult:
-        """What :func:`qubolearn.solve` calls where the rows are given as groups; other groups are refused."""
+        """Solve with the rows as groups, for :func:`qubolearn.solve`; other groups raise."""
         k = math.isqrt(A.shape[-1])
         if groups != Groups.consecutive(k, k):
             raise QubolearnError(f"Assignment solves with the k rows of k² bits as groups, not with {groups}")
@@ -304,7 +304,7 @@ class Assignment:
         return SearchResult(found.states, found.info)
 
     def _solve(self, A: Tensor, weights: Tensor, count: int) -> Solution:
-        """A with weights ``[batch]`` on pairs of ones in a column, one 1 in each row."""
+        """Solve A with weights ``[batch]`` on pairs of ones in a column, and one 1 in each row."""
         k = math.isqrt(A.shape[-1])
         column = torch.arange(k * k, device=A.device) % k
         pairs = (column[:, None] == column).to(A.dtype).fill_diagonal_(0)
@@ -312,13 +312,13 @@ class Assignment:
         return solve(guarded, self.solver, count, groups=Groups.consecutive(k, k))
 
     def with_seed(self, seed: int) -> Assignment:
-        """The same with this seed, where the solver takes one."""
+        """Return a copy with this seed, if the solver takes one."""
         with_seed: Any = getattr(self.solver, "with_seed", None)
         return self if with_seed is None else replace(self, solver=with_seed(seed))
 
 
 def column_weights(A: Tensor) -> Tensor:
-    """What two ones in a column must cost, so that every lowest state with one 1 a row is a permutation: ``[batch]``.
+    """Return the cost ``[batch]`` of two ones in a column that makes every lowest state a permutation.
 
     Where a column holds two ones, another one is empty, and moving one of the two there takes away at least one pair.
     The move changes the energy by no more than max_a high_ia - min_a low_ia, where high and low bound what bit ia adds
@@ -332,4 +332,4 @@ def column_weights(A: Tensor) -> Tensor:
     high = linear + both.amax(3).masked_fill(own.T, 0.0).sum(2)
     low = linear + both.amin(3).masked_fill(own.T, 0.0).sum(2)
     span = (high.reshape(batch, k, k).amax(2) - low.reshape(batch, k, k).amin(2)).amax(1)
-    return span * (1 + MARGIN) + LEAST_MARGIN
+    return span * (1 + MARGIN) + MIN_MARGIN

@@ -213,7 +213,7 @@ def _number(
 
 
 def _spread_interval(both: tuple[Number, Number], printed_runs: int, level: float) -> Interval:
-    """Return the F test's interval of two spreads; of ours the widest over leaving out any seed, or none.
+    """Return the F test's interval of two spreads; for ours, the widest after leaving out any seed, or none.
 
     So a single seed, such as one that diverged, decides nothing.
     """

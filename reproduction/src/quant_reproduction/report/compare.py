@@ -22,7 +22,7 @@ from quant_reproduction.report.numbers import Interval, binomial_variance, inter
 Measured = Mapping[str, Mapping[tuple[str, str], Cell]]  # view -> (row, column) -> cell
 Verdict = Literal["reproduced", "better", "worse", "inconclusive", "not measured"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "better", "worse", "inconclusive", "not measured")
-#: A number is reproduced if it is within the larger share of the printed one; how many are within the smaller is said.
+#: A number is reproduced if it is within the larger share of the printed one; the smaller share is reported, too.
 CLOSE, REPRODUCED = 0.10, 0.25
 #: Test shapes or images of a split per training shape or image: 50 of 500, 30 of 300, and about 55 of 183.
 OVERLAPS = {"pointset": 0.1, "rotation": 0.1, "willow": 0.3}

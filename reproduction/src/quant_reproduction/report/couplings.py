@@ -1,4 +1,4 @@
-"""Where couplings help: quant, diag, pure, classical baselines and published numbers, and the cost on a chip."""
+"""The table of couplings: quant, diag, pure, classical baselines and published numbers, and the cost on a chip."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ LINES = (
         FOREST,
         "seeds, given split",
         SNAKES,
-        chip="11 labels a cell",
+        chip="11 labels per cell",
     ),
 )
 #: Sources of the published numbers, numbered from 1 in the table.

@@ -27,7 +27,7 @@ STATES = (np.arange(16)[:, None] >> np.arange(4) & 1).astype(float)  # [16, 4], 
 
 
 class Finding(NamedTuple):
-    """What the paper prints, what we find, and the command that shows it."""
+    """The printed statement, our finding, and the command that shows it."""
 
     where: str
     printed: str
@@ -165,7 +165,7 @@ def _numbers(report: Report) -> list[Finding]:
         source = report.paper.table(table)
         return " / ".join(str(source.value(row, column, metric)) for metric in source.metrics)
 
-    three = "3 nearest neighbours"
+    three = "3 nearest neighbors"
     columns = ("(a) quant", "(a) quant, released rate", "(a) quant, random pairs", "guess")
     turned = [ours("rotation", "L5 H78", column) for column in columns]
     rates = [ours("randgraph", "L5 H78", column) for column in ("quant, paper", "quant, released rate")]
@@ -251,7 +251,7 @@ def _released(report: Report) -> list[Finding]:
             "within 20, 10 and 20 degrees to either side",
             f"Euler angles of quaternions with positive components: the first is from {low} to {high} degrees. Always "
             f"the same answer has {score.mean():.1f} / {score.median():.0f} degrees; the lowest mean that the paper "
-            f"prints of its own method is {least}",
+            f"prints for its method is {least}",
         ),
         (
             "3D matches (3d_our_3.py:122-127)",

@@ -143,7 +143,7 @@ def interval(
         overlap: test shapes per training shape if seeds are random splits, else 0. Splits share training shapes, so
             their values are correlated: the variance of their mean is 1/n + overlap of that of one value, not 1/n
             (the corrected resampled t-test of Nadeau and Bengio, Machine Learning 52, 2003).
-        one_run: the subtracted number is one run, with the spread of ours: a prediction interval.
+        one_run: the subtracted number is one run, with our spread: a prediction interval.
 
     >>> [round(number, 2) for number in interval([1.0, 2.0, 3.0])]
     [2.0, -0.48, 4.48]

@@ -111,7 +111,7 @@ class Summary:
     close: Mapping[str, int]  # protocol -> how many of the paper's "Ours" numbers come out within 10 %
     cells: Mapping[str, Mapping[str, int]]  # protocol -> verdict -> how many of them; reproduced is within 25 %
     control: Mapping[str, Mapping[str, tuple[int, int]]]  # protocol -> Diag, Pure -> better than Ours, measured
-    different: Mapping[str, int]  # protocol -> distinct numbers of ours behind all of them
+    different: Mapping[str, int]  # protocol -> our distinct numbers behind all of them
     claims: Mapping[str, Mapping[str, int]]  # a, r or c -> answer -> claims
     qubits: Mapping[str, Mapping[str, Mapping[str, float]]]  # problem -> method -> physical qubits: paper, ours
     machines: Sequence[str]

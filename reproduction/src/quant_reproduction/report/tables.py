@@ -55,11 +55,11 @@ def summary_table(report: Report) -> Table:
     note = (
         f"{total} numbers of the paper's own method. Reproduced: two one-sided tests at 5 % place our mean within that "
         "share of the printed number; ±25 % contains ±10 %. Of the others, a number is better or worse if a 95 % "
-        "interval over seeds excludes the paper's number, which counts as one run where it has no spread. Each is a "
+        "interval over seeds excludes the paper's number, which counts as one run if it has no spread. Each is a "
         f"separate test: expect about {round(0.05 * total)} by chance. The last two columns are the control: how often "
-        f"networks without couplings beat the same numbers. Several tables print the same number: {ours} of ours are "
-        f"distinct. {'; '.join(found.machines)}. Made by `quant reproduce all`; [records](records.md) list files, "
-        "commands, commits and data."
+        f"networks without couplings beat the same numbers. Several tables print the same number: {ours} of our "
+        f"numbers are distinct. {'; '.join(found.machines)}. Made by `quant reproduce all`; [records](records.md) list "
+        "files, commands, commits and data."
     )
     return Table([*heads, "Diag better too#", "Pure better too#"], rows, [note])
 
@@ -218,7 +218,7 @@ def data_table(report: Report) -> Table:
     """Show the source, license and digest of every dataset file."""
     text = files("quant_reproduction.datasets").joinpath("manifest.json").read_text(encoding="utf-8")
     rows = [
-        (f"`{each['file']}`", each["what"], each["source"], each["licence"], f"`{each['sha256']}`")
+        (f"`{each['file']}`", each["what"], each["source"], each["license"], f"`{each['sha256']}`")
         for each in json.loads(text)["files"]
     ]
     return Table(["file below QUBOLEARN_DATA", "content", "source", "license", "SHA-256"], rows)
@@ -235,7 +235,7 @@ def errata_table(report: Report) -> Table:
     return Table(["where", "the paper", "our finding", "shown by"], rows)
 
 
-#: Solvers of Figure 4a -> rows of ours; samplers of Figure 8 -> names of ours.
+#: Solvers of Figure 4a -> our rows; samplers of Figure 8 -> our names.
 SOLVERS = {"ES": "exhaustive", "QA": "quantum (simulated)", "SA": "annealing (simulated)"}
 SAMPLERS = {
     "SA, 1000 sweeps": "SA (neal), 1000 sweeps (simulated)",

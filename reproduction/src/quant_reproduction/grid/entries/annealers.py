@@ -13,7 +13,7 @@ FIVE: Mapping[str, Any] = {"name": "randgraph", "k": 5}
 
 
 def success() -> Iterator[Job]:
-    """One simulated quantum anneal with control errors: ours, by both losses, against QGM's QUBOs."""
+    """Yield the cells of one simulated quantum anneal with control errors: ours, by both losses, and QGM's QUBOs."""
     tests = [{"label": "quantum", "solver": "quantum:seed=0", "instances": 141}]
     for k in (4, 5):
         make = partial(cell, "success", f"k={k}")
@@ -36,7 +36,7 @@ DEVIATION = {"": "", ", deviation": "_deviation"}
 
 
 def thermal() -> Iterator[Job]:
-    """The same QUBOs on a closed chip, in equilibrium at the chip's temperature, and in between; QGM's with chains too.
+    """Yield cells of the same QUBOs on a closed chip, in equilibrium at its temperature, and in between.
 
     Master equations of 15 qubits take some 15 seconds each: five for each seed.
     """
@@ -64,7 +64,7 @@ MODELS: Mapping[str, str] = {
 
 
 def _models(job: Job) -> list[Place]:
-    """One row per model."""
+    """Return one row per model."""
     return [Place(f"{job.row}, {name}", job.column, label) for label, name in MODELS.items()]
 
 
@@ -92,7 +92,7 @@ OWN_SOLVERS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
 
 
 def training_solvers() -> Iterator[Job]:
-    """The paper's loss trained through exact search, annealing and simulated quantum annealing."""
+    """Yield the cells of the paper's loss trained through exact search, annealing and simulated quantum annealing."""
     make = partial(cell, "training-solver", protocol="paper")
     for solver in ("exhaustive", "annealing", "quantum"):
         overrides = {"solver": solver, "epochs": 25, "instances": 5640}
@@ -113,7 +113,7 @@ SHORT: Mapping[str, Any] = {"solver": "exhaustive", "epochs": 15, "learning_rate
 
 
 def raw_training() -> Iterator[Job]:
-    """Table 5 with the paper's network: the same training through exact search, raw reads of SA and of simulated QA."""
+    """Yield Table 5 with the paper's network: trained through exact search, raw reads of SA and of simulated QA."""
     for column, sampler in RAW.items():
         options = {"problem": FIVE, "protocol": "paper", "overrides": SHORT, "sampler": sampler, "instances": 500}
         yield cell("training-raw", "k=5", f"(a) {column}", "train-raw", **options)
@@ -179,7 +179,7 @@ ENERGIES = [f"{name}:reads=1000,sweeps={count}" for name in ("annealing", "neal"
 
 
 def _of_samplers(job: Job) -> list[Place]:
-    """QA is 100 % of itself by definition; the job with most samplers shows it once."""
+    """Return the places of samplers; QA is 100 % of itself by definition, shown once."""
     names = SAMPLERS if job.column == "samplers" else [name for name in DIMOD if name != "QA"]
     return [Place(job.row, name, name) for name in names]
 

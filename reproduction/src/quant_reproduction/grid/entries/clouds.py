@@ -41,12 +41,12 @@ INTERVALS = ("0-10", "10-20", "20-30", "30-40", "40-50", "50-60")
 
 
 def noise_rows(what: str, *shares: float) -> dict[str, str]:
-    """Shown row -> label of its test; the one without noise is the plain test."""
+    """Return the label of the test of each shown row; the one without noise is the plain test."""
     return {f"{100 * share:.0f} % {what}": f"noise {share:.0%}" if share else "exhaustive" for share in shares}
 
 
 def noise_tests(rows: Mapping[str, str]) -> list[Options]:
-    """The tests of :func:`noise_rows`."""
+    """Return the tests of :func:`noise_rows`."""
     return [{"label": label, "set": {"noise": float(row.partition(" ")[0]) / 100}} for row, label in rows.items()]
 
 
@@ -62,7 +62,7 @@ SOLVER_ROWS = {"exhaustive": "exhaustive", "annealing (simulated)": "annealing",
 def under_protocols(
     make: Any, paper: Options, ours: Options, tests: Sequence[Options], more: Sequence[Options]
 ) -> Iterator[Job]:
-    """All three methods at all four sizes under (a), (b) and (c); (a) at the released rate and without loss terms too.
+    """Yield cells of all methods and sizes under (a), (b) and (c); (a) also at the released rate, without loss terms.
 
     quant at the largest size is scored under ``more`` tests than the others.
     """
@@ -83,7 +83,7 @@ def under_protocols(
 
 
 def pointsets() -> Iterator[Job]:
-    """Point sets under the three protocols, clouds of unequal sizes, and methods that do not learn."""
+    """Yield cells of point sets under the three protocols, clouds of unequal sizes, and methods that do not learn."""
     make = partial(cell, "pointset")
     more: list[Options] = [*INTERVAL_TESTS, *SYMMETRY_TESTS, *SOLVER_TESTS]
     yield from under_protocols(make, POINTSET, OUR_POINTSET, NOISE_TESTS, more)
@@ -95,7 +95,7 @@ def pointsets() -> Iterator[Job]:
 
 
 def rotations() -> Iterator[Job]:
-    """Rotations under the three protocols, from random poses, in one network, with 8 bits, and Procrustes."""
+    """Yield cells of rotations under the three protocols, from random poses, in one network, and Procrustes."""
     make = partial(cell, "rotation", task="stages")
     yield from under_protocols(make, ROTATION, OUR_ROTATION, WRONG_TESTS, SOLVER_TESTS)
     papers = partial(make, LARGE, protocol="paper", overrides={}, tests=WRONG_TESTS)
@@ -110,7 +110,7 @@ def rotations() -> Iterator[Job]:
 
 
 def trained_with_noise() -> Iterator[Job]:
-    """The smallest network, trained with 10 % wrong matches in every instance, or with up to as many."""
+    """Yield cells of the smallest network, trained with 10 % or with up to 10 % wrong matches per instance."""
     make = partial(cell, "rotation-trained", SMALL, task="stages", tests=WRONG_TESTS)
     for method in METHODS:
         overrides = {"method": method, **SIZES[SMALL]}
@@ -121,7 +121,7 @@ def trained_with_noise() -> Iterator[Job]:
 
 
 def as_released(kind: str) -> list[Job]:
-    """Protocol (r): all methods and sizes as the released code runs them, and what needs no training."""
+    """Yield cells of protocol (r): all methods and sizes as the released code runs them, and untrained baselines."""
     make = partial(cell, f"released-{kind}")
     trained = [
         make(row, f"(r) {method}", "released", kind=kind, method=method, **size)
@@ -132,7 +132,7 @@ def as_released(kind: str) -> list[Job]:
 
 
 def of_levels(rows: Mapping[str, str]) -> Places:
-    """The smallest networks under each test, beside Procrustes, a constant answer and a random one."""
+    """Return the smallest networks under each test, next to Procrustes, a constant answer and a random one."""
     trained = conditions(SMALL, rows)
 
     def places(job: Job) -> Iterable[Place]:
@@ -145,12 +145,12 @@ def of_levels(rows: Mapping[str, str]) -> Places:
 
 
 def of_variants(*labels: str) -> Places:
-    """What the description of the released code leaves open, and trained and new shapes apart, of quant."""
+    """Return variants that the released code leaves open, and trained and new shapes separately, for quant."""
     return lambda job: [Place(job.row, each, each) for each in labels] if job.column == "(r) quant" else []
 
 
 def figure(title: str, paper: str, item: str, task: str, of_points: bool, **options: Any) -> Entry:
-    """The entry of a figure of models that are trained under (a) and (c), on point sets or else on rotations."""
+    """Return the entry of a figure of models that are trained under (a) and (c), on point sets or else on rotations."""
     row, data = ("point sets", "shapes2d") if of_points else ("rotations", "modelnet10")
     theirs, ours = (POINTSET, OUR_POINTSET) if of_points else (ROTATION, OUR_ROTATION)
     protocols = {"(a) quant": ("paper", theirs), "(c) quant": ("best", ours)}
@@ -166,19 +166,19 @@ EARLY: Options = {"protocol": "paper", "overrides": {"epochs": 2}}
 
 
 def loss_panels() -> Iterator[Job]:
-    """The same pairs aligned by the paper's loss in full and without each part, under (a)."""
+    """Yield cells of the same pairs aligned by the paper's loss in full and without each part, under (a)."""
     for column, without in {"full": {}, **ABLATIONS}.items():
         options = {"problem": POINTSET, "protocol": "paper", "overrides": without, "cases": 2}
         yield cell("loss-panels", "point sets", f"(a) {column}", "alignment", **options)
 
 
-#: Neighbours of each point, and how often the template is turned and its neighbors are found again.
+#: Neighbors of each point, and how often the template is turned and its neighbors are found again; keys are stored.
 AQM: Options = {"neighbours": [1, 3, 10], "rounds": [1, 10, 100], "instances": 2000}
 
 
 def aqm_places(job: Job) -> list[Place]:
     """Return a row for each number of neighbors, and for the right matches; a column for each number of rounds."""
-    shown = {str(count): f"{count} nearest neighbour{'s' * (count > 1)}" for count in job.options["neighbours"]}
+    shown = {str(count): f"{count} nearest neighbor{'s' * (count > 1)}" for count in job.options["neighbours"]}
     shown["starts"] = "3, the better of two starts"
     shown["own"] = "every point with its own (not known in the problem)"
     rounds = {each: f"rounds: {each}" for each in job.options["rounds"]}
@@ -216,7 +216,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Table 8",
         [cell("aqm", "point sets", "AQM", "aqm", problem=POINTSET, **AQM)],
         (
-            degrees("aqm", "Mean / median error, by neighbours and rounds", places=aqm_places),
+            degrees("aqm", "Mean / median error, by neighbors and rounds", places=aqm_places),
             View("aqm-found", "Share of the turn that is found, in %", ("found",), places=aqm_places),
         ),
         data="shapes2d",
@@ -312,7 +312,7 @@ SEARCH_DATA = {"willow": "willow", "pointset": "shapes2d", "rotation": "modelnet
 
 
 def candidates(rate: float, beta: float) -> dict[str, Mapping[str, Any]]:
-    """The recipe, and with another rate, inverse temperature, schedule or scale of p."""
+    """Return our recipe, and variants with another rate, inverse temperature, schedule or scale of p."""
     changed: dict[str, Mapping[str, Any]] = {AS_IT_IS: {}}
     changed |= {f"rate {value:.2g}": {"learning_rate": value} for value in (rate / 3, 3 * rate)}
     changed |= {f"β {value:.2g}": {"beta": value} for value in (beta / 3, 3 * beta)}
@@ -320,12 +320,12 @@ def candidates(rate: float, beta: float) -> dict[str, Mapping[str, Any]]:
 
 
 def by_candidate(job: Job) -> list[Place]:
-    """A row for each."""
-    return [Place(label, job.row, label) for label in job.options["candidates"]]
+    """Return a row per candidate."""
+    return [Place(label.replace("ised", "ized"), job.row, label) for label in job.options["candidates"]]
 
 
 def search_entry(name: str) -> Entry:
-    """The search for the recipe of one problem."""
+    """Return the entry of the search for the recipe of one problem."""
     row, problem, epochs, rate, beta = SEARCHED[name]
     trained = {"problem": problem, "protocol": "best", "overrides": {"epochs": epochs}}
     item, title = f"search-{name}", f"Our recipe with one choice changed at a time, on validation instances: {row}"

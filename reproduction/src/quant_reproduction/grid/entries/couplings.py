@@ -1,4 +1,4 @@
-"""Where couplings pay, beyond the paper: problems whose bits are right only together, and classical baselines."""
+"""Problems beyond the paper for which couplings help, and classical baselines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PUZZLES = {"SATNet's": "satnet", "RRN's": "rrn"}
 
 
 def trained(item: str, row: str, problem: Mapping[str, Any], column: str, baseline: str) -> list[Job]:
-    """quant, diag and pure of the preset best, and a classical method on instances that are drawn alike."""
+    """Return cells of quant, diag and pure of the preset best, and of a classical method on the same distribution."""
     make = partial(cell, item, row, problem=problem)
     ways = [make(method, protocol="best", overrides={"method": method}) for method in METHODS]
     return [*ways, make(column, "baseline", method=baseline)]
@@ -164,7 +164,7 @@ ENTRIES: Mapping[str, Entry] = {
             View("scene", "Pictures with all labels right", ("accuracy",), places=_scene),
             View(
                 "scene-paired",
-                "Pictures that only quant, mean of 3 / only the rival has right",
+                "Images that only quant, mean of 3 / only the baseline has right",
                 ("only_quant", "only_rival"),
                 "count",
                 places=_paired,
@@ -189,13 +189,13 @@ ENTRIES: Mapping[str, Entry] = {
         "snakes: cells numbered from tail to head on grids of different sizes",
         "",
         [
-            cell("snakes", "11 labels a cell", column, "snakes", method=method)
+            cell("snakes", "11 labels per cell", column, "snakes", method=method)
             for column, method in {**dict(zip(METHODS, METHODS, strict=True)), FOREST: "forest"}.items()
         ],
         (View("snakes", "Right", ("accuracy",), places=_snakes),),
         figures=("grids",),
         data="structured",
         generated=True,
-        once=[on_chip("snakes", "11 labels a cell", problem={"name": "snakes"})],
+        once=[on_chip("snakes", "11 labels per cell", problem={"name": "snakes"})],
     ),
 }

@@ -30,7 +30,7 @@ GRAPHS: Mapping[str, Any] = {"name": "randgraph", "k": 4}
 
 
 def randgraph() -> Iterator[Job]:
-    """quant, diag and pure at the paper's four sizes, under the paper's protocol and ours; its loss without parts."""
+    """Yield cells of quant, diag and pure at four sizes, under both protocols; the paper's loss without parts."""
     for row, size in SIZES.items():
         for protocol, exact in EXACT.items():
             make = partial(cell, "randgraph", row, problem=GRAPHS, protocol=protocol)
@@ -46,7 +46,7 @@ def randgraph() -> Iterator[Job]:
 
 
 def randgraph_at_scale() -> Iterator[Job]:
-    """RandGraph beyond the paper: k = 4 ... 8 and 10 under the best presets, one bit per physical qubit."""
+    """Yield cells beyond the paper: k = 4 ... 8 and 10 under the best presets, one bit per physical qubit."""
     make = partial(cell, "randgraph-scale", protocol="best")
     for k in (4, 5, 6, 7, 8):
         for method in METHODS:
@@ -57,7 +57,7 @@ def randgraph_at_scale() -> Iterator[Job]:
 
 
 def willow() -> Iterator[Job]:
-    """Willow: quant, diag and pure on real images under (a), (b) and (c), and Direct on the paper's W and on ours."""
+    """Yield cells of Willow: quant, diag and pure under (a), (b) and (c), and Direct on the paper's W and on ours."""
     make = partial(cell, "willow", "k=4")
     for method in METHODS:
         yield make(
