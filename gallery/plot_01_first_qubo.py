@@ -27,7 +27,7 @@ with torch.no_grad():
 found = solve(A, ExhaustiveSearch(), count=2)
 answer = problem.decode(found.states[:, 0])
 
-figure, axis = plt.subplots(figsize=(4.4, 3.6), layout="constrained")
+figure, axis = plt.subplots(figsize=(4.8, 3.6), layout="constrained")
 plots.qubo(A[0], axis)
 axis.set_title("A: the learned QUBO of 8 bits")
 plt.show()

@@ -77,7 +77,7 @@ for place, name in enumerate(("maxcut", "knapsack")):
         )
         axes[1].bar_label(bar, fmt="%.0f")
 axes[1].set(
-    title="Max-cut is not learned without couplings",
+    title="Max-cut needs couplings",
     ylabel="best answer found, %",
     ylim=(0, 112),
 )

@@ -100,7 +100,7 @@ axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 axes[1].semilogx(times, exact, "o-", label="closed annealer")
 axes[1].semilogx(times, noisy, "s--", color="tab:gray", label="with control errors")
 axes[1].set(
-    title="Control errors limit success",
+    title="Longer anneals succeed more often",
     xlabel="anneal time, ns",
     ylabel="probability of the lowest state",
 )

@@ -37,7 +37,7 @@ learned = to_ising(A).J[0]
 print(f"log-likelihood per sample {machine.score(X):.3f}; strongest wrong coupling "
       f"{learned[J[0] == 0].abs().max():.2f}, weakest right one {learned[J[0] != 0].abs().min():.2f}")  # fmt: skip
 
-figure, axis = plt.subplots(figsize=(4.6, 3.8), layout="constrained")
+figure, axis = plt.subplots(figsize=(5.2, 3.8), layout="constrained")
 plots.qubo(learned, axis)
 axis.set_title("The ring and its two inverted links are found")
 plt.show()
@@ -62,15 +62,8 @@ move_chains(A, warmed, [1.0] * warmed.shape[1], 3, instance_seeds(0, 1), None)
 # %%
 # Correlations of spins in the data, in the reads, and after the moves.
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
-for axis, (name, some) in zip(
-    axes,
-    {
-        "data": X,
-        f"chip, β = {beta:.1f}": reads[0],
-        "after moves at β = 1": warmed[0],
-    }.items(),
-    strict=True,
-):
+parts = {"data": X, "reads of the chip": reads[0], "after moves": warmed[0]}
+for axis, (name, some) in zip(axes, parts.items(), strict=True):
     spins = 2 * some.double() - 1
     picture = axis.imshow(spins.T @ spins / len(spins), cmap="RdBu", vmin=-1, vmax=1)
     axis.set_title(f"{name}: β = {effective_beta(A, some.double()[None]).item():.2f}")

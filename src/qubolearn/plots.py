@@ -154,7 +154,7 @@ def curves(runs: Sequence[Run], ax: Axes | Sequence[Axes] | None = None) -> list
 
 def qubo(A: torch.Tensor, ax: Axes | None = None) -> Axes:
     """Draw a QUBO ``[n, n]`` with a color scale: costs red, rewards blue."""
-    (axis,) = _axes(ax, 1, width=3.4, height=2.8)
+    (axis,) = _axes(ax, 1, width=3.8, height=2.8)
     limit = float(A.abs().max()) or 1.0
     image = axis.imshow(A.detach().cpu().numpy(), cmap=SHADES, vmin=-limit, vmax=limit)
     axis.figure.colorbar(image, ax=axis, shrink=0.8, label="energy")
