@@ -147,14 +147,14 @@ def page(known: dict[str, Any]) -> str:
     )
     return f"""# A newcomer's session
 
-`make newcomer` writes this page. It builds the wheel, creates a fresh environment, and follows [Start](start.md) with
-other arrays: 4,000 days with the value of eight jobs each, and the best jobs to take together. Some pairs of jobs
+`make newcomer` writes this page. It builds the wheel, creates a fresh environment, and follows [first steps](start.md)
+with other arrays: 4,000 days with the value of eight jobs each, and the best jobs to take together. Some pairs of jobs
 exclude each other; the network has to learn this from the answers.
 
 ```
 {DATA}```
 
-The script is that of [Start](start.md) with these arrays, and a few lines that solve days which are not in the data:
+The script is that of [first steps](start.md) with these arrays, and a few lines for days that are not in the data:
 
 ```
 {first["script"]}```
