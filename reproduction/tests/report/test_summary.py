@@ -26,6 +26,15 @@ def test_a_hostile_recount_of_the_records_gives_the_same_verdicts(protocol: str)
     assert summary.done == len(stored(RECORDS))
 
 
+def test_the_readme_gives_the_counts_of_the_records() -> None:
+    text = " ".join((RECORDS.parents[1] / "README.md").read_text().split())
+    found = recount(RECORDS, "a")
+    assert f"{found['reproduced']} of the 98 numbers" in text
+    assert f"({found['within 10 %']} within 10 %)" in text
+    assert f"{found['better']} are better, {found['worse']} worse and {found['inconclusive']} inconclusive" in text
+    assert f"better in {recount(RECORDS, 'c')['better']}" in text
+
+
 def test_a_folder_that_is_not_complete_is_counted_as_it_is(results: Path) -> None:
     summary = gather(results, False, SEEDS).summary
     assert summary.done == len(stored(results)) < summary.jobs
