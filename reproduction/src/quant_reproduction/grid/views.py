@@ -185,7 +185,7 @@ LEARNED = ("sudoku", "visual-sudoku", "willow10", "scene", "snakes")
 
 @dataclass(frozen=True)
 class Entry:
-    """One item of the paper or of ours: its cells, and the tables and figures made from their records."""
+    """One item, the paper's or ours: its cells, and the tables and figures made from their records."""
 
     title: str
     paper: str  # where in the paper: "Table 1a", "Figure 5b"; "" where beyond the paper
