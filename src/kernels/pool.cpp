@@ -29,7 +29,7 @@ struct Control::Job {
   std::condition_variable finished{};
 };
 
-// Helper threads that wait for jobs. Callers always work on their own job, so that nobody waits for a free thread.
+// Helper threads that wait for jobs. Callers always work on their own job, so that none waits for a free thread.
 class Pool {
  public:
   using Job = Control::Job;

@@ -156,7 +156,7 @@ class Run(Predicts, Folder):
         """Write the trained network as one safetensors file to share, with its recipe, its problem and its score.
 
         Args:
-            file: where to; its name ends in .safetensors.
+            file: the path, which ends in .safetensors.
             score: the result of :func:`qubolearn.evaluate`; by default the run's own, see :meth:`scored`.
 
         Returns:

@@ -162,9 +162,9 @@ class Terms(NamedTuple):
 
 
 class EnergyLoss(Loss):
-    """A loss that is a sum of energies: subclasses state their terms, and nothing else.
+    """Base class of losses that are sums of energies; subclasses only define :meth:`terms`.
 
-    Value and gradient follow from the :class:`Terms` in every engine of ``fit``; docs/losses.md shows a whole one.
+    Value and gradient follow from the :class:`Terms` in every engine of ``fit``; docs/losses.md has a complete example.
 
     >>> class Energy(EnergyLoss):
     ...     def terms(self, A, batch):

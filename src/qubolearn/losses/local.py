@@ -17,7 +17,7 @@ from qubolearn.random import stream
 class PseudoLikelihood(Loss):
     """Minus log Π_i p(x̂_i | the other bits of x̂): Σ_i log(1 + exp(-β(E(x̂ with bit i flipped) - E(x̂)))).
 
-    It makes x̂ a deep local minimum. Where instances have several right answers, x̂ is the one of lowest energy. Cost: n
+    It makes x̂ a deep local minimum. If instances have several right answers, x̂ is the one of lowest energy. Cost: n
     energies and no solver, for any n. Reference: Besag, The Statistician 1975.
 
     Args:

@@ -90,7 +90,7 @@ class Couplings(NamedTuple):
     """The output of a network for a batch of instances."""
 
     A: Qubo  # [batch, n, n], symmetric, or sparse
-    features: list[Tensor]  # outputs of the hidden layers, [batch, hidden] each; empty where the body gives none
+    features: list[Tensor]  # outputs of the hidden layers, [batch, hidden] each; empty if the body returns none
 
 
 class QuboNetwork(Predicts, Saved):

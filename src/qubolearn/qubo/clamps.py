@@ -100,8 +100,8 @@ class Reduced:
 
     rows: Tensor  # [b]: their places in the batch
     bits: Tensor  # [b, f]: the free bits of each
-    clamped: Tensor  # [b, n]: the values of the clamped bits, 0 where free
-    A: Qubo  # [b, f, f], float64: sums over clamped bits are exact where A has few digits
+    clamped: Tensor  # [b, n]: the values of the clamped bits, 0 if free
+    A: Qubo  # [b, f, f], float64: sums over clamped bits are exact if A has few digits
     offset: Tensor  # [b], float64: to be added to energies of A
     groups: Groups  # among the f bits
 

@@ -103,9 +103,9 @@ def _explained(info: Mapping[str, Any], solver: QuboSolver, A: Qubo, why: str = 
 class AutoSolver(QuboSolver):
     """Solve with :func:`auto_solver` for each batch, its clamps and groups.
 
-    ``info["choice"]`` tells which solver was chosen and why, ``info["source"]`` if it is exact.
-    QUBOs with groups are tempered, and annealed as well unless tempering reached a proven lower bound. Neither of the
-    two is the better one for all: tempering wins on Sudoku and colorings, annealing on assignments with capacities.
+    ``info["choice"]`` names the solver and the reason, ``info["source"]`` shows if it is exact.
+    QUBOs with groups are tempered, and annealed as well unless tempering reached a proven lower bound. Neither is
+    better on all problems: tempering wins on Sudoku and colorings, annealing on assignments with capacities.
 
     Args:
         seed: the seed of solvers that draw random numbers.

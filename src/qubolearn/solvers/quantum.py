@@ -92,7 +92,7 @@ class QuantumAnnealing(QuboSolver):
         check_numbers(tolerance=self.tolerance, chain_strength=self.chain_strength)
         check_counts(reads=self.reads, programmings=self.programmings, steps=1 if self.steps is None else self.steps)
         if (self.steps or 0) > MAX_STEPS:
-            raise QubolearnError(f"steps={self.steps} is over the limit {MAX_STEPS}; take fewer, or use the tolerance")
+            raise QubolearnError(f"steps={self.steps} is over the limit {MAX_STEPS}; use fewer, or the tolerance")
         if self.reads % self.programmings:
             raise QubolearnError(
                 f"reads={self.reads} cannot be shared evenly by programmings={self.programmings}; take a multiple"

@@ -100,7 +100,7 @@ class Comparison:
 class Claim:
     """An ordering that the paper's text claims."""
 
-    paper: str  # where it stands
+    paper: str  # its place in the paper
     quote: str  # the paper's words
     text: str  # what is checked
     comparisons: tuple[Comparison, ...]

@@ -139,7 +139,7 @@ def _plain(found: Evaluation, metric: str) -> dict[str, Any]:
 
 
 def baseline(seed: int, method: str, problem: Options, **testing: Any) -> dict[str, Any]:
-    """Score a method without learning, on the instances that networks are scored on where these run on a CPU."""
+    """Score a method without learning, on the instances of networks that are scored on a CPU."""
     score = lambda changed, solver, count, _: evaluate_baseline(method, changed, solver, count, seed)  # noqa: E731
     return _tested(make_problem(**problem), score, **testing)
 
@@ -281,7 +281,7 @@ def _from_two_starts(pairs: CloudPairs, rounds: int) -> Tensor:
 
 
 def _matched_moments(y: Tensor, x: Tensor, counts: Tensor) -> Tensor:
-    """|x|², |y|², x·y, y×x where every template point is paired with itself after the turn: ``[batch, 4]``.
+    """Return |x|², |y|², x·y, y×x ``[batch, 4]``, with every template point paired with itself after the turn.
 
     What fills the clouds up is 0 and adds nothing.
     """

@@ -188,7 +188,7 @@ class Entry:
     """One item, the paper's or ours: its cells, and the tables and figures made from their records."""
 
     title: str
-    paper: str  # where in the paper: "Table 1a", "Figure 5b"; "" where beyond the paper
+    paper: str  # place in the paper: "Table 1a", "Figure 5b"; "" if beyond the paper
     cells: Sequence[Job]  # of the full grid, at seed 0
     views: tuple[View, ...] = ()
     figures: tuple[str, ...] = ()  # labels in a record's metrics that hold a figure

@@ -188,7 +188,7 @@ def searches(report: Report) -> str:
 
 
 def records_table(item: Item) -> Table:
-    """Show where each number of an item comes from, and by which key each seed's record is made alone."""
+    """Show the source of each number of an item, and the key of each seed's record."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for job, record in [(outcome.job, outcome.record) for outcome in item.outcomes if outcome.record is not None]:
         codes = [f"`{str(record[name])[:12]}`" if name in record else "–" for name in ("commit", "source")]

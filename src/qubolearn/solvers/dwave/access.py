@@ -132,7 +132,7 @@ def estimated_seconds(opened: Opened, qubits: int, parameters: Mapping[str, Any]
             return 0.0
         raise QubolearnError(f"this chip's QPU time cannot be estimated, so no budget holds: {error}") from None
     if not 0 < seconds < math.inf:
-        raise QubolearnError(f"this chip's QPU time is estimated as {seconds:g} s, so no budget holds; take another")
+        raise QubolearnError(f"this chip's QPU time is estimated as {seconds:g} s, so no budget applies; use another")
     return seconds
 
 

@@ -240,7 +240,7 @@ def _spins(
     samples = record.sample[:, [sampleset.variables.index(qubit) for qubit in qubits]]
     counts = record.num_occurrences
     if counts.sum() != reads or (counts < 0).any():  # before anything of that size is made
-        raise QubolearnError(f"the answer holds {counts.sum()} of {reads} reads; try again or ask for fewer")
+        raise QubolearnError(f"the answer holds {counts.sum()} of {reads} reads; try again or request fewer")
     if not np.isin(samples, (-1, 1)).all():
         raise QubolearnError(f"the answer holds the spin {samples[~np.isin(samples, (-1, 1))][0]}; expected -1 or 1")
     error = np.abs(bqm.energies((samples, qubits)) - record.energy).max()
