@@ -85,14 +85,13 @@ struct Tempering {
   double* betas;               // [batch, replicas] from hot to cold: given, or filled if the first one is 0
 };
 
-// Search: an instance ends when it finds a state at or below its target, or beyond the sweeps in which another one of
-// the same QUBO, `ladders` instances in a row, found one: ends [batch / ladders] holds them.
+// Search: an instance ends when it finds a state at or below its target.
 struct TemperingSearch {
-  std::int64_t count, ladders;
+  std::int64_t count;
   const double* targets;  // [batch]
   std::int8_t* states;    // [batch, count, n]: the lowest states, lowest first
   double* rates;          // [batch, replicas - 1]: shares of swaps accepted
-  std::int64_t *swept, *ends;
+  std::int64_t* swept;    // [batch]
 };
 
 // Sampling of reads [batch, reads, n] at β = colds [batch], `thin` sweeps apart, after `burn` sweeps.
@@ -126,7 +125,6 @@ struct PopulationSearch {
   KERNEL(temper, const Tempering&, const TemperingSearch&) \
   KERNEL(temper_sample, const Tempering&, const TemperingSample&) \
   KERNEL(move_chains, const Tempering&, std::int8_t* states) \
-  KERNEL(rule_out, const Tempering&, const double* targets, std::int8_t* ruled) \
   KERNEL(refine_dense, const DenseQubos&, const Refinement&) \
   KERNEL(refine_sparse, const SparseQubos&, const Units&, const std::int8_t* clamps, const Refinement&) \
   KERNEL(search_population, const SparseQubos&, const PopulationSearch&)

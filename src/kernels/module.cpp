@@ -174,16 +174,13 @@ struct Problem {
   const Units all;
   Tempering how{0, 0, A, all, nullptr, nullptr, nullptr};
 
-  explicit Problem(const nb::tuple& arrays)
+  Problem(const nb::tuple& arrays, const Out<double, 2>& betas, std::int64_t sweeps)
       : A(sparse_qubos(item<nb::tuple>(arrays, 0, "qubos"))), all(units(item<nb::tuple>(arrays, 1, "units"), A.n)) {
     const auto clamps = item<In<std::int8_t, 2>>(arrays, 2, "clamps");
     const auto seeds = item<In<std::uint32_t, 1>>(arrays, 3, "seeds");
     require_shape(clamps, {A.batch, A.n}, "clamps");
     require_shape(seeds, {A.batch}, "seeds");
     how.clamps = clamps.data(), how.seeds = seeds.data();
-  }
-
-  Problem(const nb::tuple& arrays, const Out<double, 2>& betas, std::int64_t sweeps) : Problem(arrays) {
     how.replicas = betas.shape(1), how.sweeps = sweeps, how.betas = betas.data();
     require_shape(betas, {A.batch, how.replicas}, "betas");
     require(how.replicas >= 1 && sweeps >= 0, "expected at least one replica and sweeps >= 0");
@@ -193,19 +190,18 @@ struct Problem {
   Problem(const Problem&) = delete;  // `how` refers to it
 };
 
-void temper(nb::tuple arrays, Out<double, 2> betas, std::int64_t sweeps, In<double, 1> targets, std::int64_t ladders,
-            Out<std::int8_t, 3> states, Out<double, 2> rates, Out<std::int64_t, 1> swept, Out<std::int64_t, 1> ends,
-            int threads, nb::object progress) {
+void temper(nb::tuple arrays, Out<double, 2> betas, std::int64_t sweeps, In<double, 1> targets,
+            Out<std::int8_t, 3> states, Out<double, 2> rates, Out<std::int64_t, 1> swept, int threads,
+            nb::object progress) {
   const Problem problem(arrays, betas, sweeps);
   const std::int64_t batch = problem.A.batch, count = states.shape(1), replicas = problem.how.replicas;
   require(replicas % 16 == 0, "expected a multiple of 16 replicas");
-  require(count >= 1 && ladders >= 1 && batch % ladders == 0, "expected a count >= 1 and whole sets of ladders");
+  require(count >= 1, "expected a count >= 1");
   require_shape(targets, {batch}, "targets");
   require_shape(states, {batch, count, problem.A.n}, "states");
   require_shape(rates, {batch, replicas - 1}, "rates");
   require_shape(swept, {batch}, "swept");
-  require_shape(ends, {batch / ladders}, "ends");
-  const TemperingSearch goal{count, ladders, targets.data(), states.data(), rates.data(), swept.data(), ends.data()};
+  const TemperingSearch goal{count, targets.data(), states.data(), rates.data(), swept.data()};
   call(threads, progress, [&](Control& control) { kernels().temper(problem.how, goal, control); });
 }
 
@@ -227,14 +223,6 @@ void move_chains(nb::tuple arrays, Out<double, 2> betas, std::int64_t sweeps, Ou
   require_shape(states, {problem.A.batch, problem.how.replicas, problem.A.n}, "states");
   require_bits(states.data(), states.size());
   call(threads, progress, [&](Control& control) { kernels().move_chains(problem.how, states.data(), control); });
-}
-
-void rule_out(nb::tuple arrays, In<double, 1> targets, Out<std::int8_t, 2> ruled, int threads, nb::object progress) {
-  const Problem problem(arrays);
-  require_shape(targets, {problem.A.batch}, "targets");
-  require_shape(ruled, {problem.A.batch, problem.A.n}, "ruled");
-  call(threads, progress,
-       [&](Control& control) { kernels().rule_out(problem.how, targets.data(), ruled.data(), control); });
 }
 
 void search_population(nb::tuple qubos, In<std::int64_t, 1> widths, std::int64_t sweeps, double seconds,
@@ -331,16 +319,13 @@ NB_MODULE(_kernels, m) {
   define(m, "temper", &temper,
          "Fill states [batch, count, n] with the lowest states of a problem (qubos, units, clamps, seeds), lowest first;\n"
          "betas [batch, replicas], from hot to cold, if they are 0; the shares of swaps; and the sweeps taken.",
-         "problem", "betas", "sweeps"_a, "targets", "ladders"_a, "states", "rates", "swept", "ends");
+         "problem", "betas", "sweeps"_a, "targets", "states", "rates", "swept");
   define(m, "temper_sample", &temper_sample,
          "Fill states [batch, reads, n] with draws at β = colds [batch], `thin` sweeps apart, after `burn` sweeps.",
          "problem", "betas", "colds", "burn"_a, "thin"_a, "states");
   define(m, "move_chains", &move_chains,
          "Move states [batch, chains, n] in place by some sweeps, each at its β of betas [batch, chains].",
          "problem", "betas", "sweeps"_a, "states");
-  define(m, "rule_out", &rule_out,
-         "Fill ruled [batch, n] with the clamps and every bit that has one value in all states of at most the target.",
-         "problem", "targets", "ruled");
   define(m, "search_population", &search_population,
          "Fill states [batch, islands, 64, n] with reads that were annealed generation by generation, swept [batch,\n"
          "islands] with their sweeps, and first [batch] with the first island that reached targets [batch], else the\n"

@@ -95,14 +95,11 @@ class Replicas {
     }
   }
 
-  // Sweep and swap until the pool holds the target, or for some sweeps: return how many. It also ends beyond `end`
-  // sweeps, counted with those `before`, which other threads may lower. Fills the shares of swaps.
-  std::int64_t run(std::int64_t sweeps, Pool& pool, double target, double* rates, std::int64_t before,
-                   const std::int64_t* end, Control& control) {
+  // Sweep and swap until the pool holds the target, or for some sweeps: return how many. Fills the shares of swaps.
+  std::int64_t run(std::int64_t sweeps, Pool& pool, double target, double* rates, Control& control) {
     Scratch<std::int64_t> tried(count, 0), swapped(count, 0);
     std::int64_t done = 0;
-    while (done < sweeps && pool.energy(0) > target && before + done <= __atomic_load_n(end, __ATOMIC_RELAXED) &&
-           !control.stopped()) {
+    while (done < sweeps && pool.energy(0) > target && !control.stopped()) {
       sweep();
       if (++done % SWEEPS_PER_SUM == 0)
         sum_energies();
@@ -291,7 +288,7 @@ void fill_bounds(const ListModel& A, Scratch<double>& bounds) {
 // Fill `ruled` with the clamp and every bit that has one value in all states of at most the target. With m the bounds of
 // fill_bounds every energy is at least Σ_u min m over the values of unit u, and at least m - min m more with another
 // value. Fixed bits change the fields of others, hence the rounds. If no state can be that low, the clamp is copied.
-void rule_out_one(const Tempering& how, std::int64_t k, double target, std::int8_t* ruled) {
+void rule_out(const Tempering& how, std::int64_t k, double target, std::int8_t* ruled) {
   const std::int64_t n = how.A.n;
   const std::int8_t* clamp = how.clamps + k * n;
   std::memcpy(ruled, clamp, n);
@@ -328,7 +325,7 @@ void rule_out_one(const Tempering& how, std::int64_t k, double target, std::int8
   }
 }
 
-// Run one search; return the lowest energy. Its sweeps are added to those that the instance took before.
+// Run one search; return the lowest energy, or the target if that was reached up to rounding. Its sweeps are added to those that the instance took before.
 double search(const Tempering& how, const TemperingSearch& goal, std::int64_t k, const std::int8_t* clamp,
               Control& control) {
   const std::int64_t n = how.A.n;
@@ -336,11 +333,10 @@ double search(const Tempering& how, const TemperingSearch& goal, std::int64_t k,
   Pool pool(static_cast<int>(goal.count), A.n);
   Replicas replicas(A, how.replicas, how.seeds[k]);
   double* betas = how.betas + k * how.replicas;
-  std::int64_t &swept = goal.swept[k], *end = goal.ends + k / goal.ladders;
   const double target = goal.targets[k] - A.constant + 1e-9 * (1 + absolute(A.constant) + A.size());
   const std::int64_t chosen = set_betas(A, replicas, betas, INFINITE, pool, target, control);
-  swept += chosen;
-  swept += replicas.run(how.sweeps - chosen, pool, target, goal.rates + k * (how.replicas - 1), swept, end, control);
+  double* rates = goal.rates + k * (how.replicas - 1);
+  goal.swept[k] += chosen + replicas.run(how.sweeps - chosen, pool, target, rates, control);
   for (int r = 0; r < replicas.count; ++r) betas[r] = replicas.betas[replicas.order[r]];
   if (pool.energy(0) > target || goal.count > 1) {
     for (int r = 0; r < replicas.count && !control.stopped(); ++r) {
@@ -360,12 +356,9 @@ double search(const Tempering& how, const TemperingSearch& goal, std::int64_t k,
     }
     exchange(A, reads.data(), replicas.count, pool, control);
   }
-  // Two threads may write at once: the later one stays, and others run on for a while.
-  if (pool.energy(0) <= target && swept < __atomic_load_n(end, __ATOMIC_RELAXED))
-    __atomic_store_n(end, swept, __ATOMIC_RELAXED);
   for (int rank = 0; rank < pool.count; ++rank)
     A.write(pool.state(rank), goal.states + (k * goal.count + rank) * n);
-  return pool.energy(0) + A.constant;
+  return pool.energy(0) <= target ? goal.targets[k] : pool.energy(0) + A.constant;
 }
 
 }  // namespace
@@ -376,12 +369,11 @@ void temper(const Tempering& how, const TemperingSearch& goal, Control& control)
     const std::int8_t* clamp = how.clamps + k * n;
     Scratch<std::int8_t> ruled(n);
     std::memcpy(ruled.data(), clamp, n);
-    if (goal.count == 1 && goal.targets[k] > -INFINITE) rule_out_one(how, k, goal.targets[k], ruled.data());
+    if (goal.count == 1 && goal.targets[k] > -INFINITE) rule_out(how, k, goal.targets[k], ruled.data());
     const bool given = how.betas[k * how.replicas] > 0;
     goal.swept[k] = 0;
     const double lowest = search(how, goal, k, ruled.data(), control);
     if (lowest <= goal.targets[k] || std::memcmp(ruled.data(), clamp, n) == 0 || control.stopped()) return;
-    if (goal.swept[k] > __atomic_load_n(goal.ends + k / goal.ladders, __ATOMIC_RELAXED)) return;
     Scratch<std::int8_t> states(size);
     std::memcpy(states.data(), goal.states + k * size, size);
     if (!given) how.betas[k * how.replicas] = 0;
@@ -398,12 +390,11 @@ void temper_sample(const Tempering& how, const TemperingSample& goal, Control& c
     Replicas replicas(A, how.replicas, how.seeds[k]);
     Scratch<double> rates(how.replicas);
     double* betas = how.betas + k * how.replicas;
-    const std::int64_t end = INT64_MAX;
     set_betas(A, replicas, betas, goal.colds[k], pool, -INFINITE, control);
     for (int r = 0; r < replicas.count; ++r) betas[r] = replicas.betas[r];
-    replicas.run(goal.burn, pool, -INFINITE, rates.data(), 0, &end, control);
+    replicas.run(goal.burn, pool, -INFINITE, rates.data(), control);
     for (std::int64_t read = 0; read < goal.reads; ++read) {
-      replicas.run(goal.thin, pool, -INFINITE, rates.data(), 0, &end, control);
+      replicas.run(goal.thin, pool, -INFINITE, rates.data(), control);
       replicas.get(replicas.order[replicas.count - 1]);
       A.write(replicas.state.x.data(), goal.states + (k * goal.reads + read) * n);
     }
@@ -428,10 +419,6 @@ void move_chains(const Tempering& how, std::int8_t* states, Control& control) {
       A.write(replicas.state.x.data(), states + (k * count + r) * n);
     }
   });
-}
-
-void rule_out(const Tempering& how, const double* targets, std::int8_t* ruled, Control& control) {
-  control.share_each(how.A.batch, [&](std::int64_t k) { rule_out_one(how, k, targets[k], ruled + k * how.A.n); });
 }
 
 }  // namespace qubolearn::VARIANT

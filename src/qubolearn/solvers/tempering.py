@@ -94,9 +94,9 @@ class ParallelTempering(QuboSolver):
             targets = np.full(len(held), -np.inf if self.target is None else self.target) / form.scale
         betas, (batch, n) = self._betas(form), held.shape
         states, rates = np.zeros((batch, count, n), np.int8), np.zeros((batch, self.replicas - 1))
-        swept, ends = np.zeros(batch, np.int64), np.full(batch, np.iinfo(np.int64).max)
+        swept = np.zeros(batch, np.int64)
         with self._kernel_call(form, max(self.sweeps, LADDER_SWEEPS)) as options:
-            goal = (betas, self.sweeps, targets, 1, states, rates, swept, ends)
+            goal = (betas, self.sweeps, targets, states, rates, swept)
             native().temper(self._problem(form, held), *goal, **options)
         info = {"source": "simulated", "betas": torch.from_numpy(betas / form.scale[:, None])}
         info |= {"exchange_rates": torch.from_numpy(rates), "sweeps": torch.from_numpy(swept)}

@@ -25,8 +25,8 @@ def problem(seeds: int = 1) -> Any:
 
 def temper(sweeps: int, count: int = 1, target: float = -np.inf, **options: Any) -> tuple[np.ndarray, ...]:
     betas, states = np.zeros((2, 16)), np.zeros((2, count, N), np.int8)
-    rates, swept, ends = np.zeros((2, 15)), np.zeros(2, np.int64), np.full(2, 2**62)
-    goal = (betas, sweeps, np.full(2, target), 1, states, rates, swept, ends)
+    rates, swept = np.zeros((2, 15)), np.zeros(2, np.int64)
+    goal = (betas, sweeps, np.full(2, target), states, rates, swept)
     kernels.temper(problem(2), *goal, **options)
     return states, betas, rates, swept
 
@@ -70,13 +70,6 @@ def test_samples_and_chains_follow_the_boltzmann_distribution(beta: float) -> No
     chains = np.zeros((8, 500, N), np.int8)
     kernels.move_chains(problem(8), np.full((8, 500), beta), 60, chains)
     assert chi_square(frequencies(chains), beta) < 1.6
-
-
-def test_ruled_out_bits_have_one_value_in_all_low_states() -> None:
-    target, ruled = float(np.sort(ENERGIES)[1]), np.empty((1, N), np.int8)
-    kernels.rule_out(problem(), np.array([target]), ruled)
-    low, known = ALLOWED[target >= ENERGIES], ruled[0] >= 0
-    assert (low[:, known] == ruled[0, known]).all()
 
 
 def test_all_builds_and_thread_counts_give_the_same_bits() -> None:
