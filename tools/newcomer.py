@@ -4,7 +4,7 @@
 
 Builds the wheel, creates an environment, installs torch and the wheel there, and follows docs/start.md. The script
 comes from that page; only the two lines that generate arrays are replaced. Commands, output and times go to
-benchmarks/results/newcomer.json, one entry per Python version, and from there to docs/newcomer.md. --quick runs the
+benchmarks/results/newcomer.json, and from there to docs/newcomer.md. --quick runs the
 scripts in this Python, installs nothing and writes nothing; --page writes only the page. --torch is as for
 release_check.py.
 """
@@ -75,16 +75,14 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="run the scripts in this Python, and write nothing")
     parser.add_argument("--page", action="store_true", help="do nothing; write docs/newcomer.md from the file")
     given = parser.parse_args()
-    known = json.loads(OUT.read_text()) if OUT.is_file() else {}
     if not given.page:
         with tempfile.TemporaryDirectory() as scratch:
             done = session(given, Path(scratch))
         print("\n".join(f"$ {step['typed']}\n{step['printed']}" for step in done["steps"]))
         if given.quick:
             return 0
-        known[".".join(done["python"].split(".")[:2])] = done
-        OUT.write_text(json.dumps(dict(sorted(known.items())), indent=2) + "\n")
-    PAGE.write_text(page(known))
+        OUT.write_text(json.dumps(done, indent=2) + "\n")
+    PAGE.write_text(page(json.loads(OUT.read_text())))
     return 0
 
 
@@ -132,19 +130,13 @@ def since(began: float) -> float:
     return round(time.perf_counter() - began, 1)
 
 
-def page(known: dict[str, Any]) -> str:
-    """Return docs/newcomer.md: the session of the first Python, and the times of all."""
-    first = next(iter(known.values()))
+def page(done: dict[str, Any]) -> str:
+    """Return docs/newcomer.md: the scripts, and the session with its times."""
     lines = "\n".join(
         "\n".join(filter(None, [f"$ {each['typed']}", each["printed"], f"# {each['seconds']} s"]))
-        for each in first["steps"]
+        for each in done["steps"]
     )
-    total = {each["python"]: sum(step["seconds"] for step in each["steps"]) for each in known.values()}
-    rows = "\n".join(
-        f"| {each['python']} | {each['torch']} | {total[each['python']]:.0f} | {each['steps'][-1]['seconds']:.0f} | "
-        f"{each['machine']} | {each['date']} |"
-        for each in known.values()
-    )
+    total = sum(each["seconds"] for each in done["steps"])
     return f"""# A newcomer's session
 
 `make newcomer` writes this page. It builds the wheel, creates a fresh environment, and follows [first steps](start.md)
@@ -157,19 +149,15 @@ exclude each other; the network has to learn this from the answers.
 The script is that of [first steps](start.md) with these arrays, and a few lines for days that are not in the data:
 
 ```
-{first["script"]}```
+{done["script"]}```
 
 ## The session
 
-Python {first["python"]}, {first["machine"]}, {first["date"]}. The time of each step is below it.
+Python {done["python"]}, {done["machine"]}, {done["date"]}. The time of each step is below it; all take {total:.0f} s.
 
 ```console
 {lines}
 ```
-
-| Python | installed | all steps, s | training, evaluating and solving, s | machine | date |
-|---|---|---:|---:|---|---|
-{rows}
 """
 
 
