@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from quant_reproduction.datasets import shapes2d
 from quant_reproduction.datasets.files import data_root
-from quant_reproduction.datasets.shapes2d import load_outlines, read_compact, read_original
+from quant_reproduction.datasets.shapes2d import NO_CLASS, load_outlines, read_compact, read_original
 from qubolearn.errors import QubolearnError
 
 SQUARE = [(0, 0), (1, 0), (1, 1), (0, 1)]  # counter-clockwise
@@ -41,7 +41,7 @@ def test_originals_give_clean_clockwise_outlines(tmp_path: Path) -> None:
         archive.extractall(tmp_path)
     outlines = read_original(tmp_path)
     assert outlines.names == ("Bone-1", "cellular_phone-2", "imageA7")
-    assert outlines.classes == ("Bone", "cellular phone", "unlabelled")
+    assert outlines.classes == ("Bone", "cellular phone", NO_CLASS)
     assert outlines.points[0].tolist() == [[0, 0], [0, 1], [1, 1]]  # repeats dropped, already clockwise
     assert sorted(map(tuple, outlines.points[1].tolist())) == sorted(SQUARE)  # the closing point dropped
     for points in outlines.points:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from quant_reproduction.baselines import evaluate_baseline, icp
 from quant_reproduction.datasets import outlines_alike
 from quant_reproduction.datasets.files import clear_data_cache, data_root
-from quant_reproduction.datasets.shapes2d import load_outlines
+from quant_reproduction.datasets.shapes2d import NO_CLASS, load_outlines
 from quant_reproduction.problems import pointset, split_by_class
 from quant_reproduction.problems.clouds import rotation_2d
 from quant_reproduction.problems.pointset import CloudPairs, PointSet
@@ -45,7 +45,7 @@ def outlines(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         points=np.concatenate(shapes).astype(np.float32),
         offsets=np.cumsum([0, *map(len, shapes)]),
         names=np.array([f"shape-{i}" for i in range(133)]),
-        classes=np.array([f"class {i % 6}" for i in range(130)] + ["unlabelled"] * 3),
+        classes=np.array([f"class {i % 6}" for i in range(130)] + [NO_CLASS] * 3),
     )
     monkeypatch.setenv("QUBOLEARN_DATA", str(folder))
     clear_data_cache()

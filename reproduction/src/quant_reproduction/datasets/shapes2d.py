@@ -21,6 +21,7 @@ URL = "https://2dshapesstructure.github.io/data/ShapesJSON.zip"
 REMEDY = 'download it: python -c "from quant_reproduction.datasets.shapes2d import download; download()"'
 COMPACT = "shapes2d_outlines.npz"
 MAX_COORDINATE = 1e6  # areas stay finite in float32
+NO_CLASS = "unlabelled"  # as stored
 #: Three shapes whose file names do not contain their class.
 OTHER_CLASSES = {"image3a": "artificial", "image3b": "artificial", "image4": "artificial"}
 
@@ -31,7 +32,7 @@ class Outlines:
 
     points: tuple[np.ndarray[Any, Any], ...]  # [m_i, 2] float32 each
     names: tuple[str, ...]
-    classes: tuple[str, ...]  # "unlabelled" if the dataset has no class for it
+    classes: tuple[str, ...]  # NO_CLASS if the dataset has none for it
 
 
 def load_outlines() -> Outlines:
@@ -96,4 +97,4 @@ def _outline(text: bytes, what: str) -> np.ndarray[Any, Any]:
 def _class_of(name: str) -> str:
     """Return "cellular phone" for ``cellular_phone-12``."""
     numbered = re.fullmatch(r"(.+)-\d+", name)
-    return numbered[1].replace("_", " ") if numbered else OTHER_CLASSES.get(name, "unlabelled")
+    return numbered[1].replace("_", " ") if numbered else OTHER_CLASSES.get(name, NO_CLASS)

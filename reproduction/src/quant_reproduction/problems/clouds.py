@@ -191,7 +191,7 @@ def joint_covariance(Cxx: Tensor, Cxy: Tensor, Cyy: Tensor) -> Tensor:
 PAPER_CLOUDS: Mapping[str, Any] = {
     "loss": "gap",
     "solver": "exhaustive",
-    "standardise": False,
+    "standardize": False,
     "topology": "dense",
     "epochs": 20,
     "batch_size": 32,

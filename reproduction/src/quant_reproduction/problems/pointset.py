@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 
 from quant_reproduction.datasets import outlines_alike, turned_misfit
 from quant_reproduction.datasets.files import cached_data, data_folder
-from quant_reproduction.datasets.shapes2d import Outlines, load_outlines
+from quant_reproduction.datasets.shapes2d import NO_CLASS, Outlines, load_outlines
 from quant_reproduction.problems import check_range, split_by_class
 from quant_reproduction.problems.clouds import (
     PAPER_CLOUDS,
@@ -272,7 +272,7 @@ def _shapes(problem: PointSet, split: Split) -> tuple[Tensor, Tensor]:
 
 
 def _with_class(outlines: Outlines) -> list[int]:
-    return [i for i, name in enumerate(outlines.classes) if name != "unlabelled"]  # some of the others are squares
+    return [i for i, name in enumerate(outlines.classes) if name != NO_CLASS]  # some of the others are squares
 
 
 @cached_data(2)

@@ -142,7 +142,7 @@ class Willow(PermutationProblem):
         if name == "paper":
             inputs = {"tau": 0.81, "eta": 0.98, "per_node": False}
             solver = "annealing:reads=100,sweeps=1000"
-            return {**inputs, "loss": "gap", "solver": solver, "standardise": False, "epochs": 300}
+            return {**inputs, "loss": "gap", "solver": solver, "standardize": False, "epochs": 300}
         if name != "best":
             raise KeyError(name)
         training = {"schedule": "cosine", "fresh": True, "weight_mlp": 0.0, "learning_rate": 3e-3, "beta": 8.0}
