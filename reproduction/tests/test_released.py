@@ -95,7 +95,7 @@ def test_the_loss_is_the_double_sum(pairs: bool) -> None:
     energy = np.einsum("si,bij,sj->bs", states, A, states)
     true, (best, second) = energy[np.arange(4), label[0]], np.sort(energy, 1)[:, :2].T
     apart = lambda other: np.mean([abs(t - o) for t in true for o in other] if pairs else abs(true - other))  # noqa: E731
-    mlp = sum(float(each.detach().abs().mean()) for each in hidden) + float(torch.relu(z).mean())
+    mlp = sum(float(each.detach().abs().mean()) for each in hidden) + float(torch.relu(z.detach()).mean())
     wanted = apart(best) - 1e-3 * apart(second) + 1e-3 * mlp
     assert stack.loss(p, label).item() == pytest.approx(wanted, rel=1e-4)
 
