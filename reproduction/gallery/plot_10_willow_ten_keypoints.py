@@ -16,7 +16,7 @@ import torch
 
 from quant_reproduction.datasets.willow import CLASSES
 from quant_reproduction.networks import PairMatching
-from quant_reproduction.problems.willow_matching import WillowMatching
+from quant_reproduction.problems.willow_matching import KeypointPair, WillowMatching
 from qubolearn import Adam, QubolearnError, fit
 from qubolearn.evaluation import solve_instances
 from qubolearn.losses import GroupPseudoLikelihood
@@ -65,9 +65,18 @@ for axis, name in zip(axes, ("coupled", "uncoupled"), strict=True):
     if name not in answers:
         axis.text(0.5, 0.5, "needs the Willow dataset", ha="center", va="center")
         continue
-    wrong = (answers["uncoupled"] != test.answer).sum(1) - (
-        answers["coupled"] != test.answer
-    ).sum(1)
-    shown = slice(int(wrong.argmax()), int(wrong.argmax()) + 1)
-    problem.picture(axis, test.rows(shown), answers[name][shown])
+    wrong = {key: (found != test.answer).sum(1) for key, found in answers.items()}
+    shown = int((wrong["uncoupled"] - wrong["coupled"]).argmax())
+    flip, shift = torch.tensor([1.0, -1.0]), torch.tensor([4.0, 0.0])
+    pair = KeypointPair.from_flat(test.p[shown : shown + 1], problem.features)
+    left, right = pair.points[0] * flip
+    right = right + shift
+    matches = zip(
+        answers[name][shown].tolist(), test.answer[shown].tolist(), strict=True
+    )
+    for point, (found, true) in zip(left, matches, strict=True):
+        color = "green" if found == true else "red"
+        axis.plot(*zip(point.tolist(), right[found].tolist(), strict=True), color=color)
+    axis.scatter(*torch.cat([left, right]).T.tolist(), s=14, color="black", zorder=3)
+    axis.set(title=f"{name}: {int(wrong[name][shown])} of 10 wrong", aspect="equal")
 plt.show()
