@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import torch
 
 from qubolearn.data.arrays import Arrays, tensors_of
-from qubolearn.data.contract import RightAnswers, Split
+from qubolearn.data.contract import Instances, RightAnswers, Split
 from qubolearn.data.files import load_npz
 from qubolearn.errors import QubolearnError, convert, unknown_name
 from qubolearn.files import (
@@ -239,8 +239,8 @@ class StoredInstances(Arrays):
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         kind = found if isinstance(found := header.get("problem"), dict) else {}
         names = kind.get("arrays")
-        if not path.is_file() or not isinstance(names, list) or "x_true" not in names:
-            raise QubolearnError(f"{path.parent} stores no instances to score; pass data, or --data FILE.npz")
+        if not isinstance(names, list) or "x_true" not in names:
+            raise QubolearnError(f"{path.parent / 'config.json'} does not list the arrays of {path.name}")
         arrays = load_npz(path, {str(name): ("biuf", None) for name in names})
         parts = {name.removeprefix("p_"): array for name, array in arrays.items() if name.startswith("p_")}
         p: Any = parts if kind.get("named") else tuple(parts.values()) if len(parts) > 1 else parts["0"]
@@ -257,6 +257,26 @@ class StoredInstances(Arrays):
         return len(pair) == 2 and len(pair[0]) == len(pair[1]) and all(map(torch.equal, *pair))
 
     __hash__ = Arrays.__hash__
+
+
+@dataclass(frozen=True)
+class NoInstances(Problem):
+    """The data of a run of ``fit`` without validation instances, such as one with ``epochs=``."""
+
+    folder: str
+    count: int
+    name: ClassVar[str] = OWN
+
+    @property
+    def bits(self) -> int:
+        return self.count
+
+    @property
+    def input_size(self) -> int:
+        raise QubolearnError(f"{self.folder} stores no instances; pass data, or --data FILE.npz")
+
+    def sample(self, count: int, generator: torch.Generator, split: Split = "train") -> Instances:
+        raise QubolearnError(f"{self.folder} stores no instances to score; pass data, or --data FILE.npz")
 
 
 @dataclass(frozen=True)
@@ -284,7 +304,10 @@ class OwnRun(Run):
         """Return the run of an untrusted header."""
         path = folder / "config.json"
         check_version(header.get("format_version"), path)
-        data = problem if isinstance(problem, Problem) else StoredInstances(folder / INSTANCES, header)
+        data, stored = problem, folder / INSTANCES
+        if not isinstance(problem, Problem):
+            bits = found["bits"] if isinstance(found := header.get("problem"), dict) and "bits" in found else 0
+            data = StoredInstances(stored, header) if stored.is_file() else NoInstances(str(folder), int(bits))
         choices = _made(OwnChoices, header["training"], path)
         return cls(folder, data, choices, json.dumps(header.get("structure")), network)
 

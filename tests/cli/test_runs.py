@@ -1,10 +1,11 @@
-"""``compare`` scores runs on the same instances."""
+"""Run folders as a set: ``runs`` lists them, ``compare`` scores them on the same instances."""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def call(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     capsys.readouterr()
     assert main([*words, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -78,3 +79,22 @@ def test_embed_takes_a_runs_own_pattern(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["embed", "64", "--topology", "diagonal", *chip]) == 0
     (report,) = json.loads(capsys.readouterr().out)["reports"]
     assert (report["logical_qubits"], report["size"]) == (64, 4)
+
+
+def test_runs_lists_trained_begun_and_broken_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begun, bad = folder / "deep" / "begun", folder / "deep" / "bad"
+    for made in (begun, bad):
+        made.mkdir(parents=True, exist_ok=True)
+    (begun / "config.json").write_bytes((folder / "coupled" / "config.json").read_bytes())
+    config = {"problem": {"name": "\x1b[2Jx" * 50}, "training": {"network": ["\x1b"], "epochs": 10**400}}
+    (bad / "config.json").write_text(json.dumps(config))
+    (bad / "result.json").write_text('{"accuracy": NaN}')
+    found = {Path(row["run"]).name: row for row in call(capsys, "runs", str(folder))["runs"]}
+    stored = json.loads((folder / "coupled" / "result.json").read_text())
+    assert (found["coupled"]["state"], found["coupled"]["accuracy"]) == ("finished", stored["accuracy"])
+    assert found["begun"]["state"] == "not finished"
+    assert "accuracy" not in found["bad"]
+    assert "epochs" not in found["bad"]
+    assert main(["runs", str(bad)]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    assert main(["runs", str(folder / "nowhere")]) == 2

@@ -225,3 +225,14 @@ def test_known_parts_are_added_and_hard_ones_are_never_outweighed() -> None:
     assert (found == single).all()  # and among the allowed states the learned part decides
     with pytest.raises(QubolearnError, match=r"\[3, 3\]"):
         QuboNetwork(body, PATTERN, fixed=torch.zeros(3, 3))
+
+
+def test_a_run_without_validation_instances_is_shown_but_not_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = Arrays(inputs(20), np.repeat(inputs(20)[:, :1] > 0, N, 1), validation=0)
+    fit(network(), data, epochs=1, folder=tmp_path)
+    assert main(["info", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path)]) == 2
+    assert "--data" in capsys.readouterr().err

@@ -27,6 +27,7 @@ COMMANDS = {
     "export": ("solving", "write the QUBOs of instances as COO text or dimod files"),
     "embed": ("solving", "count qubits, chains and instances per anneal on a chip"),
     "info": ("runs", "show the contents of a run or model file, or save a run as one file"),
+    "runs": ("runs", "list run folders with their scores"),
     "plot": ("runs", "draw histograms and curves of runs"),
     "explore": ("runs", "write an interactive page about a run"),
     "demo": ("demo", "train, compare and draw: a tour of two minutes"),

@@ -1,4 +1,4 @@
-"""The commands evaluate, compare, info, plot and explore, which take runs."""
+"""The commands evaluate, compare, info, runs, plot and explore, which take runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from qubolearn.cli.options import add_device, add_draw, add_run, add_seed, add_solver, count, open_run, pick_device
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.errors import QubolearnError, counted, printable
-from qubolearn.files import make_folder, write_output
+from qubolearn.files import make_folder, read_json, write_output
 from qubolearn.provenance import provenance
 from qubolearn.solvers import make_solver
 
@@ -176,6 +176,53 @@ def _list_pretrained(output: Output) -> None:
     rows = [[f"{value:.4g}" if isinstance(value, float) else value for value in model.values()] for model in found]
     output.table("models that come with qubolearn", list(found[0]), rows)
     output.result(models=found)
+
+
+def add_runs(parser: argparse.ArgumentParser, _: str | None) -> None:
+    parser.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="where to look [runs]")
+
+
+def run_runs(args: argparse.Namespace, output: Output) -> None:
+    """List the run folders below a folder: problem, network, epochs and scores on unseen instances.
+
+    Only JSON files are read; a folder that is not a run is listed with its error.
+
+    examples:
+      qubolearn runs
+      qubolearn runs results --json
+    """
+    if not Path(args.folder).is_dir():
+        raise QubolearnError(f"not a folder: {args.folder}; train a run with: qubolearn train ... --out FOLDER")
+    found = [_summary(path.parent) for path in sorted(Path(args.folder).rglob("config.json"))]
+    heads = ["run", "problem", "network", "epochs", "state", "accuracy"]
+    rows = [[printable(str(run.get(key, "")))[:80] for key in heads] for run in found]
+    output.table(f"{counted(len(found), 'run')} below {args.folder}", heads, rows)
+    output.result(runs=found)
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    """Return what the JSON files of a run folder say, or their error."""
+    try:
+        header = read_json(folder / "config.json")
+        parts = [header.get(key) for key in ("problem", "training")]
+        problem, training = (part if isinstance(part, dict) else {} for part in parts)
+        score = read_json(folder / "result.json") if (folder / "result.json").is_file() else {}
+    except QubolearnError as error:
+        return {"run": str(folder), "problem": str(error)}
+    state = "finished" if (folder / "model.safetensors").is_file() else "not finished"
+    return {
+        "run": str(folder),
+        "problem": problem.get("name"),
+        "network": training.get("network"),
+        **_numbers({key: training.get(key) for key in ("epochs", "seed")}),
+        "state": state,
+        **_numbers(score),
+    }
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the finite numbers of untrusted values."""
+    return {name: value for name, value in values.items() if isinstance(value, (int, float)) and abs(value) < 1e300}
 
 
 def add_plot(parser: argparse.ArgumentParser, _: str | None) -> None:
