@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks.instances import capacities
-from classic import FAMILIES, eliminated_lowest, proven_lowest
+from classic import FAMILIES, capacities, eliminated_lowest, proven_lowest
 from torch import Tensor
 
 from qubolearn.qubo import Groups, all_states, energies, from_bqm, to_bqm

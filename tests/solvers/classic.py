@@ -23,7 +23,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["FAMILIES", "Classic", "eliminated_lowest", "proven_lowest"]
+__all__ = ["FAMILIES", "Classic", "capacities", "eliminated_lowest", "proven_lowest"]
 
 
 class Classic(NamedTuple):
@@ -31,6 +31,20 @@ class Classic(NamedTuple):
 
     A: Tensor  # [n, n], float64, symmetric
     lowest: float | None
+
+
+def capacities(jobs: int, machines: int, rng: Generator) -> tuple[Tensor, float]:
+    """Return jobs of integer sizes on machines of equal load, and a constant; the bits of a job are a one-hot group.
+
+    Bit ``job * machines + m`` puts a job on machine m at a cost of U(1, 10); 0.5 (load - mean load)² is added per
+    machine. Energies plus the constant are costs.
+    """
+    costs = torch.from_numpy(rng.uniform(1, 10, (jobs, machines)))
+    sizes = torch.from_numpy(rng.integers(1, 10, jobs).astype(numpy.float64))
+    A, mean = torch.diag(costs.flatten()), float(sizes.sum()) / machines
+    A += torch.kron(0.5 * sizes[:, None] * sizes, torch.eye(machines, dtype=A.dtype))
+    A -= torch.diag(mean * sizes.repeat_interleave(machines))
+    return A, 0.5 * machines * mean**2
 
 
 def _square(A: Tensor, bits: Tensor, factors: Tensor, target: float, weight: float = 1.0) -> None:
