@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ def load_kernels() -> Any:
         from qubolearn import _kernels
 
         return _kernels
-    spec = importlib.util.spec_from_file_location("_kernels", next(Path(folder).glob("_kernels*.so")))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    if "_kernels" not in sys.modules:  # pytest imports this file twice, and a class is bound once per process
+        spec = importlib.util.spec_from_file_location("_kernels", next(Path(folder).glob("_kernels*.so")))
+        sys.modules["_kernels"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["_kernels"])
+    return sys.modules["_kernels"]
 
 
 kernels = load_kernels()
