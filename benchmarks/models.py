@@ -10,7 +10,8 @@ import networkx
 import numpy as np
 import torch
 
-from qubolearn.qubo import Qubo, sparse_from_bqm
+from qubolearn import SparseQubo
+from qubolearn.qubo import Qubo
 
 
 class Model(NamedTuple):
@@ -57,8 +58,10 @@ class Case(NamedTuple):
 
 
 def as_case(model: Model) -> Case:
-    """Return a spin glass as bits; sparse unless its graph is complete."""
-    bqm = model.bqm()
-    sparse, offset = sparse_from_bqm(bqm)
-    A = sparse.to(torch.float32)
-    return Case(A.dense() if model.family == "dense" else A, offset, bqm)
+    """Return a spin glass as bits, s = 2x - 1; sparse unless its graph is complete."""
+    couplings, fields = torch.from_numpy(model.couplings), torch.zeros(model.n, dtype=torch.float64)
+    edges = torch.from_numpy(np.sort(model.edges, 0))
+    for ends in edges:
+        fields.index_add_(0, ends, -2 * couplings)
+    A = SparseQubo(fields[None].float(), edges, 4 * couplings[None].float())
+    return Case(A.dense() if model.family == "dense" else A, float(couplings.sum()), model.bqm())
