@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from qubolearn.cli import main
-from qubolearn.qubo import sparse_from_coo, upper_triangular
+from qubolearn.qubo import parse_qubo, upper_triangular
 
 QUICK = (
     *("--k", "3", "--topology", "dense", "--hidden", "32", "--epochs", "4"),
@@ -95,7 +95,7 @@ def test_export_writes_the_same_qubos_as_solve(folder: Path, capsys: pytest.Capt
     files = sorted((folder / form).iterdir())
     assert [file.name for file in files] == [f"{i:04d}.{form}" for i in range(7)]
     if form == "coo":
-        torch.testing.assert_close(sparse_from_coo(files[3].read_text()).dense()[0], A[3])
+        torch.testing.assert_close(parse_qubo(files[3].read_text()).A.dense()[0], A[3])
     else:
         bqm = dimod.BinaryQuadraticModel.from_file(files[3].read_bytes())
         assert bqm.energy(np.ones(6)) == pytest.approx(A[3].sum().item())

@@ -90,5 +90,5 @@ def test_bad_clamps_and_groups_are_one_line(tmp_path: Path, capsys: pytest.Captu
         bad.write_text(text)
         assert message in fails(capsys, str(path), "--groups", str(bad))
     bad.write_text("0 1 nan")
-    assert "bad.txt: COO line 1: value nan is not finite" in fails(capsys, str(bad))
+    assert "bad.txt: line 1: value nan is not finite" in fails(capsys, str(bad))
     assert "is a folder" in fails(capsys, str(tmp_path))

@@ -29,7 +29,6 @@ from .groups import to_cqm as to_cqm
 from .groups import with_penalties as with_penalties
 from .interchange import from_bqm as from_bqm
 from .interchange import sparse_from_bqm as sparse_from_bqm
-from .interchange import sparse_from_coo as sparse_from_coo
 from .interchange import to_bqm as to_bqm
 from .interchange import to_coo as to_coo
 from .sparse import Qubo as Qubo

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ import torch
 
 from qubolearn.errors import QubolearnError, counted, unknown_name
 from qubolearn.files import read_bytes
-from qubolearn.qubo.interchange import MAX_SPARSE_FILE_BITS, add_up, as_bits, coo_entries, to_coo
+from qubolearn.qubo.interchange import MAX_SPARSE_FILE_BITS, Entries, add_up, as_bits, entries_of, to_coo
 from qubolearn.qubo.sparse import Qubo, SparseQubo
 
 __all__ = ["FORMATS", "Instance", "max_cut", "parse_qubo", "read_bqm", "read_qubo", "write_qubo"]
@@ -41,9 +42,8 @@ BIASES = ("float32", "float64")
 INDICES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 #: The most bytes of a file.
 MAX_BYTES = 2**29
-
-
-Entries = list[tuple[int, int, float]]
+#: n and the type of the variables in a comment of COO text: ``# n=3`` or, as dimod reads it, ``# vartype: SPIN``.
+NOTE = re.compile(r"^#.*?\b(n|vartype)[ \t]*[:=][ \t]*([-_.a-zA-Z0-9]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,20 +89,19 @@ def parse_qubo(text: str, format: str | None = None) -> Instance:
     """
     lines = [(number, line.split()) for number, line in enumerate(text.splitlines(), 1)]
     lines = [(number, words) for number, words in lines if words and words[0] != "c" and words[0][0] != "#"]
-    if not lines:
-        raise QubolearnError("the file holds no entry; expected a graph or a QUBO as text, or a BQM file of dimod")
-    found = {"p": "qbsolv"}.get(lines[0][1][0]) or ("rudy" if len(lines[0][1]) == 2 else "coo")
+    first = lines[0][1] if lines else []
+    found = "qbsolv" if first[:1] == ["p"] else "rudy" if len(first) == 2 else "coo"
     if found == "rudy" and any(words[0] == words[1] for _, words in lines[1:] if len(words) > 1):
         found = "biqmac"  # a graph has no edge from a node to itself
     if format is not None and format not in FORMATS:
         raise unknown_name("format", format, list(FORMATS))
     format = format or found
+    entries = [_entry(words, number, format) for number, words in lines[format != "coo" :]]
     if format == "coo":
-        entries, n = coo_entries(text)
-        return _noted(Instance(add_up(entries, n), format="coo"), entries, ())
-    n, start, counts = _sizes(lines[0], format)
-    entries = [_entry(words, number, format) for number, words in lines[1:]]
-    _check_sizes(entries, counts, format)
+        n, start = _coo_size(text, entries), 0
+    else:
+        n, start, counts = _sizes(lines[0] if lines else (1, []), format)
+        _check_sizes(entries, counts, format)
     used = {bit for i, j, _ in entries for bit in (i, j)}
     notes: tuple[str, ...] = ()
     if start == 1 and 0 in used:
@@ -120,15 +119,22 @@ def parse_qubo(text: str, format: str | None = None) -> Instance:
     A = add_up(entries, n)
     if format == "rudy":
         A = max_cut(A.edges, A.quadratic[0], n)
-    return _noted(Instance(A, format=format, is_cut=format == "rudy"), entries, notes)
-
-
-def _noted(instance: Instance, entries: Entries, notes: tuple[str, ...]) -> Instance:
-    """Return the instance with notes, and one more if entries occur twice."""
     repeats = len(entries) - len({(min(i, j), max(i, j)) for i, j, _ in entries})
-    if repeats:
-        notes += (f"{counted(repeats, 'repeat')} of an entry added up",)
-    return replace(instance, notes=notes)
+    notes += (f"{counted(repeats, 'repeat')} of an entry added up",) if repeats else ()
+    return Instance(A, format=format, is_cut=format == "rudy", notes=notes)
+
+
+def _coo_size(text: str, entries: Entries) -> int:
+    """Return n, of the comment or one more than the largest bit."""
+    n = max((max(i, j) + 1 for i, j, _ in entries), default=0)
+    for key, value in NOTE.findall(text):
+        if key == "vartype" and value != "BINARY":
+            raise QubolearnError(f"vartype {value[:20]!r}; only BINARY is read")
+        n = max(n, int(value[:18])) if key == "n" and value.isdecimal() else n
+    if not 1 <= n <= MAX_SPARSE_FILE_BITS:
+        missing = "the file holds no entry; expected a graph or a QUBO as text, or a BQM file of dimod"
+        raise QubolearnError(f"n={n}; expected at most {MAX_SPARSE_FILE_BITS} bits" if n > 0 else missing)
+    return n
 
 
 def _sizes(first: tuple[int, list[str]], format: str) -> tuple[int, int, tuple[int, ...]]:
@@ -146,10 +152,10 @@ def _sizes(first: tuple[int, list[str]], format: str) -> tuple[int, int, tuple[i
 
 
 def _entry(words: list[str], number: int, format: str) -> tuple[int, int, float]:
-    weights = words[2:] or (["1"] if format == "rudy" else [])
     try:
-        i, j, value = int(words[0]), int(words[1]), float(*weights)
-    except (ValueError, IndexError, TypeError):
+        i, j = map(int, words[:2])
+        (value,) = map(float, words[2:] or (["1"] if format == "rudy" else []))
+    except ValueError:
         raise QubolearnError(f"line {number}: {' '.join(words)[:60]!r} is not 'i j value'") from None
     if not math.isfinite(value):
         raise QubolearnError(f"line {number}: value {words[2]} is not finite")
@@ -179,7 +185,7 @@ def write_qubo(A: Qubo, format: str = "coo") -> str:
 
 def _listed(A: Qubo, format: str) -> str:
     """Return a QUBO in a format with a first line of sizes."""
-    entries, n = coo_entries(to_coo(A))
+    entries, n = entries_of(A)
     if format == "rudy":
         sums = np.zeros(n)
         for i, j, value in entries:

@@ -1,9 +1,7 @@
-"""Convert QUBOs from and to dimod models, COO text, and files."""
+"""Convert QUBOs from and to dimod models and lists of entries."""
 
 from __future__ import annotations
 
-import math
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +18,7 @@ if TYPE_CHECKING:
 
 #: The largest n of a file or a dimod model.
 MAX_SPARSE_FILE_BITS = 2**20
-
-#: The type of the variables in a comment, as dimod reads it: ``# vartype=SPIN`` or ``# vartype: SPIN``.
-VARTYPE = re.compile(r"vartype[ \t]*[:=][ \t]*([-_.a-zA-Z0-9]+)")
+Entries = list[tuple[int, int, float]]
 
 
 def to_bqm(A: Qubo) -> dimod.BinaryQuadraticModel:
@@ -105,15 +101,20 @@ def to_coo(A: Qubo) -> str:
     0 1 -3.0
     1 1 1.0
     """
+    entries, n = entries_of(A)
+    lines = [f"{i} {j} {value!r}" for i, j, value in entries]
+    return "\n".join(["# vartype=BINARY", f"# n={n}", *lines]) + "\n"
+
+
+def entries_of(A: Qubo) -> tuple[Entries, int]:
+    """Return the nonzero entries (i, j, value), i <= j, of one QUBO in ascending order, and n."""
     sparse = _sparse(one_qubo(A))
     bits = torch.arange(sparse.n)
     i, j = torch.cat([torch.stack([bits, bits]), sparse.edges], 1)
     values = torch.cat([sparse.linear[0], sparse.quadratic[0]])
     order = (i * sparse.n + j).argsort()
     order = order[values[order] != 0]
-    entries = zip(i[order].tolist(), j[order].tolist(), values[order].tolist(), strict=True)
-    lines = [f"{row} {column} {value!r}" for row, column, value in entries]
-    return "\n".join(["# vartype=BINARY", f"# n={sparse.n}", *lines]) + "\n"
+    return list(zip(i[order].tolist(), j[order].tolist(), values[order].tolist(), strict=True)), sparse.n
 
 
 def one_qubo(A: Qubo) -> Qubo:
@@ -133,37 +134,7 @@ def _sparse(A: Qubo) -> SparseQubo:
     return SparseQubo.from_dense(A) if isinstance(A, Tensor) else A
 
 
-def sparse_from_coo(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> SparseQubo:
-    """Return COO text as a sparse batch of one, by default of up to a million bits.
-
-    >>> sparse_from_coo("0 0 1\\n0 9999 -3")
-    SparseQubo(batch=1, n=10000, edges=1, dtype=torch.float64, device=cpu)
-    """
-    return add_up(*coo_entries(text, max_bits))
-
-
-def coo_entries(text: str, max_bits: int = MAX_SPARSE_FILE_BITS) -> tuple[list[tuple[int, int, float]], int]:
-    """Return the entries (i, j, value) of COO text, and n."""
-    entries: list[tuple[int, int, float]] = []
-    n = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("#"):
-            key, _, value = line.lstrip("# ").partition("=")
-            if key == "n" and value.isdecimal():
-                n = max(n, _bit_count(value, number, max_bits))
-            vartype = VARTYPE.search(line)
-            if vartype and vartype[1] != "BINARY":
-                raise QubolearnError(f"COO line {number}: vartype {vartype[1][:20]!r}, only BINARY is read")
-        elif line.strip():
-            entry = _coo_entry(line, number, max_bits)
-            entries.append(entry)
-            n = max(n, entry[0] + 1, entry[1] + 1)
-    if n == 0:
-        raise QubolearnError("COO text holds no entry; expected lines 'i j value'")
-    return entries, n
-
-
-def add_up(entries: list[tuple[int, int, float]], n: int) -> SparseQubo:
+def add_up(entries: Entries, n: int) -> SparseQubo:
     """Return the sparse QUBO of entries (i, j, value) in any order; repeated ones add up."""
     u, v = (np.array([entry[k] for entry in entries], np.int64) for k in range(2))
     values = np.array([entry[2] for entry in entries], np.float64)
@@ -175,23 +146,3 @@ def add_up(entries: list[tuple[int, int, float]], n: int) -> SparseQubo:
     linear[0, i[~above]] = sums[~above]
     edges = torch.from_numpy(np.stack([i[above], j[above]]))
     return SparseQubo(torch.from_numpy(linear), edges, torch.from_numpy(sums[None, above]))
-
-
-def _coo_entry(line: str, number: int, limit: int) -> tuple[int, int, float]:
-    parts = line.split()
-    try:
-        first, second, value = parts
-        entry = _bit_count(first, number, limit - 1), _bit_count(second, number, limit - 1), float(value)
-    except ValueError as error:
-        if isinstance(error, QubolearnError):
-            raise
-        raise QubolearnError(f"COO line {number}: {line[:60]!r} is not 'i j value'") from None
-    if not math.isfinite(entry[2]):
-        raise QubolearnError(f"COO line {number}: value {value} is not finite")
-    return entry
-
-
-def _bit_count(text: str, number: int, limit: int) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) > limit:
-        raise QubolearnError(f"COO line {number}: {text[:20]!r} is not in 0 ... {limit}")
-    return int(text)

@@ -13,8 +13,10 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 MARGIN = 1.1
 #: Seconds in which the client may still send the cancellation of a call.
 GRACE = 5.0
-#: Retries of free requests; the client never repeats a submission that may have arrived.
-HTTP_RETRIES = 3
 #: Seconds between polls of each of the client's five threads.
 POLL_PAUSE = 0.25
 
@@ -84,7 +84,7 @@ class QpuAccess:
             if self._opened is None or self._opened.source != "qpu":
                 return
             sampler, self._opened = self._opened.sampler, None
-        _Background(sampler.close).start().wait(GRACE)  # the client itself would wait for its last job
+        _is_done(_start(sampler.close), GRACE)  # the client itself would wait for its last job
 
     def charge(self, seconds: float, budget: float = math.inf) -> None:
         """Add QPU time to the account (negative: take it back), or raise if the budget does not cover it."""
@@ -106,10 +106,8 @@ def _with_chip(sampler: Any) -> Opened:
         kind = sampler.properties["topology"]
         chip = Chip.of(kind["type"], kind["shape"], sampler.nodelist, sampler.edgelist)
     except (AttributeError, LookupError, TypeError):
-        name = type(sampler).__name__
-        raise QubolearnError(
-            f"{name} does not state its chip; expected a structured sampler with properties['topology']"
-        ) from None
+        wanted = "expected a structured sampler with properties['topology']"
+        raise QubolearnError(f"{type(sampler).__name__} does not state its chip; {wanted}") from None
     if hasattr(sampler, "solver") and hasattr(sampler, "client"):
         return Opened(sampler, chip, "qpu")
     mock = any(cls.__name__ == "MockDWaveSampler" for cls in type(sampler).__mro__)
@@ -136,37 +134,22 @@ def estimated_seconds(opened: Opened, qubits: int, parameters: Mapping[str, Any]
     return seconds
 
 
-class _Background:
-    """A call in a daemon thread, with the interface of the cloud client's futures."""
+def _start(call: Callable[[], Any], done: Future[Any] | None = None) -> Future[Any]:
+    """Run a call in a daemon thread, which does not keep the process alive; return the future of its result."""
+    future: Future[Any] = done or Future()
 
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self.value: Any = None
-        self.error: Exception | None = None
-        self._call, self._done = call, threading.Event()
-
-    def start(self) -> Self:
-        threading.Thread(target=self._run, daemon=True).start()
-        return self
-
-    def _run(self) -> None:
+    def work() -> None:
         try:
-            self.value = self._call()
-        except Exception as error:  # raised in the caller's thread
-            self.error = error
-        finally:
-            self._done.set()
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
 
-    def wait(self, timeout: float) -> bool:
-        return self._done.wait(timeout)
+    threading.Thread(target=work, daemon=True).start()
+    return future
 
-    def cancel(self) -> None:
-        """Do nothing: a thread cannot be stopped, it ends with the process."""
 
-    @property
-    def sampleset(self) -> Any:
-        if self.error is not None:
-            raise self.error
-        return self.value
+def _is_done(future: Future[Any], seconds: float) -> bool:
+    return bool(wait([future], seconds).done)
 
 
 def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
@@ -182,25 +165,25 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
         "request_timeout": min(60.0, deadline + GRACE),  # a late submission must still return the id to cancel
         "polling_timeout": deadline + GRACE,  # by default the client polls forever
         "poll_pause": POLL_PAUSE,
-        "http_retry_total": HTTP_RETRIES,
+        "http_retry_total": 3,  # of free requests; a submission that may have arrived is never repeated
         "cache_enabled": False,  # a chip that was online a quarter of an hour ago may be offline now
     }
     sampler = DWaveSampler.__new__(DWaveSampler)  # before its threads start, which have to end if it cannot connect
-    connecting = _Background(lambda: sampler.__init__(**settings, **finite)).start()
-    if not connecting.wait(deadline):  # the client sleeps for as long as a server requests
+    connecting = _start(lambda: sampler.__init__(**settings, **finite))
+    if not _is_done(connecting, deadline):  # the client sleeps for as long as a server requests
         reason = f"D-Wave cannot be reached: it named no chip within deadline_seconds={deadline:g}"
-    elif connecting.error is None:
-        return sampler
-    elif isinstance(connecting.error, SolverAuthenticationError):
+    elif connecting.exception() is None:
+        return sampler  # no name for the error, which may hold the token: tracebacks show variables
+    elif isinstance(connecting.exception(), SolverAuthenticationError):
         reason = "D-Wave refused the API token; check it with `dwave ping`"
-    elif isinstance(connecting.error, SolverNotFoundError):
+    elif isinstance(connecting.exception(), SolverNotFoundError):
         reason = f"no QPU fits {dict(settings) or 'the default settings'}; see `dwave solvers --list`"
-    elif "API token not defined" in str(connecting.error):
+    elif "API token not defined" in str(connecting.exception()):
         reason = "no D-Wave API token; set DWAVE_API_TOKEN or run `dwave config create`"
     else:
-        reason = f"D-Wave cannot be reached: {_format_error(connecting.error)}"
+        reason = f"D-Wave cannot be reached: {_format_error(connecting.exception())}"
     if hasattr(sampler, "client"):
-        _Background(sampler.client.close).start().wait(GRACE)
+        _is_done(_start(sampler.client.close), GRACE)
     raise QubolearnError(f"{reason}. Offline, DWaveSolver.mock() runs without either")
 
 
@@ -208,7 +191,7 @@ def _connect(settings: Mapping[str, Any], deadline: float) -> Any:
 _TOKEN = re.compile(r"""(token['"]?\s*[:=]\s*['"]?)[^'"\s,})]+|\b[A-Za-z0-9]{2,8}-[0-9a-f]{32,64}\b""", re.IGNORECASE)
 
 
-def _format_error(error: Exception, opened: Opened | None = None) -> str:
+def _format_error(error: BaseException | None, opened: Opened | None = None) -> str:
     """Format an error in one line, without the token, and with a remedy if one is known."""
     config = getattr(getattr(opened and opened.sampler, "client", None), "config", None)
     text = " ".join(_without_tokens(str(error), getattr(config, "token", None)).split())[:300]
@@ -232,44 +215,37 @@ def _hide_tokens(record: logging.LogRecord) -> bool:
 
 def run(opened: Opened, bqm: BinaryQuadraticModel, parameters: Mapping[str, Any], deadline: float) -> Any:
     """Return the sample set of one call, waiting for it until the deadline."""
-    until = time.monotonic() + deadline
-
-    def submit() -> Any:
-        if opened.source == "qpu":
-            return opened.sampler.solver.sample_bqm(bqm, **parameters)
-        return _Background(lambda: opened.sampler.sample(bqm, **parameters)).start()
-
-    # In its own thread, so that Ctrl-C finds us waiting and never between a submission and its job.
-    sending = _Background(submit)
+    on_qpu, until, sent = opened.source == "qpu", time.monotonic() + deadline, Future[Any]()
+    send = opened.sampler.solver.sample_bqm if on_qpu else opened.sampler.sample
     try:
-        ended = sending.start().wait(deadline) and (sending.error or _ended(sending.value, until))
+        # In its own thread, so that Ctrl-C finds us waiting and never between a submission and its job.
+        ended = _is_done(_start(partial(send, bqm, **parameters), sent), deadline)
+        job = sent.result() if ended and on_qpu and not sent.exception() else sent
+        ended = ended and (job is sent or _ended(job, until))
     except BaseException:  # an interrupt may come as soon as the thread runs
-        if sending.wait(GRACE) and sending.value is not None:
-            _cancel(sending.value)
+        if on_qpu and _is_done(sent, GRACE) and not sent.exception():
+            _ended(sent.result())
         raise
     if not ended:
         raise QubolearnError(
             f"no answer from D-Wave within deadline_seconds={deadline:g}; cancellation was requested. "
             "Raise the deadline or try again later"
         )
-    sampleset, error = (None, sending.error) if sending.error else _answer(opened, sending.value, until)
+    sampleset, error = _answer(opened, job, until)
     if error is not None:  # which may hold the token, and is kept out of the traceback
         text = _format_error(error, opened)
-        del error, sending
+        del error, job, sent
         raise QubolearnError(f"the call to D-Wave failed and was not repeated: {text}")
     return sampleset
 
 
-def _ended(job: Any, until: float) -> bool:
-    """Return True if the job ended in time; otherwise cancel it."""
-    return bool(job.wait(max(until - time.monotonic(), 0.0))) or _cancel(job)
-
-
-def _cancel(job: Any) -> bool:
-    """Cancel, wait until that was sent, and return True if the answer came nevertheless."""
+def _ended(job: Any, until: float = -math.inf) -> bool:
+    """Return True if the job ended in time; otherwise cancel it, and return True if the answer came nevertheless."""
+    if job.wait(max(until - time.monotonic(), 0.0)):
+        return True
     with suppress(Exception):  # a client that is being closed raises
         job.cancel()
-    return bool(job.wait(0 if isinstance(job, _Background) else GRACE)) and _result(job)[1] is None
+    return bool(job.wait(GRACE)) and _result(job)[1] is None
 
 
 def _answer(opened: Opened, job: Any, until: float) -> tuple[Any, Exception | None]:
@@ -284,14 +260,14 @@ def _answer(opened: Opened, job: Any, until: float) -> tuple[Any, Exception | No
             break
         again = opened.sampler.client.retrieve_answer(job.id)
         again.solver, job = job.solver, again  # the client would look it up
-        if _cancel(job) if last else _ended(job, until):
+        if _ended(job, -math.inf if last else until):
             sampleset, error = _result(job)
     return sampleset, error
 
 
 def _result(job: Any) -> tuple[Any, Exception | None]:
     try:
-        sampleset = job.sampleset
+        sampleset = job.result() if isinstance(job, Future) else job.sampleset
         sampleset.resolve()
     except Exception as error:
         return None, error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,9 @@ from qubolearn.chips.embedding import Chip, Coupler
 from qubolearn.chips.packing import Packing, Ranges, pack, program, stated_range, unpack
 from qubolearn.errors import QubolearnError, check_counts, check_numbers, missing_extra
 from qubolearn.qubo import energies, to_ising, upper_triangular
-from qubolearn.solvers.contract import QuboSolver, SearchResult, best_distinct, instance_seeds, no_temperature
+from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds, no_temperature
 from qubolearn.solvers.dwave.access import MARGIN, Opened, QpuAccess, estimated_seconds, reported_seconds, run
 from qubolearn.solvers.forms import with_second_best
-
-if TYPE_CHECKING:
-    from dimod import BinaryQuadraticModel
 
 __all__ = ["DWaveSolver"]
 
@@ -115,17 +112,21 @@ class DWaveSolver(QuboSolver):
         )
 
     def search(self, A: Tensor, count: int) -> SearchResult:
-        found = self._anneal(A, count)
-        return SearchResult(found.states, {key: value for key, value in found.info.items() if key != "states"})
+        states, info = self._anneal(A)
+        energy = energies(A.cpu().double(), states)
+        best = states[torch.arange(len(A)), energy.argmin(1)]
+        lowest = energy.amin(1, keepdim=True)
+        info["success_probability"] = (energy <= lowest + 1e-9 * lowest.abs()).double().mean(1)
+        return SearchResult(with_second_best(A.cpu().double(), torch.cat([best[:, None], states], 1), count), info)
 
     def sample(self, A: Tensor, beta: float | None = None) -> Tensor:
         """Return all reads ``[batch, reads, n]`` as the chip drew them; its temperature cannot be chosen."""
         if beta is not None:
             raise no_temperature("D-Wave's chip", beta)
-        states: Tensor = self._anneal(A.detach(), 1).info["states"]
-        return states.to(A)
+        return self._anneal(A.detach())[0].to(A)
 
-    def _anneal(self, A: Tensor, count: int) -> SearchResult:
+    def _anneal(self, A: Tensor) -> tuple[Tensor, dict[str, Any]]:
+        """Return all reads ``[batch, reads, n]``, and costs, shares of broken chains and scales."""
         A = A.to("cpu", torch.float64)
         each = A.abs().amax((1, 2))
         if bool((tiny := (each > 0) & (each < MIN_ENTRY)).any()):
@@ -140,27 +141,27 @@ class DWaveSolver(QuboSolver):
         needed = [estimated_seconds(opened, len(packing.first(len(part)).qubits), parameters) for part in parts]
         waiting = [MARGIN * seconds for seconds in needed]  # reserved for calls that were not sent yet
         self.access.charge(sum(waiting), self.budget_seconds)
-        calls: list[SearchResult] = []
-        spent: list[float] = []
+        calls: list[_Call] = []
         try:
             for part, estimate in zip(parts, needed, strict=True):
                 self.access.charge(0.0, self.budget_seconds)  # the last call may have taken longer than was estimated
                 waiting.pop(0)  # stays on the account if the call fails
-                calls.append(self._call(part, packing.first(len(part)), opened, parameters, count, estimate, spent))
+                calls.append(self._call(part, packing.first(len(part)), opened, parameters, estimate))
         finally:
             self.access.charge(-sum(waiting))
-        info = {
+        seconds, states, broken, scale = zip(*calls, strict=True)
+        return torch.cat(states), {
             "source": opened.source,
             "chip": opened.sampler.properties.get("chip_id"),
             "embedding": packing.method,
             "calls": len(calls),
             "tiles": packing.tiles,
             "reads": self.reads,
-            "qpu_access_seconds": sum(spent),
+            "qpu_access_seconds": sum(seconds),
             "qpu_spent_seconds": self.access.spent_seconds,
+            "chain_break_fraction": torch.cat(broken),
+            "scale": torch.cat(scale),
         }
-        measured = {key: torch.cat([call.info[key] for call in calls]) for key in calls[0].info}
-        return SearchResult(torch.cat([call.states for call in calls]), {**info, **measured})
 
     def close(self) -> None:
         """End the connection; the next call opens a new one."""
@@ -180,17 +181,8 @@ class DWaveSolver(QuboSolver):
             parameters["annealing_time"] = self.anneal_time
         return parameters
 
-    def _call(
-        self,
-        A: Tensor,
-        packing: Packing,
-        opened: Opened,
-        parameters: dict[str, Any],
-        count: int,
-        estimate: float,
-        spent: list[float],
-    ) -> SearchResult:
-        """Anneal as many QUBOs as the packing has tiles, in one call, and append its QPU seconds to ``spent``."""
+    def _call(self, A: Tensor, packing: Packing, opened: Opened, parameters: Any, estimate: float) -> _Call:
+        """Anneal as many QUBOs as the packing has tiles, in one call."""
         from dimod import SPIN, BinaryQuadraticModel
 
         J, h, _ = to_ising(A)
@@ -201,35 +193,28 @@ class DWaveSolver(QuboSolver):
         )
         sampleset = run(opened, bqm, parameters, self.deadline_seconds)
         # The mock states the same time for every problem; its estimate is closer to a chip's.
-        on_qpu = opened.source == "qpu"
-        spent.append(reported_seconds(sampleset.info, MARGIN * estimate) if on_qpu else estimate)
-        self.access.charge(spent[-1] - MARGIN * estimate)
+        spent = reported_seconds(sampleset.info, MARGIN * estimate) if opened.source == "qpu" else estimate
+        self.access.charge(spent - MARGIN * estimate)
         size = float(np.abs(programmed.h).sum() + np.abs(programmed.J).sum())
-        spins = _spins(sampleset, bqm, packing.qubits.tolist(), self.reads, size)
-        bits, broken = unpack(packing, spins)
-        states = torch.from_numpy(np.ascontiguousarray(bits))  # [tiles, reads, n]
-        energy = energies(A, states)
-        lowest = energy.amin(1, keepdim=True)
-        best = states[torch.arange(len(A)), energy.argmin(1)]
-        candidates = with_second_best(A, torch.cat([best[:, None], states], 1), count)
-        info = {
-            "states": states,
-            "success_probability": (energy <= lowest + 1e-9 * lowest.abs()).double().mean(1),
-            "chain_break_fraction": torch.from_numpy(broken),
-            "scale": torch.from_numpy(programmed.scale),
-        }
-        return SearchResult(best_distinct(A, candidates, count).states, info)
+        bits, broken = unpack(packing, _spins(sampleset, bqm, packing.qubits.tolist(), self.reads, size))
+        states, *rest = (torch.from_numpy(np.ascontiguousarray(part)) for part in (bits, broken, programmed.scale))
+        return _Call(spent, states, *rest)
+
+
+class _Call(NamedTuple):
+    seconds: float
+    states: Tensor  # [tiles, reads, n]
+    broken: Tensor  # [tiles]
+    scale: Tensor  # [tiles]
 
 
 def _couplers(A: Tensor) -> frozenset[Coupler]:
     """Return the pairs that any QUBO of the batch couples."""
-    rows, columns = (upper_triangular(A) != 0).any(0).triu(1).nonzero(as_tuple=True)
-    return frozenset(zip(rows.tolist(), columns.tolist(), strict=True))
+    pairs = (upper_triangular(A) != 0).any(0).triu(1).nonzero().tolist()
+    return frozenset((i, j) for i, j in pairs)
 
 
-def _spins(
-    sampleset: Any, bqm: BinaryQuadraticModel, qubits: list[int], reads: int, size: float
-) -> npt.NDArray[np.int8]:
+def _spins(sampleset: Any, bqm: Any, qubits: list[int], reads: int, size: float) -> npt.NDArray[np.int8]:
     """Return the spins ``[reads, Q]`` of an answer, in the order of ``qubits``, whose energies are of this ``size``.
 
     Raise if any is missing, or if the stated energies are not those of the reads.
