@@ -71,7 +71,7 @@ def repeated(A, s):
 @pytest.mark.parametrize(
     ("solver", "message"),
     [
-        (one_count, r"\[3, 1, 1\]"),
+        (one_count, "returns 1 states"),
         (changed(energies=lambda A, s: s.energies[:, :1]), r"\[3, 1\]"),
         (changed(states=lambda A, s: s.states.float()), "float32.*float16"),
         (changed(energies=lambda A, s: s.energies.float()), "float32"),
@@ -233,7 +233,7 @@ class Mutable(Parity.__base__):  # type: ignore[misc]
         (breach(bits=0), "bits is 0"),
         (breach(input_size=3), r"p is \[16, 2\]"),
         (breach(sample=sampled(lambda i, g, s: i._replace(answer=i.answer[1:]))), "answer holds 15"),
-        (breach(sample=sampled(lambda i, g, s: i._replace(x_true=i.x_true.long()))), "x_true is torch.int64"),
+        (breach(sample=sampled(lambda i, g, s: i._replace(x_true=i.x_true.long()))), "x_true is .* torch.int64"),
         (breach(sample=sampled(lambda i, g, s: i._replace(p=i.p / 0))), "p holds values that are not finite"),
         (breach(sample=sampled(lambda i, g, s: i._replace(x_true=i.x_true * 2))), "x_true holds values other"),
         (breach(sample=sampled(draw_globally)), "global generator"),

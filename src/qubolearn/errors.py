@@ -1,7 +1,4 @@
-"""The error type that the library raises for bad input, and checks of arguments that raise it.
-
-The command line turns a QubolearnError into one line and exit code 2.
-"""
+"""QubolearnError for bad input, which the command line turns into one line and exit code 2, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -41,11 +38,7 @@ class QubolearnError(ValueError):
 
 
 def printable(text: str) -> str:
-    """Escape line ends and control characters of a text.
-
-    >>> printable("a\\nb")
-    'a\\\\nb'
-    """
+    """Escape line ends and control characters of a text."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -58,7 +51,7 @@ class CallbackError(QubolearnError):
 
 
 class error_context:
-    """A context for user-defined code: an error keeps its type and traceback, and gets a note of where it was raised.
+    """A context for user-defined code: an error gets a note such as "raised in the loss MyLoss, given A [2, 4, 4]".
 
     Contexts may be nested; the note is one line, innermost first. A QubolearnError gets none.
 
@@ -66,17 +59,7 @@ class error_context:
         part: what runs here, such as ``the loss``.
         whose: the value that it belongs to; functions and values with a ``repr`` of one line are shown by it.
         given: tensors by name, whose shapes are shown.
-
-    >>> import torch
-    >>> try:
-    ...     with error_context("step", 3), error_context("the loss", "my_loss", A=torch.zeros(2, 4, 4)):
-    ...         1 / 0
-    ... except ZeroDivisionError as error:
-    ...     print(*error.__notes__)
-    raised in the loss my_loss, given A [2, 4, 4]; in step 3
     """
-
-    __slots__ = ("_given", "_part", "_whose")
 
     def __init__(self, part: str, whose: object = None, **given: Any) -> None:
         self._part, self._whose, self._given = part, whose, given
@@ -118,20 +101,12 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> QubolearnError:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "QUBO"), counted(3, "QUBO")
-    ('1 QUBO', '3 QUBOs')
-    """
+    """Return a number with its noun: 1 QUBO, 3 QUBOs."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def missing_extra(what: str, extra: str) -> QubolearnError:
-    """Return the error for an optional dependency that is not installed.
-
-    >>> str(missing_extra("the D-Wave solver", "dwave"))
-    "the D-Wave solver needs: pip install 'qubolearn[dwave]'"
-    """
+    """Return the error for an optional dependency that is not installed."""
     return QubolearnError(f"{what} needs: pip install 'qubolearn[{extra}]'")
 
 
@@ -149,26 +124,14 @@ def check_counts(**counts: object) -> None:
 
 
 def check_numbers(zero: bool = False, **numbers: object) -> None:
-    """Raise unless every value is a finite number above 0, or with ``zero`` at least 0.
-
-    >>> check_numbers(beta=float("nan"))
-    Traceback (most recent call last):
-    ...
-    qubolearn.errors.QubolearnError: beta=nan; expected a finite number above 0
-    """
+    """Raise unless every value is a finite number above 0, or with ``zero`` at least 0."""
     for name, value in numbers.items():
         if not (isinstance(value, Real) and math.isfinite(value) and (float(value) > 0 or (zero and value == 0))):
             raise QubolearnError(f"{name}={value!r}; expected a finite number {'of at least' if zero else 'above'} 0")
 
 
 def check_nondecreasing(count: int, **numbers: Any) -> None:
-    """Raise unless every value holds ``count`` finite numbers above 0 in nondecreasing order.
-
-    >>> check_nondecreasing(2, beta_range=(3.0, 1.0))
-    Traceback (most recent call last):
-    ...
-    qubolearn.errors.QubolearnError: beta_range=(3.0, 1.0); expected 2 finite numbers above 0, the smallest first
-    """
+    """Raise unless every value holds ``count`` finite numbers above 0 in nondecreasing order."""
     for name, values in numbers.items():
         try:
             fits = len(values) == count and all(0 < a <= b < math.inf for a, b in pairwise((values[0], *values)))
@@ -181,8 +144,6 @@ def check_nondecreasing(count: int, **numbers: Any) -> None:
 def convert(value: Any, hint: Any, what: str) -> Any:
     """Return a value from text or JSON as the annotated type; raise if it does not fit.
 
-    >>> convert(3, float | None, "beta")
-    3.0
     >>> convert("abc", int, "reads")
     Traceback (most recent call last):
     ...

@@ -55,20 +55,28 @@ NUMBERS = re.compile(r"\[\n\s*((?:-?\d[\d.eE+-]*,\s*)*-?\d[\d.eE+-]*)\n\s*\]")
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file such that at any time its path holds the complete old content or the complete new content.
 
-    A link at this path is replaced and not followed, so nothing outside the folder changes. A replaced file passes on
-    its mode.
+    A link at this path is replaced and not followed. A replaced file passes on its mode and, if allowed, its group.
     """
     temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
     try:
         if not path.name or path.is_dir():
             raise IsADirectoryError(None, "it is a folder")
-        with open(temporary, "wb", opener=_new_file) as file:
+        with open(temporary, "xb") as file:  # which must not exist, not even as a link
             file.write(data)
             file.flush()
-            _copy_mode(path, file.fileno())
+            if path.is_file() and not path.is_symlink():
+                before = path.stat()
+                with suppress(OSError, AttributeError):
+                    os.chown(temporary, -1, before.st_gid)
+                temporary.chmod(before.st_mode & 0o777)
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        if hasattr(os, "O_DIRECTORY"):  # so that the new name survives a power cut
+            descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -117,8 +125,8 @@ def is_temporary(path: Path) -> bool:
 def lock_folder(folder: Path, wait: bool = False) -> Iterator[None]:
     """Hold the lock of a folder; if another process or thread holds it, raise or, with ``wait``, wait.
 
-    The system keeps the lock (flock on the file ``.lock``) and drops it when its holder dies. On systems without such
-    locks, for example Windows and some network file systems, nothing is locked.
+    The system keeps the lock (flock on the file ``.lock``) and drops it when its holder dies. Without such locks, as on
+    Windows and some network file systems, nothing is locked.
     """
     try:
         import fcntl
@@ -140,31 +148,6 @@ def lock_folder(folder: Path, wait: bool = False) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _new_file(path: str, flags: int) -> int:
-    """Open a file that must not exist, not even as a link, with the mode that the umask leaves."""
-    return os.open(path, flags | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
-
-
-def _copy_mode(path: Path, descriptor: int) -> None:
-    """Give an open file the mode and, if allowed, the group of the regular file that it will replace."""
-    with suppress(FileNotFoundError):
-        before = path.lstat()
-        if stat.S_ISREG(before.st_mode) and hasattr(os, "fchmod"):
-            with suppress(OSError):
-                os.fchown(descriptor, -1, before.st_gid)
-            os.fchmod(descriptor, before.st_mode & 0o777)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a renamed file survive a power cut, if the system supports it."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def write_json(path: Path, value: Mapping[str, Any], checksum: bool = False) -> None:
     """Write indented JSON atomically, with each list of numbers on one line."""
     if checksum:
@@ -177,7 +160,7 @@ def write_json(path: Path, value: Mapping[str, Any], checksum: bool = False) -> 
 def write_records(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Write records as lines of JSON, atomically, with their checksum on the last line."""
     lines = [json.dumps(record) for record in records]
-    write_atomic(path, "\n".join([*lines, json.dumps({CHECKSUM: _lines_digest(lines)}), ""]).encode())
+    write_atomic(path, "\n".join([*lines, json.dumps({CHECKSUM: _digest("\n".join(lines))}), ""]).encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -205,7 +188,7 @@ def read_records(path: Path, limit: int) -> list[dict[str, Any]]:
             record = json.loads(line)
         if isinstance(record, dict) and CHECKSUM not in record:
             records.append(record)
-        elif f'"{CHECKSUM}"' in line and record != {CHECKSUM: _lines_digest(lines[:number])}:
+        elif f'"{CHECKSUM}"' in line and record != {CHECKSUM: _digest("\n".join(lines[:number]))}:
             raise QubolearnError(f"{path} is damaged: checksum mismatch; delete it to continue without it")
     return records
 
@@ -228,11 +211,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], finite: bool = True, **metadata: int | str) -> None:
-    """Write safetensors atomically, equal bytes for equal tensors.
-
-    Raises:
-        NonFiniteError: If a tensor is not finite, unless ``finite`` is False.
-    """
+    """Write safetensors atomically, equal bytes for equal tensors; raise if one is not finite, if ``finite``."""
     import torch
     from safetensors.torch import save
 
@@ -270,10 +249,7 @@ def read_tensors(
     limit = MAX_HEADER + sum(tensor.numel() * tensor.element_size() for tensor in like.values())
     limit = limit if others is None else 9 * limit
     try:
-        with open_regular(path) as file:
-            if (size := os.fstat(file.fileno()).st_size) > limit:
-                raise QubolearnError(f"{path} has {size} bytes, but its configuration allows {limit}")
-            data = file.read()  # safetensors opens only files whose names are valid UTF-8
+        data = read_bytes(path, limit)  # safetensors opens only files whose names are valid UTF-8
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         metadata = _metadata(header, path)
         shapes = {name: entry["shape"] for name, entry in header.items()}
@@ -287,12 +263,10 @@ def read_tensors(
         tensors = load(data)
     except QubolearnError:
         raise
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+    except (SafetensorError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise QubolearnError(f"{path} is not a readable safetensors file ({error})") from error
     for name, tensor in tensors.items():
         expected = like.get(name, tensor)
-        if tensor.shape != expected.shape:
-            raise QubolearnError(f"{path} does not fit the network of its configuration")
         if tensor.dtype != expected.dtype or (finite and not bool(torch.isfinite(tensor).all())):
             raise QubolearnError(f"{path}: {name} is not finite {expected.dtype}; is the file damaged?")
     if metadata.pop(CHECKSUM, None) not in (None, _tensors_digest(tensors, metadata)):
@@ -304,9 +278,7 @@ def read_metadata(path: Path) -> dict[str, str]:
     """Return the metadata of a safetensors file from its first MiB, without checking its checksum."""
     try:
         with open_regular(path) as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > MAX_HEADER:
-                raise QubolearnError(f"{path} is not a model file: its header has {length} bytes (limit {MAX_HEADER})")
+            length = min(int.from_bytes(file.read(8), "little"), MAX_HEADER)
             return _metadata(json.loads(file.read(length)), path)
     except QubolearnError:
         raise
@@ -331,11 +303,11 @@ def check_version(version: object, path: Path) -> None:
 
 
 def _json_digest(value: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    return _digest(json.dumps(value, sort_keys=True))
 
 
-def _lines_digest(lines: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _tensors_digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:

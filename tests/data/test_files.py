@@ -40,7 +40,7 @@ def test_load_npz_reads_what_is_requested(tmp_path: Path) -> None:
         ({"points": np.ones(3), "names": np.array(["a"])}, "expected f with 2"),
         ({"points": np.ones((3, 2), int), "names": np.array(["a"])}, "is int64"),
         ({"points": np.array([[np.nan, 0]]), "names": np.array(["a"])}, "not finite"),
-        ({"points": np.ones((3, 2)), "names": np.array([{"a": 1}], dtype=object)}, "pickled objects"),
+        ({"points": np.ones((3, 2)), "names": np.array([{"a": 1}], dtype=object)}, "Object arrays"),
     ],
 )
 def test_load_npz_rejects(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
@@ -54,7 +54,7 @@ def test_load_npz_rejects_a_header_that_claims_more_than_there_is(tmp_path: Path
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2)})
     with zipfile.ZipFile(tmp_path / "claim.npz", "w") as archive:
         archive.writestr("points.npy", header.getvalue())
-    with pytest.raises(QubolearnError, match="does not fit"):
+    with pytest.raises(QubolearnError, match="claim"):
         load_npz(tmp_path / "claim.npz", {"points": ("f", 2)})
 
 

@@ -140,9 +140,9 @@ def edges(*pairs: tuple[int, int]) -> Tensor:
 @pytest.mark.parametrize(
     ("linear", "pairs", "quadratic", "says"),
     [
-        (torch.zeros(1, 3), edges((0, 3)), torch.zeros(1, 1), r"edge 0 is \(0, 3\) on n=3 bits; bits are numbered"),
+        (torch.zeros(1, 3), edges((0, 3)), torch.zeros(1, 1), r"edge 0 is \(0, 3\) on n=3 bits"),
         (torch.zeros(1, 3), edges((0, 1), (-1, 1)), torch.zeros(1, 2), r"edge 1 is \(-1, 1\)"),
-        (torch.zeros(1, 3), edges((2, 1)), torch.zeros(1, 1), "smaller bit first"),
+        (torch.zeros(1, 3), edges((2, 1)), torch.zeros(1, 1), r"edge 0 is \(2, 1\)"),
         (torch.zeros(1, 3), edges((1, 2), (0, 1), (1, 2)), torch.zeros(1, 3), r"\(1, 2\)"),
         (torch.zeros(1, 3), edges((1, 2)).int(), torch.zeros(1, 1), "int64 of shape"),
         (torch.zeros(1, 3), edges((1, 2)), torch.zeros(1, 2), r"quadratic must have shape \[1, 1\]"),

@@ -2,9 +2,8 @@
 
 An embedding maps each bit to a chain of qubits; a tile is one embedding of a graph, and tiles share no qubit. Patterns
 of :mod:`qubolearn.chips.topologies` are placed directly, with chains of one qubit. Any other graph is minor-embedded
-once, in the smallest corner of the family's chip that holds it, and this embedding is then copied over the chip.
-Copies are translations: chips are periodic. A copy that would use a broken qubit or coupler is left out. This finds at
-least as many tiles as minorminer's own search over sublattices, with which docs/libraries.md compares it.
+in the smallest corner of the chip that holds it. The embedding is then copied over the chip, which is periodic; copies
+that would use a broken qubit or coupler are left out. docs/libraries.md compares with minorminer's own search.
 """
 
 from __future__ import annotations
@@ -90,7 +89,8 @@ def find_tiles(n: int, couplers: Iterable[Coupler], chip: Chip) -> Tiling:
     if n > len(chip.graph) or len(wanted) > chip.graph.number_of_edges():  # each needs a coupler of the chip
         raise _too_small(n, wanted, chip)
     if not wanted:
-        return _single_qubits(n, chip)
+        qubits, starts = list(chip.graph), range(0, len(chip.graph) - n + 1, n)
+        return Tiling("direct", tuple(tuple((q,) for q in qubits[start : start + n]) for start in starts))
     for name in dict.fromkeys(["chimera", chip.family]):  # Chimera first: it needs the fewest couplers to be intact
         if n <= FAMILIES[name].room and wanted <= set(topology(name, n).couplers):
             # The whole pattern is placed, so that QUBOs with some zero couplers share one cached tiling.
@@ -143,9 +143,8 @@ def embed_report(pattern: Topology, chip: str = "pegasus", size: int | None = No
     tiling = find_tiles(pattern.n, pattern.couplers, ideal)
     lengths = [[len(chain) for chain in tiling.tiles[0]]]
     if tiling.method == "minor":
-        couplers = frozenset(pattern.couplers)
-        found = [_minor_embedding(pattern.n, couplers, chip, ideal.shape[0], seed) for seed in _seeds(couplers)]
-        lengths = [[len(chain) for chain in chains] for chains in found if chains] or lengths
+        found = _minor_embeddings(pattern.n, frozenset(pattern.couplers), ideal)
+        lengths = [[len(chain) for chain in chains] for chains in found] or lengths
     return EmbedReport(
         topology=pattern.name,
         logical_qubits=pattern.n,
@@ -163,11 +162,6 @@ def embed_report(pattern: Topology, chip: str = "pegasus", size: int | None = No
     )
 
 
-def _single_qubits(n: int, chip: Chip) -> Tiling:
-    qubits = list(chip.graph)
-    return Tiling("direct", tuple(tuple((q,) for q in qubits[i : i + n]) for i in range(0, len(qubits) - n + 1, n)))
-
-
 @lru_cache(maxsize=64)
 def _direct_tiles(name: str, n: int, chip: Chip) -> Tiling:
     pattern = topology(name, n)
@@ -177,13 +171,22 @@ def _direct_tiles(name: str, n: int, chip: Chip) -> Tiling:
 
 @lru_cache(maxsize=64)
 def _minor_tiles(n: int, couplers: frozenset[Coupler], chip: Chip) -> Tiling:
-    candidates = [_minor_embedding(n, couplers, chip.family, chip.shape[0], seed) for seed in _seeds(couplers)]
-    shortest = min((chains for chains in candidates if chains), key=lambda chains: sum(map(len, chains)), default=None)
-    tiles = _copies(shortest, couplers, chip) if shortest else ()
-    tiles = tiles or _on_the_whole_chip(n, couplers, chip)
-    if not tiles:
-        raise _too_small(n, couplers, chip)
+    candidates = _minor_embeddings(n, couplers, chip)
+    tiles = _copies(min(candidates, key=lambda chains: sum(map(len, chains))), couplers, chip) if candidates else ()
+    if not tiles:  # one embedding around the chip's defects
+        find_embedding, _ = _minorminer()
+        chains: dict[int, Any] = find_embedding(_graph(n, couplers), chip.graph, random_seed=0, tries=3, timeout=60)
+        if not chains:
+            raise _too_small(n, couplers, chip)
+        tiles = (tuple(tuple(chains[bit]) for bit in range(n)),)
     return Tiling("minor", tiles)
+
+
+def _minor_embeddings(n: int, couplers: frozenset[Coupler], chip: Chip) -> list[list[list[Spot]]]:
+    """Return embeddings of several seeds; of one if only the clique embedding is tried, which hardly depends on it."""
+    seeds = range(ATTEMPTS if len(couplers) <= MAX_HEURISTIC_COUPLERS else 1)
+    found = [_minor_embedding(n, couplers, chip.family, chip.shape[0], seed) for seed in seeds]
+    return [chains for chains in found if chains]
 
 
 def _copies(chains: list[list[Spot]], couplers: frozenset[Coupler], chip: Chip) -> tuple[Tile, ...]:
@@ -196,33 +199,23 @@ def _copies(chains: list[list[Spot]], couplers: frozenset[Coupler], chip: Chip) 
         anchor = min(cell for chain in source for cell, _ in chain)
         for target in cells:
             shift = tuple(b - a for a, b in zip(anchor, target, strict=True))
-            tile = tuple(tuple(spots.get(_moved(spot, shift), -1) for spot in chain) for chain in source)
+            tile = tuple(
+                tuple(spots.get((tuple(map(sum, zip(cell, shift, strict=True))), slot), -1) for cell, slot in chain)
+                for chain in source
+            )
             qubits = frozenset(q for chain in tile for q in chain)
             if -1 not in qubits and qubits not in found and _is_embedding(tile, couplers, chip.graph):
                 found[qubits] = tile
     return _disjoint(list(found.values()))
 
 
-def _moved(spot: Spot, shift: Cell) -> Spot:
-    cell, slot = spot
-    return tuple(a + b for a, b in zip(cell, shift, strict=True)), slot
-
-
 def _is_embedding(tile: Tile, couplers: frozenset[Coupler], graph: networkx.Graph) -> bool:
     """Return True if chains are connected and each coupler of the QUBO has one between its chains."""
+    import networkx
+
     bit_of = {qubit: bit for bit, chain in enumerate(tile) for qubit in chain}
-    near = {qubit: [other for other in graph.adj[qubit] if other in bit_of] for qubit in bit_of}
-    joined = {(bit, bit_of[other]) for qubit, bit in bit_of.items() for other in near[qubit]}
-    return couplers <= joined and all(len(chain) == 1 or _is_connected(chain, near) for chain in tile)
-
-
-def _is_connected(chain: tuple[int, ...], near: dict[int, list[int]]) -> bool:
-    reached, front = {chain[0]}, [chain[0]]
-    while front:
-        new = set(near[front.pop()]) & set(chain) - reached
-        reached |= new
-        front.extend(new)
-    return len(reached) == len(chain)
+    joined = {(bit, bit_of.get(other)) for qubit, bit in bit_of.items() for other in graph.adj[qubit]}
+    return couplers <= joined and all(len(chain) == 1 or networkx.is_connected(graph.subgraph(chain)) for chain in tile)
 
 
 def _disjoint(tiles: list[Tile]) -> tuple[Tile, ...]:
@@ -257,19 +250,13 @@ def _spot_on(family: str, name: str, qubit: Qubit) -> Spot:
 
 @lru_cache(maxsize=16)
 def _spots(chip: Chip) -> dict[Spot, int]:
-    """Return the place of each working qubit; on Pegasus, only of those with nice coordinates."""
-    place = FAMILIES[chip.family].place
-    indices = _indices(chip.family, chip.shape)
-    return {place(qubit): index for qubit, index in indices.items() if index in chip.graph}
-
-
-def _indices(family: str, shape: tuple[int, ...]) -> dict[Qubit, int]:
-    """Return coordinates -> D-Wave's index of every qubit of a chip without defects."""
+    """Return D-Wave's index of the working qubit at each place; on Pegasus, only of those with nice coordinates."""
     import dwave.graphs as graphs
 
-    convert = getattr(graphs, f"{family}_coordinates")(*shape)
-    linear = getattr(convert, "nice_to_linear" if family == "pegasus" else f"{family}_to_linear")
-    return {qubit: linear(qubit) for qubit in chip_graph(family, *shape)}
+    convert = getattr(graphs, f"{chip.family}_coordinates")(*chip.shape)
+    index = getattr(convert, "nice_to_linear" if chip.family == "pegasus" else f"{chip.family}_to_linear")
+    place, qubits = FAMILIES[chip.family].place, chip_graph(chip.family, *chip.shape)
+    return {place(qubit): index(qubit) for qubit in qubits if index(qubit) in chip.graph}
 
 
 @lru_cache(maxsize=256)
@@ -293,18 +280,6 @@ def _minor_embedding(
             shortest = min(filter(None, found), key=lambda chains: sum(map(len, chains.values())))
             return [[FAMILIES[family].place(qubit) for qubit in shortest[bit]] for bit in range(n)]
     return None
-
-
-def _seeds(couplers: frozenset[Coupler]) -> range:
-    """Return one seed if only the clique embedding is tried, which hardly depends on it."""
-    return range(ATTEMPTS if len(couplers) <= MAX_HEURISTIC_COUPLERS else 1)
-
-
-def _on_the_whole_chip(n: int, couplers: frozenset[Coupler], chip: Chip) -> tuple[Tile, ...]:
-    """Return one embedding around the chip's defects, for when no copy of the regular one fits."""
-    find_embedding, _ = _minorminer()
-    chains: dict[int, Any] = find_embedding(_graph(n, couplers), chip.graph, random_seed=0, tries=3, timeout=60)
-    return (tuple(tuple(chains[bit]) for bit in range(n)),) if chains else ()
 
 
 def _graph(n: int, couplers: frozenset[Coupler]) -> networkx.Graph:

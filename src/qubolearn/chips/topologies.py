@@ -18,7 +18,8 @@ the qubit of each bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,11 +65,7 @@ class Topology:
 
     @property
     def entries(self) -> Tensor:
-        """Rows and columns ``[2, n + couplers]`` of the entries of an upper-triangular A: first the diagonal.
-
-        >>> topology("dense", 3).entries.tolist()
-        [[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
-        """
+        """Rows and columns ``[2, n + couplers]`` of the entries of an upper-triangular A: first the diagonal."""
         return torch.tensor([(i, i) for i in range(self.n)] + list(self.couplers)).T
 
     @property
@@ -91,11 +88,8 @@ def topology(name: str, n: int) -> Topology:
 
     Args:
         name: ``dense`` (all couplers), ``diagonal`` (none), or ``chimera``, ``pegasus`` or ``zephyr`` (each bit is
-            one qubit of a chip).
+            one qubit of a chip, the largest of which has room for 2,048, 5,400 or 6,736 bits).
         n: the number of bits.
-
-    Raises:
-        QubolearnError: If the name is unknown, or the largest chip has no room for n bits.
 
     >>> [len(topology(name, 8).couplers) for name in ("dense", "diagonal", "chimera", "pegasus")]
     [28, 0, 16, 20]
@@ -188,7 +182,8 @@ def _pattern(name: str, n: int) -> Topology:
     chip = chip_graph(name, min(family.largest, math.isqrt(count - 1) + 5))
     whole = cells(name, chip)
     sets = [[qubit for cell in sorted(chosen) for qubit in whole[cell]] for chosen in _dense_cells(whole, chip, count)]
-    qubits = max((_drop(qubits, len(qubits) - n, chip) for qubits in sets), key=lambda kept: _couplers(kept, chip))
+    kept = [_drop(qubits, len(qubits) - n, chip) for qubits in sets]
+    qubits = max(kept, key=lambda some: int(chip.subgraph(some).number_of_edges()))
     bit = {qubit: i for i, qubit in enumerate(qubits)}
     pairs = (sorted((bit[q], bit[r])) for q, r in chip.subgraph(bit).edges)
     return Topology(name, n, tuple(sorted((i, j) for i, j in pairs)), tuple(qubits))
@@ -198,12 +193,16 @@ def _dense_cells(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph, cou
     """Find sets of ``count`` cells with many couplers between them, best first, by beam search from the middle."""
     links = _links(whole, chip)
     width = max(1, BEAM // count**2)
-    sets = {frozenset([_middle(whole)]): 0}  # set of cells -> couplers between them
+    center = [sum(axis) / len(whole) for axis in zip(*whole, strict=True)]
+    middle = min(whole, key=lambda cell: (math.dist(cell, center), cell))
+    sets = {frozenset([middle]): 0}  # set of cells -> couplers between them
     for _ in range(count - 1):
         grown: dict[frozenset[Cell], int] = {}
         for chosen, couplers in sets.items():
-            for cell, gain in _gains(chosen, links):
-                grown[chosen | {cell}] = couplers + gain
+            gains = sum((Counter(links[cell]) for cell in chosen), Counter())
+            for cell, gain in sorted(gains.items()):
+                if cell not in chosen:
+                    grown[chosen | {cell}] = couplers + gain
         order = sorted(grown, key=lambda chosen: (-grown[chosen], sorted(chosen)))
         sets = {chosen: grown[chosen] for chosen in order[:width]}
     return list(sets)
@@ -220,24 +219,6 @@ def _links(whole: dict[Cell, tuple[Qubit, ...]], chip: networkx.Graph) -> dict[C
     return links
 
 
-def _middle(whole: dict[Cell, tuple[Qubit, ...]]) -> Cell:
-    center = [sum(axis) / len(whole) for axis in zip(*whole, strict=True)]
-    return min(whole, key=lambda cell: (math.dist(cell, center), cell))
-
-
-def _gains(chosen: frozenset[Cell], links: dict[Cell, dict[Cell, int]]) -> Iterator[tuple[Cell, int]]:
-    gains: dict[Cell, int] = {}
-    for cell in chosen:
-        for neighbor, couplers in links[cell].items():
-            if neighbor not in chosen:
-                gains[neighbor] = gains.get(neighbor, 0) + couplers
-    yield from sorted(gains.items())
-
-
-def _couplers(qubits: list[Qubit], chip: networkx.Graph) -> int:
-    return int(chip.subgraph(qubits).number_of_edges())
-
-
 def _drop(qubits: list[Qubit], surplus: int, chip: networkx.Graph) -> list[Qubit]:
     """Drop the ``surplus`` qubits with the least useful couplers: greedily from many starts, then by swaps.
 
@@ -249,7 +230,7 @@ def _drop(qubits: list[Qubit], surplus: int, chip: networkx.Graph) -> list[Qubit
     adjacency = [sum(1 << index[r] for r in chip[qubit] if r in index) for qubit in qubits]
     starts = sorted(index.values(), key=lambda i: (adjacency[i].bit_count(), i))[:STARTS]
     outcomes = {_swap(adjacency, _greedy(adjacency, start, surplus)) for start in starts}
-    best = min(outcomes, key=lambda kept: (-_degrees(adjacency, kept), kept))
+    best = min(outcomes, key=lambda kept: (-sum((adjacency[i] & kept).bit_count() for i in _bits(kept)), kept))
     return [qubit for qubit, i in index.items() if best >> i & 1]
 
 
@@ -268,10 +249,6 @@ def _swap(adjacency: list[int], kept: int) -> int:
         if (adjacency[new] & kept).bit_count() > loss:
             return _swap(adjacency, kept & ~(1 << old) | 1 << new)
     return kept
-
-
-def _degrees(adjacency: list[int], kept: int) -> int:
-    return sum((adjacency[i] & kept).bit_count() for i in _bits(kept))
 
 
 def _bits(mask: int) -> list[int]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-import math
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from qubolearn.errors import QubolearnError
 from qubolearn.files import write_atomic
@@ -50,9 +48,9 @@ def load_npz(
             arrays = {}
             for name, (kinds, dimensions) in required.items():
                 with archive.open(entry := entries[f"{name}.npy"]) as member:
-                    array = _read_npy(member.read(entry.file_size))
-                _check_array(array, kinds, dimensions, finite, f"{path}: array {name!r}")
-                arrays[name] = array
+                    content = io.BytesIO(member.read(entry.file_size))
+                arrays[name] = np.lib.format.read_array(content, allow_pickle=False)
+                _check_array(arrays[name], kinds, dimensions, finite, f"{path}: array {name!r}")
             return arrays
     except QubolearnError:
         raise
@@ -60,20 +58,6 @@ def load_npz(
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
         raise QubolearnError(f"{path} is not a readable .npz ({why}); download it again") from error
-
-
-def _read_npy(content: bytes) -> np.ndarray[Any, Any]:
-    """Return an array after checking that its header claims no more than its content."""
-    member = io.BytesIO(content)
-    version = npy.read_magic(member)
-    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, fortran, dtype = read_header(member)
-    if dtype.hasobject:
-        raise ValueError("pickled objects are not read")
-    if math.prod(shape) * dtype.itemsize > len(content):
-        raise ValueError(f"shape {shape} does not fit {len(content)} bytes")
-    data = np.frombuffer(content, dtype=dtype, count=math.prod(shape), offset=member.tell())
-    return data.reshape(shape, order="F" if fortran else "C")
 
 
 def _check_array(array: np.ndarray[Any, Any], kinds: str, dimensions: int | None, finite: bool, what: str) -> None:

@@ -55,11 +55,7 @@ def as_clamp(clamp: Clamp | None, batch: int, n: int) -> Tensor:
 
 
 def propagate_clamps(clamp: Tensor, groups: Groups) -> Tensor:
-    """Return the clamp ``[batch, n]`` with the bits that groups imply: 0 next to a 1, and 1 for the last free bit.
-
-    >>> propagate_clamps(as_clamp({0: 1}, 1, 4), Groups([[0, 1, 2]])).tolist()
-    [[1, 0, 0, -1]]
-    """
+    """Return the clamp ``[batch, n]`` with the bits that groups imply: 0 next to a 1, and 1 for the last free bit."""
     if not len(groups):
         return clamp
     number = groups.of_bits(clamp.shape[1])
@@ -77,11 +73,7 @@ def propagate_clamps(clamp: Tensor, groups: Groups) -> Tensor:
 
 
 def allowed_bits(clamp: Tensor, groups: Groups) -> Tensor:
-    """Return log2 of the number of states that a clamp ``[batch, n]`` and groups allow: ``[batch]``, float64.
-
-    >>> allowed_bits(as_clamp({0: 1}, 1, 6), Groups([[2, 3, 4, 5]])).tolist()
-    [3.0]
-    """
+    """Return log2 of the number of states that a clamp ``[batch, n]`` and groups allow: ``[batch]``, float64."""
     free = clamp == FREE
     bits = free[:, groups.of_bits(clamp.shape[1]) < 0].sum(1).double()
     for group in groups.members:
@@ -115,8 +107,7 @@ class Reduced:
 def reduced(A: Qubo, clamp: Tensor, groups: Groups) -> list[Reduced]:
     """Return the batch without its clamped bits in float64, in parts of equal shape; see :func:`propagate_clamps`.
 
-    A dense batch is split by the number of free bits and of free bits in each group, a sparse one, whose parts share a
-    graph each, by the set of free bits. Couplings to clamped bits become part of linear terms.
+    A dense batch is split by the number of free bits, overall and in each group, a sparse one by the set of free bits.
     """
     free = clamp == FREE
     number = groups.of_bits(clamp.shape[1])

@@ -128,16 +128,11 @@ def with_penalties(A: Qubo, groups: Groups) -> tuple[Qubo, Tensor]:
 def penalty_weights(A: Qubo, groups: Groups) -> Tensor:
     """Return weights ``[batch, groups]``, float64, of penalties under which every lowest state is allowed.
 
-    Let f_i(x) = A_ii + Σ_j (A_ij + A_ji) x_j be what setting bit i adds to the energy, where j runs over the bits of
-    other groups. It lies between low_i = A_ii + Σ_j min(0, A_ij + A_ji) and high_i = A_ii + Σ_j max(0, A_ij + A_ji),
-    for all values of the other bits. Take a state in which s bits of group g are 1.
-
-    - s = 0: setting the bit of g with the least high_i adds at most min high_i and saves P.
-    - s >= 2: one of the set bits does not have the largest -low_i in g. Clearing it adds at most the second largest
-      -low_i and saves ((s - 1)² - (s - 2)²) P >= P.
-
-    So with P above both bounds each such step lowers the energy. Steps in one group leave the others' sums alone, so
-    finitely many lead to an allowed state that is strictly lower: no lowest state is forbidden.
+    Setting bit i adds between low_i = A_ii + Σ_j min(0, A_ij + A_ji) and high_i = A_ii + Σ_j max(0, A_ij + A_ji) to the
+    energy, where j runs over the bits of other groups. Take a state in which s bits of group g are 1. If s = 0, setting
+    the bit with the least high_i adds at most that and saves P. If s >= 2, one of them does not have the largest
+    -low_i; clearing it adds at most the second largest and saves ((s - 1)² - (s - 2)²) P >= P. So with P above both
+    bounds each such step lowers the energy, and finitely many lead to an allowed state.
     """
     low, high, largest = _field_bounds(A, groups.of_bits(A.shape[2]).to(A.device))
     weights = []
@@ -170,19 +165,14 @@ def _field_bounds(A: Qubo, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _between(A: SparseQubo, number: Tensor) -> Tensor:
     """Return which edges ``[m]`` do not join two bits of one group."""
-    i, j = number[A.edges]
-    inside: Tensor = (i == j) & (i >= 0)
-    return ~inside
+    ends = number[A.edges]
+    return (ends[0] != ends[1]) | (ends[0] < 0)
 
 
 def to_cqm(
     A: Qubo, groups: Groups | None = None, constraints: Sequence[LinearConstraint] = ()
 ) -> dimod.ConstrainedQuadraticModel:
-    """Return one QUBO, ``[n, n]`` or sparse, its groups and inequalities as a constrained model of dimod.
-
-    >>> len(to_cqm(torch.zeros(5, 5), Groups([[0, 1, 2], [3, 4]])).discrete)
-    2
-    """
+    """Return one QUBO, ``[n, n]`` or sparse, its groups and inequalities as a constrained model of dimod."""
     import dimod
 
     groups, objective = as_groups(groups), to_bqm(A)

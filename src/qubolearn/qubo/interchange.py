@@ -31,10 +31,9 @@ def to_bqm(A: Qubo) -> dimod.BinaryQuadraticModel:
     """
     import dimod
 
-    sparse = _sparse(one_qubo(A))
-    couplings = sparse.quadratic[0].numpy()
-    i, j = sparse.edges.numpy()
-    return dimod.BinaryQuadraticModel.from_numpy_vectors(sparse.linear[0].numpy(), (i, j, couplings), 0.0, dimod.BINARY)
+    A = _sparse(one_qubo(A))
+    pairs = (*A.edges.numpy(), A.quadratic[0].numpy())
+    return dimod.BinaryQuadraticModel.from_numpy_vectors(A.linear[0].numpy(), pairs, 0.0, dimod.BINARY)
 
 
 def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
@@ -51,12 +50,7 @@ def from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[Tensor, float]:
 
 
 def sparse_from_bqm(bqm: dimod.BinaryQuadraticModel) -> tuple[SparseQubo, float]:
-    """Return a dimod model as a sparse batch of one in float64, and its offset; bits follow ``bqm.variables``.
-
-    >>> A, offset = sparse_from_bqm(to_bqm(torch.tensor([[1.0, -3.0], [0.0, 1.0]])))
-    >>> A.linear.tolist(), A.edges.tolist(), A.quadratic.tolist(), offset
-    ([[1.0, 1.0]], [[0], [1]], [[-3.0]], 0.0)
-    """
+    """Return a dimod model as a sparse batch of one in float64, and its offset; bits follow ``bqm.variables``."""
     check_bqm(bqm)
     if not 1 <= (n := bqm.num_variables) <= MAX_SPARSE_FILE_BITS:
         raise QubolearnError(f"expected 1 to {MAX_SPARSE_FILE_BITS} variables, got a dimod model of {n}")
@@ -119,9 +113,7 @@ def entries_of(A: Qubo) -> tuple[Entries, int]:
 
 def one_qubo(A: Qubo) -> Qubo:
     """Return ``[n, n]``, or a sparse batch of one, as a checked batch of one."""
-    if isinstance(A, SparseQubo) and len(A) != 1:
-        raise QubolearnError(f"expected one QUBO, got a batch of {len(A)}; pass one of them, as in A[0]")
-    if isinstance(A, Tensor) and A.ndim == 3:
+    if (isinstance(A, SparseQubo) and len(A) != 1) or (isinstance(A, Tensor) and A.ndim == 3):
         raise QubolearnError(f"expected one QUBO [n, n], got a batch {list(A.shape)}; pass one of them, as in A[0]")
     batch = A[None] if isinstance(A, Tensor) else A
     check_qubo(batch)

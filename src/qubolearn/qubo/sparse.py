@@ -27,7 +27,6 @@ class SparseQubo:
     """A batch of QUBOs on one graph: E(x) = Σ_i linear_i x_i² + Σ_(i,j) quadratic_ij x_i x_j; on bits x_i² is x_i.
 
     It is accepted wherever a dense A ``[batch, n, n]`` is, and differentiable in ``linear`` and ``quadratic``.
-    :meth:`with_values` returns another value on the same graph without checking the edges again.
 
     Args:
         linear: ``[batch, n]``, floating point and finite.
@@ -67,15 +66,14 @@ class SparseQubo:
         if needed > MAX_DENSE_BYTES:
             raise QubolearnError(
                 f"{counted(len(self), 'QUBO')} of n={self.n} bits as dense matrices take {needed / 2**30:.1f} GiB "
-                f"(limit {MAX_DENSE_BYTES / 2**30:.0f} GiB); take fewer at once, or simulated annealing, "
-                "which takes sparse QUBOs as they are"
+                f"(limit {MAX_DENSE_BYTES / 2**30:.0f} GiB); take fewer at once, or SimulatedAnnealing()"
             )
         A = torch.diag_embed(self.linear)
         A[:, self.edges[0], self.edges[1]] = self.quadratic
         return A
 
     def with_values(self, linear: Tensor, quadratic: Tensor) -> SparseQubo:
-        """Return other values, ``[batch, n]`` and ``[batch, m]`` with any batch, on the same graph."""
+        """Return other values, ``[batch, n]`` and ``[batch, m]``, of any batch on the same graph, not checked again."""
         if linear.ndim != 2 or linear.shape[1] != self.n:
             raise QubolearnError(f"linear must have shape [batch, {self.n}] on this graph, got {list(linear.shape)}")
         _check_values(linear, quadratic, self.edges)
@@ -179,18 +177,16 @@ def _check_values(linear: Tensor, quadratic: Tensor, edges: Tensor) -> None:
     """Raise unless the values fit the edges and each other, and are finite."""
     for name, tensor in (("linear", linear), ("quadratic", quadratic), ("edges", edges)):
         check_plain(name, tensor)
+        if tensor.device != linear.device:
+            raise QubolearnError(f"linear on {linear.device}, {name} on {tensor.device}; expected one device")
     if linear.ndim != 2 or linear.shape[1] < 1:
         raise QubolearnError(f"linear must have shape [batch, n] with n >= 1, got {list(linear.shape)}")
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype != torch.int64:
         raise QubolearnError(f"edges must be int64 of shape [2, m], got {edges.dtype} of shape {list(edges.shape)}")
-    if list(quadratic.shape) != [linear.shape[0], edges.shape[1]]:
-        want = [linear.shape[0], edges.shape[1]]
-        raise QubolearnError(f"quadratic must have shape {want} = [batch, m], got {list(quadratic.shape)}")
+    if list(quadratic.shape) != (expected := [len(linear), edges.shape[1]]):
+        raise QubolearnError(f"quadratic must have shape {expected} = [batch, m], got {list(quadratic.shape)}")
     if not linear.dtype.is_floating_point or linear.dtype != quadratic.dtype:
         raise QubolearnError(f"linear is {linear.dtype}, quadratic {quadratic.dtype}; expected one float dtype")
-    if not linear.device == quadratic.device == edges.device:
-        devices = f"linear on {linear.device}, quadratic on {quadratic.device}, edges on {edges.device}"
-        raise QubolearnError(f"{devices}; expected one device")
     check_finite("linear", linear)
     check_finite("quadratic", quadratic)
 
@@ -202,12 +198,7 @@ def _check_edges(edges: Tensor, n: int) -> None:
     if bool(wrong.any()):
         column = int(wrong.nonzero()[0])
         pair = (int(i[column]), int(j[column]))
-        if min(pair) < 0 or max(pair) >= n:
-            remedy = f"bits are numbered 0 to {n - 1}"
-        elif pair[0] == pair[1]:
-            remedy = "x_i² = x_i on bits, so a self edge belongs to linear"
-        else:
-            remedy = "write the smaller bit first"
+        remedy = "a self edge belongs to linear" if pair[0] == pair[1] else f"expected pairs i < j of 0 to {n - 1}"
         raise QubolearnError(f"edge {column} is {pair} on n={n} bits; {remedy}")
     keys = (i * n + j).sort().values
     repeated = keys[1:] == keys[:-1]

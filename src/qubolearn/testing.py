@@ -1,9 +1,16 @@
-"""The contracts of solvers and problems as checks."""
+"""Check that solvers and problems, also those of third parties, keep their contracts; no test framework is needed.
+
+>>> from qubolearn.problems.randgraph import RandGraph
+>>> from qubolearn.solvers.exhaustive import ExhaustiveSearch
+>>> check_solver(ExhaustiveSearch(), exact=True)
+>>> check_problem(RandGraph(k=3))
+
+A failed check raises ``AssertionError`` with the returned and the expected value.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
@@ -16,6 +23,11 @@ from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies
 from qubolearn.solvers import pair_marginals
 from qubolearn.solvers.contract import Solution, Solver, seeded
+
+__all__ = ["check_problem", "check_solution", "check_solver"]
+
+
+UNUSABLE = (float("nan"), float("inf"), float("-inf"))
 
 
 def require(condition: bool, message: str) -> None:
@@ -33,14 +45,18 @@ def check_solver(solver: Solver, *, exact: bool = False, max_bits: int = 8, devi
     """
     seeded = _with_seed(solver)
     sizes = [n for n in (1, 2, 3, 5, 8, 12) if n <= max_bits]
-    _check_untouched(seeded, _qubos(2, max(sizes), device))
+    A = _qubos(2, max(sizes), device)
+    before, state = A.clone(), torch.get_rng_state()
+    found = seeded(A).states.shape[1]
+    require(found == 2, f"solver(A) returns {found} states, expected x* and x⁺ by default")
+    require(torch.equal(A, before), "the solver changed A in place")
+    require(torch.equal(torch.get_rng_state(), state), "the solver drew from torch's global generator; take a seed")
     for n in sizes:
         for count in sorted({1, 2, min(4, 2**n)}):
             A = _qubos(3, n, device)
             check_solution(seeded(A, count), A, count)
     for A in _unusual_qubos(max(sizes), device):
         check_solution(seeded(A, 2), A, 2)
-    _check_default_count(seeded, _qubos(2, max(sizes), device))
     _check_repeatable(solver, device, max_bits)
     _check_sample(seeded, device)
     _check_refusals(seeded, device)
@@ -88,34 +104,23 @@ def check_solution(solution: Solution, A: Tensor, count: int) -> None:
     states, found = solution
     batch, n = A.shape[0], A.shape[2]
     case = f"for A {list(A.shape)} {A.dtype} and count={count}"
-    require(list(states.shape) == [batch, count, n], f"states are {list(states.shape)} {case}, not batch, count, n")
-    require(list(found.shape) == [batch, count], f"energies are {list(found.shape)} {case}, expected batch, count")
-    require(states.dtype == A.dtype, f"states are {states.dtype} {case}, expected A's dtype")
-    require(found.dtype == torch.float64, f"energies are {found.dtype} {case}, expected float64")
-    require(states.device == A.device == found.device, f"states are on {states.device} {case}, expected A's device")
-    require(not states.requires_grad and not found.requires_grad, f"the solution carries a gradient {case}")
-    require(bool(((states == 0) | (states == 1)).all()), f"states hold values other than 0 and 1 {case}")
+    for name, tensor, shape, dtype in (
+        ("states", states, [batch, count, n], A.dtype),
+        ("energies", found, [batch, count], torch.float64),
+    ):
+        kind = f"{name} are {list(tensor.shape)} {tensor.dtype} on {tensor.device} {case}"
+        fits = list(tensor.shape) == shape and tensor.dtype == dtype and tensor.device == A.device
+        require(fits, f"{kind}, expected {shape} {dtype} on {A.device}")
+        require(not tensor.requires_grad, f"{name} carry a gradient {case}")
+    _require_bits(states, f"{case}: states")
     x = states.to(torch.float64)
     scale = max(1.0, float(A.detach().double().abs().sum())) if A.numel() else 1.0
     expected = torch.einsum("bci,bij,bcj->bc", x, A.detach().to(torch.float64), x)
-    require(
-        torch.allclose(found, expected, rtol=1e-9, atol=1e-9 * scale), f"energies are not xᵀAx of the states {case}"
-    )
+    same = torch.allclose(found, expected, rtol=1e-9, atol=1e-9 * scale)
+    require(same, f"energies are not xᵀAx of the states {case}")
     require(bool((found.diff(dim=1) >= 0).all()), f"energies do not ascend {case}: {found.tolist()}")
     distinct = all(len(rows.unique(dim=0)) == count for rows in states)
     require(distinct, f"states are not distinct {case}: {states.tolist()}")
-
-
-def _check_default_count(solver: Solver, A: Tensor) -> None:
-    states, _ = solver(A)
-    require(states.shape[1] == 2, f"solver(A) returns {states.shape[1]} states, expected x* and x⁺ by default")
-
-
-def _check_untouched(solver: Solver, A: Tensor) -> None:
-    before, state = A.clone(), torch.get_rng_state()
-    solver(A, 2)
-    require(torch.equal(A, before), "the solver changed A in place")
-    require(torch.equal(torch.get_rng_state(), state), "the solver drew from torch's global generator; take a seed")
 
 
 def _check_repeatable(solver: Solver, device: torch.device | str, max_bits: int) -> None:
@@ -141,7 +146,7 @@ def _check_sample(solver: Any, device: torch.device | str) -> None:
         reads = solver.sample(A, 1.0)
     shaped = reads.ndim == 3 and reads.shape[0] == len(A) and reads.shape[2] == 4 and reads.dtype == A.dtype
     require(shaped, f"sample(A) returns {list(reads.shape)} {reads.dtype} for A {list(A.shape)}, not batch, reads, n")
-    require(bool(((reads == 0) | (reads == 1)).all()), "sample(A) holds values other than 0 and 1")
+    _require_bits(reads, "sample(A)")
     try:
         reads = solver.sample(A, 1.0)
     except QubolearnError:
@@ -154,25 +159,17 @@ def _check_sample(solver: Any, device: torch.device | str) -> None:
 
 def _check_refusals(solver: Solver, device: torch.device | str) -> None:
     A = _qubos(2, 2, device)
-    for value in (float("nan"), float("inf"), float("-inf")):
-        broken = A.clone()
-        broken[1, 0, 1] = value
-        _check_raises(lambda broken=broken: solver(broken, 2), f"A with {value}")  # type: ignore[misc]
-    _check_raises(lambda: solver(A[0], 2), "A [n, n] without a batch")
-    _check_raises(lambda: solver(A[:, :1], 2), "A [batch, 1, 2], which is not square")
-    _check_raises(lambda: solver(A.long(), 2), "A of integers")
-    _check_raises(lambda: solver(A, 0), "count=0")
-    _check_raises(lambda: solver(A, 5), "count=5 distinct states of 2 bits")
-
-
-def _check_raises(call: Callable[[], object], what: str) -> None:
-    try:
-        call()
-    except QubolearnError:
-        return
-    except Exception as error:
-        raise AssertionError(f"{what} raised {type(error).__name__}, expected QubolearnError: {error}") from error
-    raise AssertionError(f"{what} was accepted, expected QubolearnError")
+    wrong = {f"A with {value}": (A.index_fill(2, torch.tensor([1]).to(A.device), value), 2) for value in UNUSABLE}
+    wrong |= {"A [n, n] without a batch": (A[0], 2), "A [batch, 1, 2], which is not square": (A[:, :1], 2)}
+    wrong |= {"A of integers": (A.long(), 2), "count=0": (A, 0), "count=5 distinct states of 2 bits": (A, 5)}
+    for what, arguments in wrong.items():
+        try:
+            solver(*arguments)
+        except QubolearnError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"{what} raised {type(error).__name__}, expected QubolearnError: {error}") from error
+        raise AssertionError(f"{what} was accepted, expected QubolearnError")
 
 
 def _check_exact(solver: Solver, n: int, device: torch.device | str) -> None:
@@ -199,7 +196,8 @@ def check_problem(problem: Problem, *, count: int = 16, grid_error: float = 0.0)
     _check_devices(problem, count)
     _check_scores(problem, instances, grid_error)
     _check_projection(problem, instances)
-    _check_soft_targets(problem, instances)
+    if (targets := problem.soft_targets(instances)) is not None:
+        _check_soft_targets(*targets, *instances.x_true.shape)
 
 
 def _draw(problem: Problem, count: int, seed: int, split: Any = "train") -> Instances:
@@ -226,12 +224,10 @@ def _check_configuration(problem: Problem) -> None:
 
 def _check_instances(problem: Problem, instances: Instances, count: int) -> None:
     p, x_true, answer, _ = instances
-    m, n = problem.input_size, problem.bits
-    require(list(p.shape) == [count, m], f"p is {list(p.shape)}, not [count, input_size] = [{count}, {m}]")
-    require(list(x_true.shape) == [count, n], f"x_true is {list(x_true.shape)}, not [count, bits] = [{count}, {n}]")
+    for name, tensor, size in (("p", p, problem.input_size), ("x_true", x_true, problem.bits)):
+        fits = list(tensor.shape) == [count, size] and tensor.dtype == torch.float32
+        require(fits, f"{name} is {list(tensor.shape)} {tensor.dtype}, expected [{count}, {size}] torch.float32")
     require(len(answer) == count, f"answer holds {len(answer)} instances, expected {count}")
-    require(p.dtype == torch.float32, f"p is {p.dtype}, expected float32")
-    require(x_true.dtype == torch.float32, f"x_true is {x_true.dtype}, expected float32")
     require(bool(torch.isfinite(p).all()), "p holds values that are not finite")
     _require_bits(x_true, "x_true")
 
@@ -302,8 +298,7 @@ def _metric(problem: Problem, answer: Tensor, instances: Instances) -> Tensor:
 def _check_projection(problem: Problem, instances: Instances) -> None:
     x_true = instances.x_true
     noise = torch.rand(x_true.shape, generator=Generator().manual_seed(0)) < 0.3
-    noisy = torch.where(noise, 1 - x_true, x_true)
-    projected = problem.project(noisy, instances.p)
+    projected = problem.project(torch.where(noise, 1 - x_true, x_true), instances.p)
     require(projected.shape == x_true.shape, f"project returns {list(projected.shape)}, expected {list(x_true.shape)}")
     _require_bits(projected, "project(x)")
     require(torch.equal(problem.project(projected, instances.p), projected), "project is not idempotent")
@@ -311,12 +306,7 @@ def _check_projection(problem: Problem, instances: Instances) -> None:
     require(kept, "project changes x_true, which is a valid answer")
 
 
-def _check_soft_targets(problem: Problem, instances: Instances) -> None:
-    targets = problem.soft_targets(instances)
-    if targets is None:
-        return
-    states, weights = targets
-    batch, n = instances.x_true.shape
+def _check_soft_targets(states: Tensor, weights: Tensor, batch: int, n: int) -> None:
     want = [batch, states.shape[1], n]
     require(list(states.shape) == want, f"soft targets are {list(states.shape)}, expected [batch, t, n] = {want}")
     require(weights.shape == states.shape[:2], f"weights are {list(weights.shape)}, expected {want[:2]}")
