@@ -18,7 +18,7 @@ OUT = Path(__file__).parents[1] / "src/qubolearn/training/models"
 #: name -> (problem, options of the preset ``best``)
 MODELS: dict[str, tuple[str, dict[str, int]]] = {
     "matching": ("randgraph", {"k": 4}),
-    "maxcut": ("maxcut", {"nodes": 8}),
+    "maxcut": ("maxcut", {"nodes": 10}),
     "knapsack": ("knapsack", {"items": 6}),
     "sudoku": ("sudoku", {"size": 4}),
 }

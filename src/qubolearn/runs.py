@@ -326,7 +326,7 @@ def pretrained(name: str) -> Run:
     """Return a trained model that comes with qubolearn, to evaluate, to solve with or to look at.
 
     Args:
-        name: ``knapsack`` (six items), ``matching`` (graphs of four nodes), ``maxcut`` (eight nodes) or ``sudoku``
+        name: ``knapsack`` (six items), ``matching`` (graphs of four nodes), ``maxcut`` (ten nodes) or ``sudoku``
             (four by four); ``qubolearn info`` lists them, and commands take ``pretrained:NAME`` for a run folder.
 
     Returns:
@@ -337,7 +337,7 @@ def pretrained(name: str) -> Run:
 
     >>> run = pretrained("maxcut")
     >>> run.problem.bits, run.scored()["accuracy"] > 0.9
-    (8, True)
+    (10, True)
     """
     if name not in pretrained_names():
         raise unknown_name("pretrained model", name, pretrained_names())

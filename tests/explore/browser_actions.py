@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from qubolearn import ExhaustiveSearch, Problem, solve
+from qubolearn.explore import SCORED
 from qubolearn.files import write_tensors
 from qubolearn.problems.sudoku import Sudoku, rule_qubo
 from qubolearn.qubo import as_dense
@@ -67,7 +68,7 @@ def check_against_library(
     browser: Any, run: Run, index: int, clamp: Sequence[int], off: Sequence[tuple[int, int]] = ()
 ) -> None:
     """Compare the table with exhaustive search of the same QUBO with the same changes."""
-    data = run.problem.sample(12, stream(0, "test"), "test")
+    data = run.problem.sample(SCORED, stream(0, "test"), "test")
     with torch.no_grad():
         A = as_dense(run.network()(data.p[index : index + 1])).clone()
     for i, j in off:

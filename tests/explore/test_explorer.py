@@ -40,6 +40,23 @@ def test_leafs_by_buttons_arrow_keys_and_marks(opened: Opened, runs: dict[str, R
     check_against_library(browser, runs["chip"], 4, [-1] * 8)
 
 
+def test_changes_stay_when_the_instance_changes(opened: Opened, runs: dict[str, Run]) -> None:
+    browser, clamp = opened("chip"), [-1] * 8
+    for bit in (5, 2, 2):
+        click(browser, f'.bit[data-bit="{bit}"]')
+    clamp[5], clamp[2] = 1, 0
+    click(browser, '.reach[data-coupler="3"]', 0.3, 0.3)  # bits 0 and 7
+    for index in (1, 2):
+        click(browser, "#next")
+        check_against_library(browser, runs["chip"], index, clamp, [(0, 7)])
+    click(browser, "#reset")
+    check_against_library(browser, runs["chip"], 2, [-1] * 8)
+    browser = opened("sudoku4")
+    click(browser, "#clear")
+    click(browser, "#next")  # hints belong to their puzzle
+    assert browser.evaluate("state.clamp.join() === instance().clamp.join()")
+
+
 # --- bits and couplers
 
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from browser_actions import Opened, make_run, settle, slide, text
 
-from qubolearn import Instances, Problem, pretrained
-from qubolearn.explore import page
+from qubolearn import Instances, Problem, QubolearnError, pretrained
+from qubolearn.explore import SCORED, page
+from qubolearn.explore.views import view
+from qubolearn.random import stream
+from qubolearn.runs import Run
 
 # --- the file
 
@@ -52,6 +57,76 @@ def test_untrusted_text_stays_text(browser: Any, tmp_path: Path) -> None:
     assert browser.evaluate("window.hit") is None
     assert evil in text(browser, "h1")
     assert browser.errors == []
+
+
+# --- views of p
+
+
+VIEWS: dict[str, tuple[Any, str]] = {
+    "image": ("image", "canvas"),
+    "color": (lambda p: {"image": np.zeros((4, 5, 3))}, "canvas"),
+    "table": ("table", "table"),
+    "own table": (lambda p: {"table": [["<b>", "entry"], ["first", p[0]]]}, "table"),
+    "graph": ("graph", "svg"),
+    "own graph": (lambda p: {"graph": (["a", "b"], [(0, 1, -2.0)])}, "svg"),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_p_is_shown_as_requested(browser: Any, runs: dict[str, Run], tmp_path: Path, name: str) -> None:
+    show, element = VIEWS[name]
+    text, data = page(runs["dense"], 3, show=show)
+    (out := tmp_path / "page.html").write_text(text, encoding="utf-8")
+    browser.open(out)
+    settle(browser)
+    assert browser.errors == []
+    for kind in ("canvas", "table", "svg"):
+        assert browser.page.locator(f"#input-panel {kind}").is_visible() == (kind == element)
+    if name == "graph":  # maxcut: an entry of p per pair of the six nodes
+        p = runs["dense"].problem.sample(SCORED, stream(0, "test"), "test").p[0]
+        assert [edge[:2] for edge in data["instances"][0]["view"]["edges"]] == [
+            list(pair) for pair, edge in zip(combinations(range(6), 2), p, strict=True) if edge
+        ]
+        assert browser.page.locator("#input-panel svg line").count() == int(p.sum())
+    if name == "own table":
+        assert browser.page.locator("#input-panel table th").first.text_content() == "<b>"
+
+
+@pytest.mark.parametrize(
+    ("show", "named"),
+    [
+        ("movie", "movie"),
+        (lambda p: None, "None"),
+        (lambda p: {"image": np.zeros(3)}, "[3]"),
+        (lambda p: {"image": np.zeros((100, 100))}, "4096"),
+        (lambda p: {"graph": (["a"], [(0, 1)])}, "1 nodes"),
+        (lambda p: {"table": 3}, "3"),
+    ],
+)
+def test_other_views_are_rejected(show: Any, named: str, runs: dict[str, Run]) -> None:
+    with pytest.raises(QubolearnError) as caught:
+        page(runs["dense"], 2, show=show)
+    assert named in str(caught.value)
+
+
+def test_graphs_of_a_graph_body_and_of_matrices_are_equal() -> None:
+    matrix = np.triu(np.arange(16.0).reshape(4, 4) * (np.arange(16).reshape(4, 4) % 3 > 0), 1)
+    pairs = matrix[np.triu_indices(4, 1)]
+    shown = view("graph", matrix)
+    assert [(i, j) for i, j, _ in shown["edges"]] == list(zip(*matrix.nonzero(), strict=True))
+    assert view("graph", pairs) == shown
+    assert view("graph", (np.arange(4.0)[:, None], pairs[:, None])) == {**shown, "names": ["0", "1", "2", "3"]}
+    with pytest.raises(QubolearnError, match="5"):
+        view("graph", np.zeros(5))
+
+
+def test_pages_of_shipped_models_have_wrong_answers() -> None:
+    for name in ("knapsack", "maxcut"):
+        data = page(pretrained(name))[1]
+        hits = [one["hit"] for one in data["instances"]]
+        assert len(hits) == 24
+        assert 1 <= hits.count(False) < 12
+        assert data["scored"][1] == SCORED
 
 
 # --- windows and readers

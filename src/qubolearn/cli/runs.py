@@ -262,6 +262,8 @@ def add_explore(parser: argparse.ArgumentParser, _: str | None) -> None:
     parser.add_argument("--out", default="explore.html", metavar="FILE.html", help="the page [explore.html]")
     text = "unseen instances to show, if they fit [24]"
     parser.add_argument("--instances", type=count, default=24, metavar="N", help=text)
+    text = "how to draw p: image, table, graph, or a function in a file of yours (docs/explore.md)"
+    parser.add_argument("--show", metavar="NAME|FILE.py:FUNCTION", help=text)
     add_seed(parser)
 
 
@@ -282,15 +284,19 @@ def run_explore(args: argparse.Namespace, output: Output) -> None:
     """
     here = open_run(args.run, args)
     from qubolearn.explore import page
+    from qubolearn.problems import is_reference, load_attribute
 
     with output.progress(f"{here.problem.name}, instances", 1):
-        text, data = page(here, args.instances, args.seed)
+        show = load_attribute(args.show) if args.show and is_reference(args.show) else args.show
+        text, data = page(here, args.instances, args.seed, show)
     make_folder(Path(args.out).parent)
     write_output(Path(args.out), text.encode())
     instances, couplers = len(data["instances"]), len(data["rows"])
-    hits = sum(each["hit"] for each in data["instances"])
+    hits, scored = data["scored"]
     size = f"{data['n']} bits, {counted(couplers, 'coupler')}"
     if data["dropped"]:
         size += f" (the {data['dropped']} weakest did not fit)"
-    output.say(f"{args.out}: {counted(instances, 'instance')} of {here.problem}, {hits} solved correctly; {size}")
-    output.result(out=args.out, instances=instances, right=hits, bits=data["n"], couplers=couplers)
+    output.say(
+        f"{args.out}: {counted(instances, 'instance')} of {here.problem}, {hits} of {scored} solved correctly; {size}"
+    )
+    output.result(out=args.out, instances=instances, right=hits, scored=scored, bits=data["n"], couplers=couplers)

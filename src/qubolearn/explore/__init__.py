@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict, is_dataclass
 from typing import Any
@@ -11,24 +12,28 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from torch import Tensor
 
 from qubolearn.chips.topologies import FAMILIES, Topology, topology
-from qubolearn.data.arrays import tensors_of
+from qubolearn.data.arrays import map_tensors, tensors_of
 from qubolearn.data.contract import Instances, Problem
 from qubolearn.errors import QubolearnError
 from qubolearn.evaluation import solve_instances
+from qubolearn.explore.views import Show, view
 from qubolearn.problems.sudoku import Sudoku
 from qubolearn.qubo import FREE, Groups, Qubo, SparseQubo
 from qubolearn.random import stream
 from qubolearn.recipes import pattern_of
 from qubolearn.runs import Run
+from qubolearn.training.folder import OWN
 
 __all__ = ["contents", "page", "positions", "rendered"]
 
 #: Limits of the numbers of all instances together and of the couplers of one: either is about 1 MB of text.
 MAX_NUMBERS, MAX_COUPLERS = 120_000, 50_000
-#: Limits of the shown numbers of p, and of the bits of all right answers to one instance.
-MAX_INPUTS, MAX_RIGHT = 4096, 4096
+#: Limit of the bits of all right answers to one instance.
+MAX_RIGHT = 4096
 #: Limit of the words for all parts of answers, each with all its values.
 MAX_WORDS = 8192
+#: Instances that are scored, if they have few bits, to show some that the run gets wrong.
+SCORED, FEW_BITS, WRONG = 2000, 20, 4
 
 Point = tuple[float, float]
 
@@ -36,15 +41,20 @@ Point = tuple[float, float]
 PITCH, ALONG = 1.2, (-0.42, -0.18, 0.18, 0.42)
 
 
-def page(run: Run, instances: int = 24, seed: int = 0) -> tuple[str, dict[str, Any]]:
+def page(run: Run, instances: int = 24, seed: int = 0, show: Show | None = None) -> tuple[str, dict[str, Any]]:
     """Return the page of a run as one HTML document, and its numbers.
 
     Args:
         run: Any run.
         instances: Number of unseen instances; fewer if their QUBOs are large, since a page stays below 2 MB.
         seed: Seed of the instances.
+        show: How p is drawn: ``"image"``, ``"table"`` or ``"graph"`` (p lists the pairs of nodes, or is the input of
+            a :class:`qubolearn.networks.GraphBody`); or a function. It receives p of one instance as NumPy and returns
+            ``{"image": array}`` of ``[h, w]`` or ``[h, w, 3]``, ``{"table": rows}`` whose first row are the headers, or
+            ``{"graph": (names, edges)}`` with a name per node and edges (i, j) or (i, j, weight). By default
+            ``run.problem.show``, or an image.
     """
-    data = contents(run, instances, seed)
+    data = contents(run, instances, seed, show)
     return rendered(data), data
 
 
@@ -54,26 +64,33 @@ def rendered(data: dict[str, Any]) -> str:
     return templates.get_template("page.html").render(data=data)
 
 
-def contents(run: Run, instances: int, seed: int) -> dict[str, Any]:
+def contents(run: Run, instances: int, seed: int, show: Show | None = None) -> dict[str, Any]:
     """Return the contents of the page as one object that can be written as JSON."""
     problem, network = run.problem, run.network()
-    shown = min(instances, problem.available("test") or instances)
-    test = problem.sample(shown, stream(seed, "test"), "test")
+    show = show or getattr(problem, "show", "image")
+    scored = max(instances, SCORED) if problem.bits <= FEW_BITS else instances
+    scored = min(scored, problem.available("test") or scored)
+    test = problem.sample(scored, stream(seed, "test"), "test")
     with torch.no_grad():
         A, dropped = _sparse(network(test.rows(slice(0, 2)).p))
-        inputs = _inputs(test).shape[1]
-        numbers = 2 * A.n + (0 if _is_shared(A) else A.edges.shape[1]) + min(inputs, MAX_INPUTS)
-        test = test.rows(slice(0, max(1, min(shown, MAX_NUMBERS // numbers))))
+        first = json.dumps(view(show, _numpy(test.p, 0)))
+        numbers = 2 * A.n + (0 if _is_shared(A) else A.edges.shape[1]) + len(first) // 8
+        shown = max(1, min(instances, scored, MAX_NUMBERS // numbers))
+        test = test.rows(slice(0, scored if problem.bits <= FEW_BITS else shown))
+        found, _ = solve_instances(network, test.p, problem=problem)
+        hits = _hits(problem, test, found)
+        kept = _with_wrong(hits, shown)
+        test, found = test.rows(kept), found[kept]
         A, dropped = _sparse(network(test.p))
-    found, _ = solve_instances(network, test.p, problem=problem)
     return {
-        "title": type(problem).__name__,
+        "title": run.folder.name if problem.name == OWN else type(problem).__name__,
         "options": _options(problem),
         "problem": problem.name,
         "head": run.recipe.head,
         "topology": run.recipe.topology,
         "n": A.n,
-        "inputs": inputs,
+        "inputs": sum(tensor[0].numel() for tensor in tensors_of(test.p)),
+        "scored": [int(hits.sum()), len(hits)],
         "positions": _positions(run),
         "rows": A.edges[0].tolist(),
         "columns": A.edges[1].tolist(),
@@ -82,7 +99,7 @@ def contents(run: Run, instances: int, seed: int) -> dict[str, Any]:
         "sudoku": problem.size if isinstance(problem, Sudoku) else 0,
         "answers": _answers(problem, seed),
         "metric": problem.metric,
-        "instances": _instances(problem, test, A, found),
+        "instances": _instances(problem, test, A, found, show),
         **({"quadratic": _short(A.quadratic[0])} if _is_shared(A) else {}),
     }
 
@@ -108,10 +125,9 @@ def _is_shared(A: SparseQubo) -> bool:
     return bool((A.quadratic == A.quadratic[:1]).all())
 
 
-def _inputs(test: Instances) -> Tensor:
-    """Return p as one row of numbers per instance, ``[count, m]``."""
-    parts = [tensor.flatten(1).float() for tensor in tensors_of(test.p)]
-    return torch.cat(parts, 1).nan_to_num()
+def _numpy(p: Any, row: int) -> Any:
+    """Return p of one instance as NumPy arrays."""
+    return map_tensors(lambda tensor: tensor[row].cpu().numpy(), p)
 
 
 def _positions(run: Run) -> list[tuple[float, float]]:
@@ -120,17 +136,33 @@ def _positions(run: Run) -> list[tuple[float, float]]:
     return positions(pattern_of(run.problem, run.recipe), run.problem.groups)
 
 
-def _instances(problem: Problem, test: Instances, A: SparseQubo, found: Tensor) -> list[dict[str, Any]]:
+def _hits(problem: Problem, test: Instances, found: Tensor) -> Tensor:
+    """Return True for each instance ``[count]`` that is solved."""
     scores = problem.score(problem.decode(found), test)
-    hits = scores["accuracy"] == 1 if "accuracy" in scores else test.wrong_bits(found) == 0
+    return scores["accuracy"] == 1 if "accuracy" in scores else test.wrong_bits(found) == 0
+
+
+def _with_wrong(hits: Tensor, shown: int) -> Tensor:
+    """Return the rows to show: the first ones, of which the last are replaced if fewer than WRONG are wrong.
+
+    >>> _with_wrong(torch.tensor([True, False, True, True, False, True, False]), 4).tolist()
+    [0, 1, 4, 6]
+    """
+    missing = max(0, WRONG - int((~hits[:shown]).sum()))
+    later = shown + (~hits[shown:]).nonzero()[: min(missing, shown // 2), 0]
+    return torch.cat([torch.arange(shown - len(later)), later])
+
+
+def _instances(problem: Problem, test: Instances, A: SparseQubo, found: Tensor, show: Show) -> list[dict[str, Any]]:
+    scores, hits = problem.score(problem.decode(found), test), _hits(problem, test, found)
     held = problem.clamp(test.p)
     clamp = torch.full(found.shape, FREE) if held is None else held
-    inputs, shared = _inputs(test)[:, :MAX_INPUTS], _is_shared(A)
+    shared = _is_shared(A)
     listed = []
     for i in range(len(found)):
         right = test.x_true[i : i + 1] if test.right is None else test.right.states[i][test.right.valid[i]]
         one = {
-            "p": _short(inputs[i]),
+            "view": view(show, _numpy(test.p, i)),
             "linear": _short(A.linear[i]),
             "clamp": [int(bit) for bit in clamp[i]],
             "right": [_bits(x) for x in right[: max(1, MAX_RIGHT // A.n)]],

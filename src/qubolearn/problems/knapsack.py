@@ -102,6 +102,12 @@ class Knapsack(Problem):
             for load, most, worth in found
         ]
 
+    def show(self, p: Any) -> dict[str, Any]:
+        """Return one instance as a table, for the explorer."""
+        values, weights, capacity = (part[0].tolist() for part in self._parts(p[None]))
+        rows = [[f"item {i}", *pair] for i, pair in enumerate(zip(values, weights, strict=True))]
+        return {"table": [["", "value", "weight"], *rows, ["capacity", "", *capacity]]}
+
     def project(self, x: Tensor, p: Tensor) -> Tensor:
         import torch
 

@@ -31,6 +31,7 @@ class MaxCut(Problem):
     """
 
     name: ClassVar[str] = "maxcut"
+    show: ClassVar[str] = "graph"  # in the explorer
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # `best` was chosen on validation graphs
         "best": {"network": "pairwise", "hidden": 16, "learning_rate": 1e-2, "epochs": 10, "beta": 12.0},
     }

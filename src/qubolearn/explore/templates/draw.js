@@ -51,13 +51,49 @@ function gridOn(canvas, rows, columns) {
   return { context, cell, wide, high };
 }
 
-/** Draws p as a square if its length is a square number, else as rows of about that width, padded with empty cells. */
-function drawInput(canvas, p) {
-  const columns = Math.ceil(Math.sqrt(p.length)), rows = Math.ceil(p.length / columns);
-  const { cell } = gridOn(canvas, rows, columns), shade = shades(), most = Math.max(...p.map(Math.abs), 1e-9);
-  // all of one sign: the accent alone
-  const sign = Math.min(...p) >= 0 ? -1 : 1;
-  p.forEach((value, k) => cell(Math.floor(k / columns), k % columns, shade((sign * value) / most)));
+/** Draws p as an image, a table or a graph. */
+function drawView(panel, view) {
+  const image = panel.querySelector("canvas"), table = panel.querySelector("table"), graph = panel.querySelector("svg");
+  image.hidden = view.kind !== "image";
+  image.nextElementSibling.hidden = image.hidden || view.rgb;
+  table.parentElement.hidden = view.kind !== "table";
+  graph.style.display = view.kind === "graph" ? "" : "none";
+  if (view.kind === "image") drawImage(image, view);
+  else if (view.kind === "graph") drawNodes(graph, view);
+  else table.replaceChildren(...view.rows.map((row, k) => make("tr", {}, ...row.map((cell) => make(k ? "td" : "th", {}, cell)))));
+}
+
+/** Draws numbers in shades, or rows of red, green and blue between 0 and 1, or 0 and 255. */
+function drawImage(canvas, { pixels, columns, rgb }) {
+  const known = pixels.filter((value) => value !== null), most = known.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9);
+  const low = Math.min(0, ...known), sign = low < 0 ? 1 : -1, shade = shades();  // all of one sign: the accent alone
+  const count = pixels.length / (rgb ? 3 : 1), { cell } = gridOn(canvas, Math.ceil(count / columns), columns);
+  const scale = canvas.nextElementSibling;
+  Object.assign(scale.dataset, { low: low < 0 ? said(-most, 2) : "0", high: said(most, 2) });
+  scale.classList.toggle("unsigned", low >= 0);
+  for (let k = 0; k < count; k++) {
+    const light = (part) => Math.round((pixels[3 * k + part] * 255) / (most > 1 ? 255 : 1));
+    if (rgb) cell(Math.floor(k / columns), k % columns, `rgb(${light(0)} ${light(1)} ${light(2)})`);
+    else if (pixels[k] !== null) cell(Math.floor(k / columns), k % columns, shade((sign * pixels[k]) / most));
+  }
+}
+
+/** Draws named nodes on a circle; the width of an edge is its weight, and negative ones are blue. */
+function drawNodes(svg, { names, edges }) {
+  const at = names.map((_, k) => [Math.sin((2 * Math.PI * k) / names.length), -Math.cos((2 * Math.PI * k) / names.length)]);
+  const most = edges.reduce((a, [, , weight]) => Math.max(a, Math.abs(weight)), 1e-9), radius = Math.min(0.2, 2 / names.length);
+  svg.setAttribute("viewBox", "-1.25 -1.25 2.5 2.5");
+  svg.replaceChildren(...edges.map(([i, j, weight]) => {
+    const line = makeSvg("line", { class: `edge${weight < 0 ? " negative" : ""}`, x1: at[i][0], y1: at[i][1], x2: at[j][0], y2: at[j][1] });
+    line.style.strokeWidth = 0.6 + (2 * Math.abs(weight)) / most;
+    return line;
+  }), ...at.map(([x, y], k) => {
+    const node = makeSvg("g", { class: "node" }), label = makeSvg("text", { x, y });
+    label.style.fontSize = `${(radius * 1.6) / Math.max(2, names[k].length)}px`;
+    label.textContent = names[k];
+    node.append(makeSvg("circle", { cx: x, cy: y, r: radius }), label);
+    return node;
+  }));
 }
 
 /** Draws A, symmetric: biases on the diagonal, couplings off it; crossed out if switched off. */

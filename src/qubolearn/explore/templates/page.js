@@ -7,7 +7,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const couplerAt = new Map(data.rows.map((row, e) => [row * data.n + data.columns[e], e]));
-const state = { index: 0, clamp: [], off: new Set(), Q: null, choices: [], states: [], exact: false, shown: 0, energies: [], cursor: null, seed: 1, impossible: false };
+const state = { index: 0, clamp: [], held: new Map(), off: new Set(), Q: null, choices: [], states: [], exact: false, shown: 0, energies: [], cursor: null, seed: 1, impossible: false };
 let running = 0, stopSolving = () => {}, showBits = () => {}, showBoard = null;
 
 const instance = () => data.instances[state.index];
@@ -105,7 +105,7 @@ function show() {
 }
 
 function drawAll() {
-  if (!data.sudoku) drawInput($("input"), instance().p);
+  if (!data.sudoku) drawView($("input-panel"), instance().view);
   drawMatrix($("matrix"), data, instance().linear, couplings(), state.off, state.clamp, document.activeElement === $("matrix") ? state.cursor : null);
 }
 
@@ -174,18 +174,20 @@ function solveBoard() {
 function leaf(to) {
   const count = data.instances.length;
   state.index = ((to % count) + count) % count;
-  reset();
+  if (data.sudoku) state.held.clear();  // hints belong to their puzzle
+  state.clamp = instance().clamp.map((own, bit) => state.held.get(bit) ?? own);
+  update();
 }
 
 function reset() {
-  state.clamp = instance().clamp.slice();
-  state.off = new Set();
-  update();
+  state.held.clear();
+  state.off.clear();
+  leaf(state.index);
 }
 
 /** free -> 1 -> 0 -> free */
 function cycle(bit) {
-  state.clamp[bit] = { "-1": 1, 1: 0, 0: -1 }[state.clamp[bit]];
+  state.held.set(bit, (state.clamp[bit] = { "-1": 1, 1: 0, 0: -1 }[state.clamp[bit]]));
   update();
 }
 
@@ -264,12 +266,11 @@ function wireBoard() {
 }
 
 function start() {
-  const { n, rows, instances } = data, hits = instances.filter((one) => one.hit).length;
+  const { n, rows, instances } = data, [hits, scored] = data.scored;
   const couplers = data.dropped ? `the strongest ${rows.length} of ${rows.length + data.dropped} couplers` : `${rows.length} couplers`;
-  $("about").textContent = `${data.head} · ${n} bits, ${couplers} · ${hits} of ${instances.length} unseen instances right`;
+  $("about").textContent = `${data.head} · ${n} bits, ${couplers} · ${hits} of ${scored} unseen instances right${scored > instances.length ? `, ${instances.length} of them here` : ""}`;
   $("graph-kind").textContent = ["dense", "diagonal", "own"].includes(data.topology) ? (data.groups.length ? "in their groups" : "on a circle") : `on a ${data.topology} chip`;
-  const shown = instances[0].p.length;
-  $("input-note").textContent = shown < data.inputs ? `The first ${shown} of ${data.inputs} numbers.` : `${shown} numbers.`;
+  $("input-note").textContent = data.inputs > 4096 ? `The first 4096 of ${data.inputs} numbers.` : `${data.inputs} numbers.`;
   instances.forEach((one, k) => {
     const mark = make("button", { type: "button", class: one.hit ? "hit" : "miss", "aria-label": `Instance ${k + 1}, ${one.hit ? "right" : "wrong"}`, tabindex: -1 });
     mark.addEventListener("click", () => leaf(k));

@@ -1,0 +1,85 @@
+"""How the explorer draws p: as an image, a table or a graph, by name or by a function of the user."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from qubolearn.errors import QubolearnError
+
+Show = str | Callable[[Any], dict[str, Any]]
+#: Limit of the numbers of one instance: pixels, rows of a table or edges.
+MAX_INPUTS = 4096
+
+
+def view(show: Show, p: Any) -> dict[str, Any]:
+    """Return p of one instance, NumPy arrays without the batch, as a view for JSON; raise if ``show`` makes none."""
+    if isinstance(show, str) and show not in VIEWS:
+        raise QubolearnError(f"show={show!r}; expected {', '.join(VIEWS)}, or a function")
+    made = (VIEWS[show] if isinstance(show, str) else show)(p)
+    try:
+        ((kind, value),) = made.items()
+        return {"kind": kind, **CHECKED[kind](value)}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        kinds = "{'image': [h, w] or [h, w, 3]}, {'table': rows} or {'graph': (names, edges)}"
+        raise QubolearnError(f"show returned {str(made)[:80]} ({error}); expected {kinds}") from error
+
+
+def _image(p: Any) -> dict[str, Any]:
+    """Return a matrix as it is, and other numbers as a square whose last cells are empty."""
+    if isinstance(p, np.ndarray) and p.ndim == 2 and p.size <= MAX_INPUTS:
+        return {"image": p}
+    numbers = _flat(p)
+    columns = math.ceil(math.sqrt(len(numbers)))
+    return {"image": np.pad(numbers, (0, -len(numbers) % columns), constant_values=np.nan).reshape(-1, columns)}
+
+
+def _table(p: Any) -> dict[str, Any]:
+    return {"table": [["entry", "value"], *enumerate(_flat(p).tolist())]}
+
+
+def _graph(p: Any) -> dict[str, Any]:
+    """Return the graph of a matrix, of n(n-1)/2 pairs in order, or of node and pair features."""
+    nodes, pairs = p if isinstance(p, tuple) and len(p) == 2 else (None, p)
+    pairs = np.asarray(pairs, float)
+    n = len(pairs) if pairs.ndim == 2 and nodes is None else math.isqrt(2 * len(pairs)) + 1
+    if pairs.shape == (n, n):
+        pairs = pairs[np.triu_indices(n, 1)]
+    i, j = np.triu_indices(n, 1)
+    if len(pairs) != len(i) or (nodes is not None and len(nodes) != n):
+        raise QubolearnError(f"show='graph': p has {len(pairs)} pairs; expected n(n-1)/2, or pass a function")
+    weights = pairs.reshape(len(pairs), -1)[:, 0]
+    names = range(n) if nodes is None else [f"{value:.3g}" for value in np.asarray(nodes, float)[:, 0]]
+    return {"graph": (names, [edge for edge in zip(i, j, weights, strict=True) if edge[2]])}
+
+
+def _flat(p: Any) -> np.ndarray[Any, Any]:
+    parts = p if isinstance(p, (tuple, list)) else p.values() if isinstance(p, dict) else (p,)
+    return np.concatenate([np.asarray(part, float).ravel() for part in parts])[:MAX_INPUTS]
+
+
+def _checked_image(value: Any) -> dict[str, Any]:
+    pixels = np.asarray(value, float)
+    if pixels.shape[2:] not in ((), (3,)) or not 0 < pixels.size <= MAX_INPUTS:
+        raise ValueError(f"an image {list(pixels.shape)}, limit {MAX_INPUTS} numbers")
+    numbers = [float(f"{x:.4g}") if math.isfinite(x) else None for x in pixels.ravel()]
+    return {"columns": pixels.shape[1], "rgb": pixels.ndim == 3, "pixels": numbers}
+
+
+def _checked_table(value: Any) -> dict[str, Any]:
+    return {"rows": [[f"{x:.4g}" if isinstance(x, float) else str(x) for x in row] for row in value][: MAX_INPUTS + 1]}
+
+
+def _checked_graph(value: Any) -> dict[str, Any]:
+    names = [str(name) for name in value[0]]
+    edges = [[int(i), int(j), float(w[0]) if w else 1.0] for i, j, *w in value[1]][:MAX_INPUTS]
+    if any(not (0 <= i < len(names) and 0 <= j < len(names) and math.isfinite(w)) for i, j, w in edges):
+        raise ValueError(f"an edge outside of its {len(names)} nodes or without a finite weight")
+    return {"names": names, "edges": edges}
+
+
+VIEWS = {"image": _image, "table": _table, "graph": _graph}
+CHECKED = {"image": _checked_image, "table": _checked_table, "graph": _checked_graph}
