@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from browser_actions import Opened, make_run, settle, slide, text
+from browser_actions import Opened, click, make_run, settle, slide, text
 
 from qubolearn import Instances, Problem, QubolearnError, pretrained
 from qubolearn.explore import SCORED, page
@@ -135,11 +135,14 @@ def test_pages_of_shipped_models_have_wrong_answers() -> None:
 def test_screenshot(browser: Any, tmp_path: Path) -> None:
     """The picture of the documentation: `make explorer` puts it there."""
     out = tmp_path / "page.html"
-    out.write_text(page(pretrained("matching"))[0], encoding="utf-8")
+    out.write_text(page(pretrained("knapsack"))[0], encoding="utf-8")
     browser.open(out, 1280, 900)
     settle(browser)
     slide(browser, "sweeps", 6)
     slide(browser, "temperature", 55)
+    click(browser, '.bit[data-bit="3"]')
+    browser.page.mouse.move(0, 0)
+    browser.evaluate("scrollTo(0, 0)")
     height = browser.evaluate("Math.ceil(document.querySelector('main').getBoundingClientRect().bottom) + 24")
     png = browser.page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": 1280, "height": height})
     assert png.startswith(b"\x89PNG")

@@ -67,13 +67,13 @@ def rendered(data: dict[str, Any]) -> str:
 def contents(run: Run, instances: int, seed: int, show: Show | None = None) -> dict[str, Any]:
     """Return the contents of the page as one object that can be written as JSON."""
     problem, network = run.problem, run.network()
-    show = show or getattr(problem, "show", "image")
+    shown_as: Show = getattr(problem, "show", "image") if show is None else show
     scored = max(instances, SCORED) if problem.bits <= FEW_BITS else instances
     scored = min(scored, problem.available("test") or scored)
     test = problem.sample(scored, stream(seed, "test"), "test")
     with torch.no_grad():
         A, dropped = _sparse(network(test.rows(slice(0, 2)).p))
-        first = json.dumps(view(show, _numpy(test.p, 0)))
+        first = json.dumps(view(shown_as, _numpy(test.p, 0)))
         numbers = 2 * A.n + (0 if _is_shared(A) else A.edges.shape[1]) + len(first) // 8
         shown = max(1, min(instances, scored, MAX_NUMBERS // numbers))
         test = test.rows(slice(0, scored if problem.bits <= FEW_BITS else shown))
@@ -99,7 +99,7 @@ def contents(run: Run, instances: int, seed: int, show: Show | None = None) -> d
         "sudoku": problem.size if isinstance(problem, Sudoku) else 0,
         "answers": _answers(problem, seed),
         "metric": problem.metric,
-        "instances": _instances(problem, test, A, found, show),
+        "instances": _instances(problem, test, A, found, shown_as),
         **({"quadratic": _short(A.quadratic[0])} if _is_shared(A) else {}),
     }
 

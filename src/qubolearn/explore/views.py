@@ -63,7 +63,7 @@ def _flat(p: Any) -> np.ndarray[Any, Any]:
 
 def _checked_image(value: Any) -> dict[str, Any]:
     pixels = np.asarray(value, float)
-    if pixels.shape[2:] not in ((), (3,)) or not 0 < pixels.size <= MAX_INPUTS:
+    if pixels.ndim < 2 or pixels.shape[2:] not in ((), (3,)) or not 0 < pixels.size <= MAX_INPUTS:
         raise ValueError(f"an image {list(pixels.shape)}, limit {MAX_INPUTS} numbers")
     numbers = [float(f"{x:.4g}") if math.isfinite(x) else None for x in pixels.ravel()]
     return {"columns": pixels.shape[1], "rgb": pixels.ndim == 3, "pixels": numbers}
