@@ -50,14 +50,27 @@ class Gap(Loss):
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         with torch.no_grad():
             x, lowest = batch.solution(A), batch.best(A, self.states)
-        E = energy(A, x)
-        value = E - energy(A, lowest[:, 0])
-        return value - self.weight_unique * (E - energy(A, lowest[:, 1])).abs() if self.weight_unique else value
+            if isinstance(A, Tensor):  # the loss is linear in A nearby: <A, slope>, whose gradient is one product
+                slope = _outer(x) - _outer(lowest[:, 0])
+                if self.weight_unique:
+                    other = _outer(x) - _outer(lowest[:, 1])
+                    side = self.weight_unique * (A * other).sum((1, 2)).sign()
+                    slope.sub_(side[:, None, None] * other)
+        if isinstance(A, Tensor):
+            return (A * slope).sum((1, 2))
+        value = excess(A, x, lowest[:, 0])
+        return value - self.weight_unique * excess(A, x, lowest[:, 1]).abs() if self.weight_unique else value
 
 
-def energy(A: Qubo, x: Tensor) -> Tensor:
-    """Return E(x) ``[batch]`` of one state each: as <A, xxᵀ>, whose gradient is one product."""
-    return energies(A, x) if isinstance(A, SparseQubo) else (A * (x[:, :, None] * x[:, None])).sum((1, 2))
+def excess(A: Qubo, x: Tensor, y: Tensor) -> Tensor:
+    """Return E(x) - E(y) ``[batch]``; for a dense A as <A, xxᵀ - yyᵀ>, whose gradient is one product."""
+    if isinstance(A, SparseQubo):
+        return energies(A, x) - energies(A, y)
+    return (A * (_outer(x) - _outer(y))).sum((1, 2))
+
+
+def _outer(x: Tensor) -> Tensor:
+    return x[:, :, None] * x[:, None]
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ class Hinge(Loss):
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         with torch.no_grad():
             x, (other, found) = batch.solution(A), best_wrong(A, batch)
-        value = torch.relu(self.margin + energy(A, x) - energy(A, other))
+        value = torch.relu(self.margin + excess(A, x, other))
         return value if found is None else value * found
 
 
@@ -134,7 +147,7 @@ class HammingHinge(Loss):
         with torch.no_grad():
             x_tilde = batch.solver(hamming_augmented(A.detach(), x_true, self.margin), 1).states[:, 0]
         distance = (x_tilde != x_true).sum(-1).to(A.dtype)
-        return self.margin * distance + energy(A, x_true) - energy(A, x_tilde)
+        return self.margin * distance + excess(A, x_true, x_tilde)
 
 
 def hamming_augmented(A: Qubo, x_true: Tensor, margin: float = 1.0) -> Qubo:

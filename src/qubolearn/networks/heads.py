@@ -80,7 +80,7 @@ class MLP(Saved):
         h = p
         *hidden, last = self.linears
         for linear, skip in zip(hidden, self.skips, strict=False):
-            h = torch.relu(linear(torch.cat([h, p], -1) if skip else h))
+            h = linear(torch.cat([h, p], -1) if skip else h).relu_()
             features.append(h)
             h = h if drop is None else drop(h)
         return last(h), features
