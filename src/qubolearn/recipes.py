@@ -1,18 +1,20 @@
 """Recipes: the choices of a training run as strings and numbers, for the command line and for JSON files.
 
-A recipe is written next to every result, and presets fill it. Its loss, network and optimizer are built by their
-signatures, which give options their defaults and limits. Importing this module does not import torch.
+A recipe is written next to every result, and presets fill it. Its options are those in the signatures of losses, the
+MLP, Adam and ``fit``, which also check them. Importing this module does not import torch.
 """
 
 from __future__ import annotations
 
+import ast
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args, get_type_hints
 
 from qubolearn.errors import QubolearnError, check_counts, convert, unknown_name
 from qubolearn.networks import Head, network_entry
@@ -62,13 +64,50 @@ CLASSES = (
     "GroupPseudoLikelihood L1"
 )
 LOSSES: Mapping[str, str] = dict(zip(get_args(LossName), CLASSES.split(), strict=True))
-#: The default of an option whose default and limits are those of the class that takes it.
-SIGNATURE: Any = None
+#: Arguments of ``fit`` in a recipe, with defaults of its own.
+FIT = {"epochs": 150, "batch_size": 141, "instances": 5640, "validation": 846, "seed": 0} | {
+    "fresh": False,
+    "standardize": True,
+}
+
+
+def _with_options(recipe: Any) -> Any:
+    """Add a field for each documented number of losses, of the MLP and of Adam, and for each argument in ``FIT``.
+
+    Signatures and help are read from the source, because to import the classes is to import torch.
+    """
+    here = Path(__file__).parent
+    files = *here.glob("losses/*.py"), *map(here.joinpath, ("networks/heads.py", "training/optimizers.py"))
+    found = [node for file in (*files, here / "training/fit.py") for node in ast.parse(file.read_text()).body]
+    nodes = {node.name: node for node in found if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    recipe.helps = {}
+    for owner in (*LOSSES.values(), "MLP", "Adam", "fit"):
+        helps = re.findall(r"^    (\w+): ([^.;(]*)", ast.get_docstring(nodes[owner]) or "", re.M)
+        numbers = FIT if owner == "fit" else _numbers(nodes[owner])
+        for name, text in helps:
+            if name in numbers and name not in recipe.__annotations__:
+                recipe.__annotations__[name] = type(numbers[name])
+                recipe.helps[name] = " ".join(text.split())
+                setattr(recipe, name, numbers[name])
+    return recipe
+
+
+def _numbers(node: ast.AST) -> dict[str, float]:
+    """Return the fields and arguments in a class whose defaults are numbers."""
+    given: list[tuple[str, Any]] = []
+    for each in ast.walk(node):
+        if isinstance(each, ast.AnnAssign):
+            given.append((ast.unparse(each.target), each.value))
+        elif isinstance(each, ast.arguments):
+            names = [argument.arg for argument in each.args]
+            given += zip(reversed(names), reversed(each.defaults), strict=False)
+    return {name: node.value for name, node in given if isinstance(getattr(node, "value", None), (int, float))}
 
 
 @dataclass(frozen=True)
+@_with_options
 class Recipe:
-    """All choices of a training run except the problem; the string below each field describes it.
+    """All choices of a training run except the problem: the fields below and those of :func:`_with_options`.
 
     >>> recipe = Recipe(epochs=10, loss="hinge", margin=0.5)
     >>> recipe.steps, recipe.topology, recipe.hidden
@@ -79,60 +118,32 @@ class Recipe:
     """head of the network: coupled predicts a QUBO, uncoupled one without couplers, direct the bits themselves"""
     network: str = "mlp"
     """mlp, matching or pairwise (permutation-aware), shared (one A for all instances), or a registered network"""
-    layers: int = SIGNATURE
-    """layers of the network mlp"""
-    hidden: int = SIGNATURE
-    """width of the hidden layers"""
-    dropout: float = SIGNATURE
-    """share of inputs and hidden features that the network mlp drops in training"""
     topology: str = "chimera"
     """entries of A: dense, diagonal, chimera, pegasus, zephyr, or own for those of the problem"""
     loss: LossName = "nll"
     """nll is the exact likelihood, soft-nll that of soft targets; contrastive and persistent estimate its gradient from
     samples; pseudo and group-pseudo need neither all states nor a solver; gap, hinge and hamming are margins; l1
     is for direct"""
-    beta: float = SIGNATURE
-    """inverse temperature of the likelihoods"""
-    margin: float = SIGNATURE
-    """margin of hinge and hamming"""
-    weight_unique: float = SIGNATURE
-    """weight of the uniqueness term of gap"""
-    masking: float = SIGNATURE
-    """largest share of groups that group-pseudo hides"""
     weight_mlp: float = 1e-4
     """weight of the sparsity of hidden features"""
     solver: str = "exhaustive"
     """solver of gap, hinge, hamming and contrastive, with options: annealing:reads=50,sweeps=200"""
-    epochs: int = 150
-    """passes over the training set"""
-    batch_size: int = 141
-    """instances per step"""
-    instances: int = 5640
-    """size of the training set"""
-    fresh: bool = False
-    """draw new training instances every epoch, if the problem can"""
-    standardize: bool = True
-    """shift and scale each entry of p by its mean and deviation over the training set"""
-    learning_rate: float = SIGNATURE
-    """highest rate of Adam"""
     schedule: Literal["constant", "cosine"] = "constant"
     """constant, or a warm-up over 2 % of the steps and then a cosine to zero"""
-    validation: int = 846
-    """validation instances, scored about 20 times during training"""
-    seed: int = 0
-    """fixes initial weights, training data and stochastic solvers"""
+    helps: ClassVar[dict[str, str]]  # the help of the other fields
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **choices: Any) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value is None and each.default is None:
-                object.__setattr__(self, each.name, _defaults()[each.name])
-            else:
-                convert(value, hints[each.name], each.name)
+        for name, value in vars(self).items():
+            convert(value, hints[name], name)
         network_entry(self.network)
-        check_counts(**{name: getattr(self, name) for name in ("epochs", "batch_size", "instances", "validation")})
-        check_counts(layers=self.layers, hidden=self.hidden)
+        counts = ("epochs", "batch_size", "instances", "validation", "layers", "hidden")
+        check_counts(**{name: getattr(self, name) for name in counts})
         if self.weight_mlp < 0 or self.seed < 0:
             raise QubolearnError(f"weight_mlp={self.weight_mlp}, seed={self.seed}; expected numbers of at least 0")
         if not 0 <= self.dropout < 1:
@@ -149,12 +160,12 @@ class Recipe:
     @property
     def steps_per_epoch(self) -> int:
         """Whole batches of one epoch; a set smaller than a batch is one step."""
-        return max(1, self.instances // self.batch_size)
+        return int(max(1, self.instances // self.batch_size))
 
     @property
     def steps(self) -> int:
         """Steps of all epochs."""
-        return self.epochs * self.steps_per_epoch
+        return int(self.epochs * self.steps_per_epoch)
 
 
 def upgrade(training: Mapping[str, Any], version: object, problem: Problem) -> dict[str, Any]:
@@ -255,16 +266,6 @@ def _required(kind: Callable[..., Any]) -> list[str]:
     return [name for name, each in signature(kind).parameters.items() if each.default is Parameter.empty]
 
 
-@cache
-def _defaults() -> dict[str, Any]:
-    """Return the defaults of all options that signatures declare."""
-    from qubolearn.networks import MLP
-    from qubolearn.training.optimizers import Adam
-
-    kinds = [*map(_loss_class, LOSSES), MLP, Adam]
-    return {name: each.default for kind in reversed(kinds) for name, each in signature(kind).parameters.items()}
-
-
 def make_loss(recipe: Recipe, problem: Problem | None = None) -> Loss:
     """Return the loss of a recipe; if it needs groups, they are the problem's."""
     from qubolearn.losses import SparseFeatures
@@ -279,7 +280,7 @@ def make_optimizer(recipe: Recipe) -> Adam:
     """Return the optimizer of a recipe."""
     from qubolearn.training.optimizers import Adam, Cosine
 
-    return Adam(recipe.learning_rate, Cosine() if recipe.schedule == "cosine" else None)
+    return Adam(schedule=Cosine() if recipe.schedule == "cosine" else None, **_options(Adam, recipe))
 
 
 def new_network(problem: Problem, recipe: Recipe) -> nn.Module:
@@ -330,8 +331,8 @@ def fit_arguments(problem: Problem, recipe: Recipe) -> dict[str, Any]:
     """Return the arguments of ``fit`` for a recipe."""
     from qubolearn.solvers import make_solver
 
-    names = ("epochs", "batch_size", "instances", "fresh", "standardize", "seed")
     return {
+        **{name: getattr(recipe, name) for name in FIT},
         "network": new_network(problem, recipe),
         "data": problem,
         "loss": make_loss(recipe, problem),
@@ -340,7 +341,6 @@ def fit_arguments(problem: Problem, recipe: Recipe) -> dict[str, Any]:
         "validation": None if problem.available("validation") == 0 else recipe.validation,
         "score_after": evaluation_steps(recipe),
         "progress": False,
-        **{name: getattr(recipe, name) for name in names},
     }
 
 

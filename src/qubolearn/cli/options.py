@@ -49,7 +49,7 @@ def count(text: str) -> int:
 def add_fields(parser: argparse.ArgumentParser, kind: type, title: str, defaults: bool = True) -> None:
     """Add one option per field of a dataclass. Options that are not given stay absent, see :func:`chosen`."""
     group = parser.add_argument_group(title)
-    hints, helps = get_type_hints(kind), _field_docs(kind)
+    hints, helps = get_type_hints(kind), _field_docs(kind) | getattr(kind, "helps", {})
     readers: dict[Any, tuple[Callable[[str], Any], str]]
     readers = {int: (integer, "N"), float: (float, "X"), str: (str, "NAME"), Path: (Path, "PATH")}
     for field in fields(kind):

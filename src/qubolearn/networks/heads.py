@@ -49,8 +49,8 @@ class MLP(Saved):
     Args:
         inputs: m, the length of p.
         outputs: the number of entries of A, ``topology.size``.
-        layers: L, at least 2.
-        hidden: H, at least 1.
+        layers: L, the number of layers, at least 2.
+        hidden: H, the width of hidden layers, at least 1.
         dropout: the share of hidden features that is dropped in training, and half that share of the inputs.
 
     It returns outputs ``[batch, outputs]`` and the list of its hidden features.
