@@ -128,10 +128,9 @@ class BoltzmannMachine:
         """
         A = self._fitted()
         if self._log_z is None:
-            if self._bits() <= EXACT_SCORE:
-                self._log_z = LogPartition(log_partition(A[None], groups=self.groups).item(), 0.0)
-            else:
-                self._log_z = _annealed(A, as_groups(self.groups), self.seed)
+            exact, groups = self._bits() <= EXACT_SCORE, as_groups(self.groups)
+            one = LogPartition(log_partition(A[None], groups=groups).item(), 0.0) if exact else None
+            self._log_z = one or _annealed(A, groups, self.seed)
         return self._log_z
 
     def score(self, X: Any, sample_weight: Any = None) -> float:
@@ -163,9 +162,8 @@ class BoltzmannMachine:
 
     def save(self, path: Path | str) -> None:
         """Write the fitted machine as one safetensors file."""
-        groups = None if self.groups is None else self.groups.members
-        options = {"groups": groups, "hidden": self.hidden, "l1": self.l1, "l2": self.l2, "method": self.method}
-        options |= {"steps": self.steps, "seed": self.seed}
+        names = ("hidden", "l1", "l2", "method", "steps", "seed")
+        options = {"groups": self.groups and self.groups.members, **{name: getattr(self, name) for name in names}}
         write_tensors(Path(path), {"couplings": self._fitted()}, bits=len(self._fitted()), options=json.dumps(options))
 
     @classmethod
@@ -174,8 +172,7 @@ class BoltzmannMachine:
         notes = read_metadata(Path(path))
         try:
             bits, options = int(notes["bits"]), json.loads(notes["options"])
-            groups = options.pop("groups")
-            machine = cls(groups=None if groups is None else Groups(groups), **options)
+            machine = cls(**{**options, "groups": options["groups"] and Groups(options["groups"])})
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise QubolearnError(f"{path} is not a Boltzmann machine ({type(error).__name__}: {error})") from error
         like = {"couplings": torch.zeros(bits, bits, dtype=torch.float64)}
@@ -207,12 +204,9 @@ class BoltzmannMachine:
         """Return the pairs ``[2, m]`` that may be coupled."""
         size, groups = n + self.hidden, as_groups(self.groups)
         groups.check(n)
-        if isinstance(self.pattern, Tensor):
-            edges = self.pattern
-        elif self.pattern is not None:
-            edges = torch.tensor(self.pattern.couplers, dtype=torch.int64).reshape(-1, 2).T
-        else:
-            edges = torch.triu_indices(size, size, 1)
+        edges = torch.triu_indices(size, size, 1) if self.pattern is None else self.pattern
+        if isinstance(edges, Topology):
+            edges = torch.tensor(edges.couplers, dtype=torch.int64).reshape(-1, 2).T
         if edges.ndim != 2 or len(edges) != 2 or not bool(((edges >= 0) & (edges < size)).all()):
             raise QubolearnError(f"pattern {list(edges.shape)} does not fit {n} visible and {self.hidden} hidden bits")
         number = groups.of_bits(size)
@@ -220,12 +214,10 @@ class BoltzmannMachine:
 
     def _check_sizes(self, X: Tensor, parameters: int) -> None:
         if not self.l2 and self.method != "persistent":
-            means = X.mean(0)
-            constant = ((means == 0) | (means == 1)).nonzero()[:, 0]
-            if len(constant):
-                column = int(constant[0])
-                value = int(means[column])
-                raise QubolearnError(f"column {column} of X is always {value}; remove it, or pass l2=1e-3")
+            constant = (X[0] == X).all(0).nonzero()[:, 0].tolist()
+            if constant:
+                value = int(X[0, constant[0]])
+                raise QubolearnError(f"column {constant[0]} of X is always {value}; remove it, or pass l2=1e-3")
         if len(X) < parameters and not (self.l1 or self.l2):
             warnings.warn(f"{len(X)} samples for {parameters} parameters: pass l1 or l2", stacklevel=3)
 
@@ -338,12 +330,10 @@ def _minimize(objective: Callable[[Tensor], Tensor], start: npt.NDArray[np.float
         return loss.item() + l1 * z[size:].sum(), both
 
     options = {"maxiter": how.steps, "maxfun": 2 * how.steps, "ftol": 1e-12, "gtol": 1e-7, "maxcor": 20}
-    if not l1:
-        return minimize(value, start, jac=True, method="L-BFGS-B", options=options).x
-    z = np.concatenate([start[:size], start[size:].clip(0), (-start[size:]).clip(0)])
-    bounds = [(None, None)] * size + [(0, None)] * (2 * m)
+    bounds = [(None, None)] * size + [(0, None)] * (2 * m) if l1 else None
+    z = np.concatenate([start[:size], start[size:].clip(0), (-start[size:]).clip(0)]) if l1 else start
     z = minimize(value, z, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    return np.concatenate([z[:size], z[size : size + m] - z[size + m :]])
+    return np.concatenate([z[:size], z[size : size + m] - z[size + m :]]) if l1 else z
 
 
 def _chains_fit(learner: _Learner, start: npt.NDArray[np.float64], how: Any, rate: float = 0.05) -> Any:

@@ -59,4 +59,4 @@ def test_bad_puzzles_are_answered_in_words(tmp_path: Path, capsys: pytest.Captur
     p[0, 0] = 5
     np.savez(tmp_path / "puzzles.npz", p=p)
     assert main(["solve", run, str(tmp_path / "puzzles.npz"), "--out", str(out)]) == 2
-    assert "digits from 0 to 5" in capsys.readouterr().err
+    assert "puzzle 0 has 5 in cell 0" in capsys.readouterr().err

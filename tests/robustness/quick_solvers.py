@@ -15,7 +15,6 @@ QUICK = {
     "neal": "neal:reads=4,sweeps=10,seed={seed}",
     "tabu": "tabu:reads=1,restarts=1,updates=20,seed={seed}",
     "path-integral": "path-integral:reads=4,sweeps=10,seed={seed}",
-    "dimod": "dimod:reads=2,sweeps=5,seed={seed}",
     "dwave-mock": "dwave-mock:reads=4,sweeps=5,size=4,seed={seed}",
 }
 WEAK = {
@@ -24,6 +23,5 @@ WEAK = {
     "neal": "neal:reads=1,sweeps=1,seed={seed}",
     "tabu": "tabu:reads=1,restarts=0,updates=1,seed={seed}",
     "path-integral": "path-integral:reads=1,sweeps=1,seed={seed}",
-    "dimod": "dimod:reads=1,sweeps=2,seed={seed}",
     "dwave-mock": "dwave-mock:reads=1,sweeps=1,size=4,seed={seed}",
 }

@@ -32,7 +32,6 @@ SMALL = {
     "tabu": "tabu:seed=0",
     "path-integral": "path-integral:seed=0",
     "quantum": "quantum:seed=0",
-    "dimod": "dimod:reads=3,sweeps=100,seed=0",
     "dwave-mock": "dwave-mock:topology=chimera,size=6,seed=0",
 }
 #: Of up to 80 bits, of 300 and of 2,000, and what they are measured against where no optimum is known, and where

@@ -24,7 +24,7 @@ from qubolearn.solvers import Solver, log_partition, make_solver
 
 MANY = 10_000
 #: Solvers that take more than a second for this many: in the long test.
-SLOW = {"tabu", "path-integral", "dimod", "dwave-mock", "neal", "quantum"}
+SLOW = {"tabu", "path-integral", "dwave-mock", "neal", "quantum"}
 
 
 def qubos(batch: int, n: int, seed: int = 0) -> torch.Tensor:

@@ -15,13 +15,13 @@ from dwave.samplers import SteepestDescentSampler, TreeDecompositionSampler
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import energies
-from qubolearn.solvers.dimod_adapter import DimodSolver, dimod_annealing, neal, path_integral, tabu
+from qubolearn.solvers.dimod_adapter import DimodSolver, neal, path_integral, tabu
 
 SOLVERS = {
     "neal": neal(reads=20, sweeps=200),
     "tabu": tabu(reads=3, restarts=5, updates=200),
     "path_integral": path_integral(reads=20, sweeps=200),
-    "dimod_annealing": dimod_annealing(reads=5, sweeps=50),
+    "dimod": DimodSolver(dimod.SimulatedAnnealingSampler(), {"num_reads": 5, "num_sweeps": 50}),
     "steepest_descent": DimodSolver(SteepestDescentSampler(), {"num_reads": 50}),
     "exact": DimodSolver(dimod.ExactSolver()),
     "tree": DimodSolver(TreeDecompositionSampler(), {"num_reads": 50, "beta": 3.0}),
@@ -62,7 +62,7 @@ def test_samplers_without_a_seed_leave_the_global_generators_as_they_were() -> N
     expected = random.random(), np.random.random()  # noqa: NPY002
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002
-    dimod_annealing(reads=1, sweeps=5, seed=0)(random_qubos(2, 4))
+    DimodSolver(dimod.SimulatedAnnealingSampler(), {"num_sweeps": 5}, seed=0)(random_qubos(2, 4))
     assert (random.random(), np.random.random()) == expected  # noqa: NPY002
 
 

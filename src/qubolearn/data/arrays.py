@@ -29,10 +29,9 @@ def map_tensors(function: Callable[[Tensor], Any], structure: Any) -> Any:
         return on_checked_graph(linear, structure.edges.to(linear.device), quadratic)
     if isinstance(structure, Mapping):
         return {name: map_tensors(function, part) for name, part in structure.items()}
-    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
-        return type(structure)(*(map_tensors(function, part) for part in structure))
     if isinstance(structure, (tuple, list)):
-        return type(structure)(map_tensors(function, part) for part in structure)
+        parts = [map_tensors(function, part) for part in structure]
+        return type(structure)(*parts) if hasattr(structure, "_fields") else type(structure)(parts)
     return structure
 
 
@@ -47,9 +46,7 @@ def count_rows(structure: Any, what: str = "p") -> int:
     """Return the length of the first dimension; raise if the tensors of the structure differ in it."""
     lengths = {len(tensor) if tensor.ndim else 0 for tensor in tensors_of(structure)}
     if len(lengths) != 1:
-        raise QubolearnError(
-            f"the tensors of {what} have {sorted(lengths)} rows; expected the same number of instances"
-        )
+        raise QubolearnError(f"the tensors of {what} have {sorted(lengths)} rows; expected equal numbers of instances")
     return lengths.pop()
 
 
@@ -72,17 +69,7 @@ def as_tensors(structure: Any) -> Any:
 
 
 def make_instances(p: Any, x: Any, answer: Any = None, right: RightAnswers | None = None) -> Instances:
-    """Return validated instances in float32; integers in a structure p stay integers.
-
-    Args:
-        p: Inputs of the network ``[N, m]``, NumPy or torch, or a structure (tuple, list, mapping) of such arrays.
-        x: Bits of the solutions ``[N, n]``, 0 and 1 of any dtype.
-        answer: Solutions before encoding ``[N, ...]``; by default x.
-        right: All right answers, if instances have several.
-
-    Raises:
-        QubolearnError: If lengths differ, x contains anything but 0 and 1, or p is not made of arrays.
-    """
+    """Return validated instances in float32 from the arguments of :class:`Arrays`; integers in a structure p stay."""
     p, x = as_tensors(p), as_tensors(x)
     if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[1] < 1:
         raise QubolearnError(f"x must be an array of bits [N, n], got {list(getattr(x, 'shape', []))}")
@@ -116,9 +103,6 @@ class Arrays(Problem):
         seed: Seed of the split.
         answer: Solutions before encoding ``[N, ...]``, for :meth:`score` of a subclass.
         right: All right answers, if instances have several.
-
-    Raises:
-        QubolearnError: If lengths differ, x contains anything but 0 and 1, or no instance is left to train on.
 
     >>> import numpy as np
     >>> data = Arrays(np.random.rand(100, 5), np.random.rand(100, 3) < 0.5, validation=0.2)
@@ -189,9 +173,7 @@ def _size(share: float, count: int, what: str) -> int:
 
 def pair_of(item: Sequence[Any]) -> Instances:
     """Return (p, x) or (p, x, answer) of a Dataset or DataLoader as instances."""
-    if isinstance(item, Instances):
-        return make_instances(*item)
-    if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
+    if not isinstance(item, (tuple, list)) or len(item) not in (2, 3, *((4,) if isinstance(item, Instances) else ())):
         raise QubolearnError(f"the data yields {type(item).__name__}; expected pairs (p, x) of inputs and bits")
     return make_instances(*item)
 

@@ -30,10 +30,7 @@ Split = Literal["train", "validation", "test"]
 
 
 class RightAnswers(NamedTuple):
-    """All right answers of instances that have several, such as a cut and its complement.
-
-    ``valid`` ``[batch, t]`` marks the rows of ``states`` ``[batch, t, n]`` that count, since instances may have
-    different numbers of right answers.
+    """All right answers of instances that have several, such as a cut and its complement, where ``valid``.
 
     >>> import torch
     >>> x = torch.tensor([[1.0, 0.0]])
@@ -62,13 +59,7 @@ class RightAnswers(NamedTuple):
 
 
 class SoftTargets(NamedTuple):
-    """States that are nearly right, with weights, such as the neighboring bins of a number.
-
-    >>> import torch
-    >>> soft = SoftTargets(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]]), torch.tensor([[0.8, 0.2]]))
-    >>> soft.weights.sum(1)
-    tensor([1.])
-    """
+    """States that are nearly right, with weights, such as the neighboring bins of a number."""
 
     states: Tensor  # [batch, t, n]
     weights: Tensor  # [batch, t], at least 0, sum to 1 for each instance
@@ -113,8 +104,7 @@ class Instances(NamedTuple):
     def _map(self, function: Any) -> Instances:
         from qubolearn.data.arrays import map_tensors
 
-        mapped: Instances = map_tensors(function, self)
-        return mapped
+        return map_tensors(function, self)  # type: ignore[no-any-return]
 
 
 class Problem(ABC):
@@ -182,17 +172,11 @@ class Problem(ABC):
         return None
 
     def clamp(self, p: Any) -> Tensor | None:
-        """Return the bits that p determines, such as hints of a puzzle: ``[batch, n]`` of 0, 1, and -1 for free bits.
-
-        Solvers hold these bits, in ``fit``, ``evaluate`` and on the command line. By default all bits are free.
-        """
+        """Return the bits that p determines, such as hints, which solvers hold: ``[batch, n]``, -1 for free bits."""
         return None
 
     def constraints(self, p: Any) -> Sequence[LinearConstraint]:
-        """Return inequalities a·x <= b that answers to p satisfy; by default none.
-
-        Solvers obey them in ``fit``, ``evaluate`` and on the command line: annealing, exhaustive search and ``auto``.
-        """
+        """Return inequalities a·x <= b that solvers obey for p: annealing, exhaustive search and ``auto``."""
         return ()
 
     def available(self, split: Split) -> int | None:
@@ -204,10 +188,7 @@ class Problem(ABC):
         return None
 
     def answer_of(self, x: Tensor, p: Any) -> Tensor:
-        """Return what ``qubolearn solve`` writes for bits x ``[batch, bits]``; by default decode(x).
-
-        A problem that detects that x is wrong returns something here that is clearly not an answer.
-        """
+        """Return what ``qubolearn solve`` writes for bits x; for bits that are no answer, something clearly not one."""
         return self.decode(x)
 
     def remarks(self, answer: Tensor, p: Any) -> list[str]:
@@ -215,10 +196,7 @@ class Problem(ABC):
         return []
 
     def soft_targets(self, instances: Instances) -> SoftTargets | None:
-        """Return nearly right states of each instance with weights for ``SoftLikelihood``, or None.
-
-        The number of states per instance does not depend on the batch.
-        """
+        """Return nearly right states for ``SoftLikelihood``, equally many per instance in every batch, or None."""
         return None
 
     @classmethod
@@ -230,8 +208,7 @@ class Problem(ABC):
     def preset(cls, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the choices of a preset such as ``best``: options of this problem and fields of a recipe.
 
-        They may depend on ``options``, which the user set and which override the preset. An unknown name raises
-        KeyError.
+        They may depend on ``options``, which the user set. An unknown name raises KeyError.
         """
         return {**(_BEST if name == "best" else {}), **cls.presets[name]}
 

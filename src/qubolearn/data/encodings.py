@@ -27,11 +27,7 @@ MAX_BRUTE_FORCE = 6
 
 
 def bits_per_entry(k: int) -> int:
-    """Return b = ceil(log2 k), the bits per entry of a permutation of k elements.
-
-    >>> [bits_per_entry(k) for k in (2, 4, 5, 8, 9)]
-    [1, 2, 3, 3, 4]
-    """
+    """Return b = ceil(log2 k), the bits per entry of a permutation of k elements."""
     if k < 2:
         raise QubolearnError(f"a permutation of k={k} elements; expected k >= 2")
     return (k - 1).bit_length()
@@ -53,11 +49,7 @@ def encode_permutation(P: Tensor) -> Tensor:
 
 
 def decode_permutation(x: Tensor, k: int) -> Tensor:
-    """Decode bits ``[batch, k·b]`` to entries ``[batch, k]``, int64, which may repeat or be k or more.
-
-    >>> decode_permutation(torch.tensor([[1, 0, 0, 0, 1, 1, 0, 1]]), 4).tolist()
-    [[2, 0, 3, 1]]
-    """
+    """Decode bits ``[batch, k·b]`` to entries ``[batch, k]``, int64, which may repeat or be k or more."""
     b = _check_bits(x, k)
     return (x.round().long().reshape(len(x), k, b) << _shifts(b, x.device)).sum(-1)
 

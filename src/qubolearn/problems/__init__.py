@@ -51,14 +51,11 @@ def problem_type(name: str) -> type[Problem]:
     line passes names that its user typed to :func:`load_problem`.
     """
     if is_reference(name):
-        raise QubolearnError(
-            f"problem {name!r} is code in a file, which is not run by its name; pass problem=, or on "
-            f"the command line --problem {name}"
-        )
+        remedy = f"pass problem=, or on the command line --problem {name}"
+        raise QubolearnError(f"problem {name!r} is code in a file, which is not run by its name; {remedy}")
     if name in PROBLEMS:
         module, _, attribute = PROBLEMS[name].partition(":")
-        found: type[Problem] = getattr(import_module(module), attribute)
-        return found
+        return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
     return _registered(name)
 
 
@@ -79,14 +76,7 @@ def _registered(name: str) -> type[Problem]:
 
 
 def make_problem(name: str, **options: Any) -> Problem:
-    """Return a problem by its name.
-
-    Args:
-        name: A problem of qubolearn, such as ``randgraph``, or one that an installed package registers.
-        options: Fields of the problem; the others keep their defaults.
-
-    Raises:
-        QubolearnError: If the name or an option is unknown, with the nearest known one.
+    """Return a problem by its name, of qubolearn or registered by an installed package, with these options.
 
     >>> make_problem("randgraph", k=5)
     RandGraph(k=5)
@@ -100,19 +90,12 @@ def make_problem(name: str, **options: Any) -> Problem:
 
 
 def is_reference(name: str) -> bool:
-    """Return True if a name is ``FILE.py:CLASS``.
-
-    >>> is_reference("my_file.py:MyProblem"), is_reference("randgraph")
-    (True, False)
-    """
+    """Return True if a name is ``FILE.py:CLASS``."""
     return ".py:" in name
 
 
 def load_attribute(reference: str) -> Any:
-    """Execute the file of ``FILE.py:NAME`` and return the attribute NAME.
-
-    Only the command line calls this, with a name that the user typed.
-    """
+    """Execute the file of ``FILE.py:NAME``, which the user typed, and return the attribute NAME."""
     file, _, attribute = reference.rpartition(":")
     path = Path(file)
     if not path.is_file():

@@ -26,8 +26,7 @@ class Knapsack(Problem):
     packings of the highest value count as right, and the label x̂ is a random one of them. Instances are drawn from
     more than 10**12 and never seen twice, so all splits are disjoint.
 
-    A packing is repaired by :meth:`project`: items of the least value per weight are taken out until the rest
-    fits, then items that still fit are put in, those of the most value per weight first.
+    :meth:`project` takes out items of the least value per weight until the rest fits, then puts in those that fit.
     """
 
     name: ClassVar[str] = "knapsack"
@@ -118,11 +117,11 @@ class Knapsack(Problem):
         for item in range(self.items - 1, -1, -1):  # from the least value per weight
             out = packed[:, item] & (load > capacity[:, 0])
             load = load - w[:, item] * out
-            packed = torch.cat([packed[:, :item], (packed[:, item] & ~out)[:, None], packed[:, item + 1 :]], 1)
+            packed[:, item] &= ~out
         for item in range(self.items):
             put = ~packed[:, item] & (load + w[:, item] <= capacity[:, 0])
             load = load + w[:, item] * put
-            packed = torch.cat([packed[:, :item], (packed[:, item] | put)[:, None], packed[:, item + 1 :]], 1)
+            packed[:, item] |= put
         return torch.zeros_like(x).scatter(1, order, packed.to(x.dtype))
 
     def reference(self, p: Tensor) -> Tensor:

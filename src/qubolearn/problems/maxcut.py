@@ -26,8 +26,7 @@ class MaxCut(Problem):
     and its complement are equally good, and often others are too: all optimal cuts count as right, and the label x̂ is
     a random one of them. Training sees only the label unless ``answers`` is "all".
 
-    A hash of the edges determines the split of a graph, so no graph is in two splits;
-    a copy with renamed nodes may be.
+    A hash of the edges determines the split of a graph, so no graph is in two splits; a copy with renamed nodes may be.
     """
 
     name: ClassVar[str] = "maxcut"
@@ -142,8 +141,7 @@ def optimal_cuts(p: Tensor, nodes: int) -> RightAnswers:
     import torch
 
     half = torch.arange(2 ** (nodes - 1), device=p.device)
-    sides = (half[:, None] >> torch.arange(nodes - 2, -2, -1, device=p.device).clamp_min(0)) & 1
-    sides = torch.cat([torch.zeros_like(sides[:, :1]), sides[:, : nodes - 1]], 1).float()
+    sides = ((half[:, None] >> torch.arange(nodes - 1, -1, -1, device=p.device)) & 1).float()
     i, j = torch.triu_indices(nodes, nodes, 1, device=p.device)
     between = (sides[:, i] != sides[:, j]).float()  # [cuts, pairs]
     rows, cuts = [], []

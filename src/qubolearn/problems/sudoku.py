@@ -173,10 +173,8 @@ class Sudoku(Problem):
             return super().preset(name, options)
         if options.get("head", "coupled") != "coupled":  # these see the hints and predict each cell separately
             return {**_BEST, "network": "mlp", "hidden": 256, "epochs": 20, "learning_rate": 1e-3, "standardize": True}
-        return {
-            **_BEST,
-            **({"instances": 2000, "epochs": 5, "learning_rate": 0.05} if options.get("size") == 4 else {}),
-        }
+        small = {"instances": 2000, "epochs": 5, "learning_rate": 0.05}
+        return {**_BEST, **(small if options.get("size") == 4 else {})}
 
 
 #: Chosen on generated validation puzzles. One A for all puzzles, whose largest couplings are then made hard.
@@ -206,11 +204,9 @@ def _remark(puzzle: list[int], solved: bool, clashes: tuple[int, ...] | None = N
     """Return how many solutions there are, or why none was found, in words."""
     count = count_solutions(puzzle, COUNTED if solved else 1, clashes)
     if not solved:
-        why = "it has a solution; use more sweeps or other rules" if count else "it has no solution"
-        return f"not solved: {why}"
-    if count == 1:
-        return "solved"
-    return f"solved, one of {f'at least {count}' if count == COUNTED else count} solutions"
+        return f"not solved: it has {'a solution; use more sweeps or other rules' if count else 'no solution'}"
+    several = f"solved, one of {f'at least {count}' if count == COUNTED else count} solutions"
+    return "solved" if count == 1 else several
 
 
 class SudokuAnswers(NamedTuple):
@@ -220,22 +216,13 @@ class SudokuAnswers(NamedTuple):
     solved: Tensor  # [batch], bool
     remarks: list[str]  # one line each: "solved", "solved, one of 3 solutions", or why not
 
-    @property
-    def said(self) -> list[str]:
-        """The former name of ``remarks``."""
-        return self.remarks
-
 
 def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None) -> SudokuAnswers:
     """Solve puzzles ``[batch, cells]`` under rules A, a batch of one whose energy is 0 if no rule is broken.
 
-    Hints are clamped and cells are groups. Puzzles whose hints break the rules, and those without a grid of energy 0,
-    are returned as they are, with a remark. Solutions are counted by backtracking.
-
-    Args:
-        A: The rules: :func:`rule_qubo`, or learned and rounded ones.
-        puzzles: Digits, 0 for empty cells.
-        solver: Parallel tempering by default, up to 200,000 sweeps, until no rule is broken.
+    Rules are :func:`rule_qubo`, or learned and rounded ones. Hints are clamped and cells are groups. Puzzles whose
+    hints break the rules, and those without a grid of energy 0, are returned as they are, with a remark. The solver is
+    by default parallel tempering, up to 200,000 sweeps, until no rule is broken.
 
     >>> solve_puzzles(rule_qubo(4), torch.tensor([[1, 1] + 14 * [0]])).remarks
     ['hints contradict each other: digit 1 in cells 0 and 1']
@@ -269,8 +256,7 @@ def learn_rules(seed: int = 0, **options: Any) -> LearnedRules:
 
     began = time.perf_counter()
     network: Any = train(*preset("best", options.pop("problem", "sudoku"), seed=seed, **options))
-    hard = network.hardened()
-    return LearnedRules(network, hard, time.perf_counter() - began)
+    return LearnedRules(network, network.hardened(), time.perf_counter() - began)
 
 
 def rules_found(learned: SparseQubo, size: int) -> dict[str, Any]:

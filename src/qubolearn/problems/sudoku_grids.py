@@ -62,12 +62,10 @@ def rule_qubo(size: int = 9, batch: int = 1) -> SparseQubo:
     >>> rule_qubo(4)
     SparseQubo(batch=1, n=64, edges=224, dtype=torch.float32, device=cpu)
     """
-    box = _box(size)
-    cell = torch.arange(size**2)
+    box, cell = _box(size), torch.arange(size**2)
     row, column = cell // size, cell % size
-    block = row // box * box + column // box
-    together = (row[:, None] == row) | (column[:, None] == column) | (block[:, None] == block)
-    pairs = together.triu(1).nonzero()
+    units = torch.stack([row, column, row // box * box + column // box])
+    pairs = (units[:, :, None] == units[:, None]).any(0).triu(1).nonzero()
     edges = (pairs[:, :, None] * size + torch.arange(size)).permute(1, 0, 2).reshape(2, -1)
     edges = edges[:, (edges[0] * size**3 + edges[1]).argsort()]
     one = SparseQubo(torch.zeros(1, size**3), edges, torch.ones(1, edges.shape[1]))
@@ -91,14 +89,12 @@ def hint_clamp(puzzles: Tensor) -> Tensor:
     cells = puzzles.shape[1]
     size = math.isqrt(cells)
     _box(size if size**2 == cells else cells)
-    given = puzzles.detach().cpu()
+    given = puzzles.detach().cpu().double()
     digits = given.long()
-    if not torch.equal(given.double(), digits.double()):
-        row, cell = (given.double() != digits.double()).nonzero()[0].tolist()
-        raise QubolearnError(f"puzzle {row} has {given[row, cell].item():g} in cell {cell}; expected an integer")
-    if digits.numel() and not 0 <= int(digits.min()) <= int(digits.max()) <= size:
-        low, high = int(digits.min()), int(digits.max())
-        raise QubolearnError(f"digits from {low} to {high}; expected 1 to {size}, or 0 for an empty cell")
+    if len(wrong := ((given != digits) | (digits < 0) | (digits > size)).nonzero()):
+        row, cell = wrong[0].tolist()
+        expected = f"an integer from 1 to {size}, or 0 if empty"
+        raise QubolearnError(f"puzzle {row} has {given[row, cell].item():g} in cell {cell}; expected {expected}")
     bits = (digits[:, :, None] == torch.arange(1, size + 1)).to(torch.int8)
     return torch.where((digits > 0)[:, :, None], bits, FREE).to(torch.int8).flatten(1)
 
@@ -149,16 +145,14 @@ def keeps_rules(grids: Tensor) -> Tensor:
     box = math.isqrt(size)
     rows = grids.reshape(-1, size, size)
     boxes = grids.reshape(-1, box, box, box, box).transpose(2, 3).reshape(-1, size, size)
-    digits = torch.arange(1, size + 1, device=grids.device)
     units = torch.cat([rows, rows.mT, boxes], 1).sort(2).values
-    return (units == digits).flatten(1).all(1)
+    return (units == torch.arange(1, size + 1, device=grids.device)).flatten(1).all(1)
 
 
 def random_grids(count: int, generator: Generator, size: int = 9) -> Tensor:
     """Return random solved grids ``[count, size * size]``, int64.
 
-    One grid in twenty comes from backtracking with a random order of digits, so that grids are of many symmetry
-    classes. The others are copies of it with renamed digits, swapped bands, rows, stacks and columns, or transposed.
+    One in twenty comes from backtracking with a random order of digits; the others are its copies by symmetries.
     """
     blank, bases = [0] * size**2, []
     for _ in range(math.ceil(count / COPIES)):
@@ -232,12 +226,9 @@ def count_solutions(puzzle: Sequence[int], most: int = 2, clashes: Sequence[int]
 def solutions(
     puzzle: Sequence[int], order: Sequence[Sequence[float]] | None = None, clashes: Sequence[int] | None = None
 ) -> Iterator[list[int]]:
-    """Yield all solutions of a puzzle, by backtracking from the cell with the fewest candidates.
+    """Yield all solutions of a puzzle, 0 for empty cells, by backtracking from the cell with the fewest candidates.
 
-    Args:
-        puzzle: Digits, 0 for empty cells.
-        order: Numbers for each cell and digit; digits are tried in ascending order of them.
-        clashes: Rules as in :func:`rule_clashes`; others may be learned.
+    Digits are tried in ascending ``order``, a number for each cell and digit. ``clashes`` replace :func:`rule_clashes`.
     """
     size = math.isqrt(len(puzzle))
     clashes, grid, full = clashes or rule_clashes(size), list(puzzle), (1 << size) - 1

@@ -1,7 +1,4 @@
-"""dimod in both directions: any ``dimod.Sampler`` as a solver, and any solver as a ``dimod.Sampler``.
-
-Importing this module imports dimod.
-"""
+"""dimod in both directions: any ``dimod.Sampler`` as a solver, and any solver as a ``dimod.Sampler``."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.contract import QuboSolver, SearchResult, Solver, check_solver, instance_seeds, no_temperature
 from qubolearn.solvers.forms import with_second_best
 
-__all__ = ["DimodSolver", "QubolearnSampler", "dimod_annealing", "neal", "path_integral", "tabu"]
+__all__ = ["DimodSolver", "QubolearnSampler", "neal", "path_integral", "tabu"]
 
 Bits = npt.NDArray[np.int8]
 
@@ -89,15 +86,12 @@ class DimodSolver(QuboSolver):
 
     def search(self, A: Tensor, count: int) -> SearchResult:
         best = [_best_of(U.numpy(), reads, count) for U, reads in zip(_upper(A), self._reads(A), strict=True)]
-        info: dict[str, Any] = {
-            "sampler": self.name,
-            "reads": self.parameters.get("num_reads"),
-            "success_probability": torch.tensor([success for _, success in best], dtype=torch.float64),
-        }
-        if self._module().startswith(_LOCAL_PACKAGES):
-            info["source"] = "simulated"
-        states = torch.from_numpy(np.stack([states for states, _ in best]))
-        return SearchResult(with_second_best(A, states, count), info)
+        states, success = zip(*best, strict=True)
+        local = self._module().startswith(_LOCAL_PACKAGES)
+        info: dict[str, Any] = {"sampler": self.name, "reads": self.parameters.get("num_reads")}
+        info |= {"success_probability": torch.tensor(success, dtype=torch.float64)}
+        info |= {"source": "simulated"} if local else {}
+        return SearchResult(with_second_best(A, torch.from_numpy(np.stack(states)), count), info)
 
     def sample(self, A: Qubo, beta: float | None = None) -> Tensor:
         """Return all reads ``[batch, reads, n]`` as they come from the sampler; a ``beta`` raises."""
@@ -155,15 +149,17 @@ class DimodSolver(QuboSolver):
             labels, samples = list(sampleset.variables), sampleset.record.sample
         except Exception as error:
             raise QubolearnError(f"{self.name} failed on QUBO {index} of the batch: {error}") from error
-        occurrences = sampleset.record.num_occurrences
+        occurrences, wrong = sampleset.record.num_occurrences, ""
         if (occurrences < 0).any():
-            raise QubolearnError(f"{self.name} returned a read {occurrences.min()} times for QUBO {index}")
-        if occurrences.sum() < requested:
-            raise QubolearnError(f"{self.name} returned {occurrences.sum()} of {requested} reads for QUBO {index}")
-        if set(labels) != set(range(n)):
-            raise QubolearnError(f"{self.name} returned variables {labels[:8]} for QUBO {index}; expected 0 to {n - 1}")
-        if not np.isin(samples, (-1, 0, 1)).all():
-            raise QubolearnError(f"{self.name} returned the value {samples.max()} for QUBO {index}, not bits or spins")
+            wrong = f"a read {occurrences.min()} times"
+        elif occurrences.sum() < requested:
+            wrong = f"{occurrences.sum()} of {requested} reads"
+        elif set(labels) != set(range(n)):
+            wrong = f"variables {labels[:8]}, not 0 to {n - 1},"
+        elif not np.isin(samples, (-1, 0, 1)).all():
+            wrong = f"the value {samples.max()}, not bits or spins,"
+        if wrong:
+            raise QubolearnError(f"{self.name} returned {wrong} for QUBO {index}")
         return np.repeat((samples[:, np.argsort(labels)] > 0).astype(np.int8), occurrences, axis=0)
 
     def _sample(self, bqm: BinaryQuadraticModel, seed: int, stop: threading.Event) -> Any:
@@ -184,10 +180,7 @@ def _upper(A: Tensor) -> Tensor:
 
 
 def _best_of(U: npt.NDArray[np.float64], reads: Bits, count: int) -> tuple[Bits, float]:
-    """Return the ``count`` lowest distinct reads under U ``[n, n]``, and the share of reads at the lowest energy.
-
-    States ``[count, n]`` are best first, and repeat if there are fewer distinct ones.
-    """
+    """Return the ``count`` lowest distinct reads, which repeat if there are fewer, and the share of the lowest."""
     states, times = np.unique(reads, axis=0, return_counts=True)
     energy = np.einsum("ri,ij,rj->r", states, U, states, optimize=True)
     order = np.argsort(energy, kind="stable")
@@ -210,33 +203,25 @@ def _seeded_global_generators(seed: int) -> Iterator[None]:
 
 
 def _made(sampler: str, seed: int | None, **parameters: Any) -> DimodSolver:
-    """Return a solver of a sampler, ``package:class``."""
-    package, _, name = sampler.partition(":")
-    return DimodSolver(getattr(import_module(package), name)(), parameters, seed)
+    """Return a solver of a class of dwave-samplers."""
+    return DimodSolver(getattr(import_module("dwave.samplers"), sampler)(), parameters, seed)
 
 
 def neal(reads: int = 100, sweeps: int = 1000, seed: int | None = None) -> DimodSolver:
     """Return D-Wave's simulated annealing in C++, with its own range of temperatures."""
-    return _made("dwave.samplers:SimulatedAnnealingSampler", seed, num_reads=reads, num_sweeps=sweeps)
+    return _made("SimulatedAnnealingSampler", seed, num_reads=reads, num_sweeps=sweeps)
 
 
 def path_integral(reads: int = 100, sweeps: int = 1000, seed: int | None = None) -> DimodSolver:
     """Return D-Wave's simulated quantum annealing: path-integral Monte Carlo of a transverse-field Ising model."""
-    return _made("dwave.samplers:PathIntegralAnnealingSampler", seed, num_reads=reads, num_sweeps=sweeps)
+    return _made("PathIntegralAnnealingSampler", seed, num_reads=reads, num_sweeps=sweeps)
 
 
 def tabu(reads: int = 10, restarts: int = 10, updates: int = 1000, seed: int | None = None) -> DimodSolver:
-    """Return D-Wave's multistart tabu search: per read ``restarts`` searches of ``updates`` single flips each.
-
-    The work is bounded by counts instead of the sampler's clock, so that a seed fixes the result.
-    """
+    """Return D-Wave's multistart tabu search: per read ``restarts`` searches of ``updates`` single flips each."""
+    # bounded by counts instead of the sampler's clock, so that a seed fixes the result
     work = {"timeout": None, "num_restarts": restarts, "lower_bound_z": updates, "coefficient_z_first": 1}
-    return _made("dwave.samplers:TabuSampler", seed, num_reads=reads, coefficient_z_restart=1, **work)
-
-
-def dimod_annealing(reads: int = 10, sweeps: int = 1000, seed: int | None = None) -> DimodSolver:
-    """Return dimod's reference simulated annealing in pure Python: slow, for comparison."""
-    return _made("dimod:SimulatedAnnealingSampler", seed, num_reads=reads, num_sweeps=sweeps)
+    return _made("TabuSampler", seed, num_reads=reads, coefficient_z_restart=1, **work)
 
 
 class QubolearnSampler(Sampler, Initialized):
@@ -282,26 +267,20 @@ class QubolearnSampler(Sampler, Initialized):
     ) -> SampleSet:
         """Return a sample set of the model, in its labels and vartype.
 
-        Arguments have the names and meanings of neal's. Those after ``seed`` belong to simulated annealing.
-
-        - ``num_reads``: the number of states; by default that of the initial states, or one.
-        - ``seed``: by default the solver's.
-        - ``num_sweeps``, ``beta_range``: by default the solver's; the default range is neal's.
-        - ``initial_states``: first states of the reads, as :func:`dimod.as_samples` takes them.
-        - ``initial_states_generator``: ``"none"`` (raise), ``"tile"`` or ``"random"`` if these are too few.
+        Arguments have the names and meanings of neal's; the defaults are the solver's. Those after ``seed`` belong to
+        simulated annealing. ``num_reads`` is by default the number of initial states, or one.
         """
         self.remove_unknown_kwargs(**kwargs)
         check_bqm(bqm)
         check_counts(num_reads=1 if num_reads is None else num_reads)
-        given = {"seed": seed, "num_sweeps": num_sweeps, "beta_range": beta_range, "initial_states": initial_states}
-        given = {name: value for name, value in given.items() if value is not None}
+        changed = {"seed": seed, "num_sweeps": num_sweeps, "beta_range": beta_range}
         solver: Any = self._solver
-        if unknown := given.keys() - self.parameters.keys():
-            name, known = min(unknown), ", ".join(self.parameters)
-            raise QubolearnError(f"{name}={given[name]}, but {type(solver).__name__} takes only {known}")
-        names = {"seed": "seed", "num_sweeps": "sweeps", "beta_range": "beta_range"}
-        if changed := {names[name]: value for name, value in given.items() if name in names}:
-            solver = replace(solver, **changed)
+        for name, value in {**changed, "initial_states": initial_states}.items():
+            if value is not None and name not in self.parameters:
+                known = ", ".join(self.parameters)
+                raise QubolearnError(f"{name}={value}, but {type(solver).__name__} takes only {known}")
+            if value is not None and name in changed:
+                solver = replace(solver, **{name.removeprefix("num_"): value})
         annealing = isinstance(solver, SimulatedAnnealing)
         if not bqm.num_variables:
             states = np.empty(((num_reads or 1) if annealing else 1, 0), np.int8)
@@ -312,11 +291,8 @@ class QubolearnSampler(Sampler, Initialized):
         else:
             count = min(num_reads or 1, 2 ** min(bqm.num_variables, 62))
             states = solver(sparse_from_bqm(bqm)[0], count).states[0].to(torch.int8).numpy()  # dimod adds the offset
-        values = 2 * states - 1 if bqm.vartype is SPIN else states
-        sampleset: SampleSet = SampleSet.from_samples_bqm(  # type: ignore[no-untyped-call]
-            (values, list(bqm.variables)), bqm, aggregate_samples=False
-        )
-        return sampleset
+        samples: Any = (2 * states - 1 if bqm.vartype is SPIN else states, list(bqm.variables))
+        return SampleSet.from_samples_bqm(samples, bqm, aggregate_samples=False)  # type: ignore[no-any-return, no-untyped-call]
 
     def _initial(
         self, bqm: BinaryQuadraticModel, num_reads: int | None, seed: int | None, states: Any, generator: str

@@ -29,7 +29,6 @@ SOLVERS = {
     "neal": "qubolearn.solvers.dimod_adapter:neal",
     "tabu": "qubolearn.solvers.dimod_adapter:tabu",
     "path-integral": "qubolearn.solvers.dimod_adapter:path_integral",
-    "dimod": "qubolearn.solvers.dimod_adapter:dimod_annealing",
     "dwave": "qubolearn.solvers.dwave.solver:DWaveSolver",
     "dwave-mock": "qubolearn.solvers.dwave.solver:DWaveSolver.mock",
 }
