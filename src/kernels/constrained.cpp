@@ -4,6 +4,9 @@
 // members of two groups. Each violated constraint costs its weight times its excess. Weights grow while a constraint is
 // violated and shrink while it is not, so states oscillate around the border of what is allowed, where the best ones are.
 // A descent among allowed states ends every read.
+//
+// Reads of a colony improve generation by generation, as the populations of population.cpp do: they are reheated,
+// annealed back, and crossed with the best state they had.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -37,7 +40,8 @@ struct Random {
   }
   std::int32_t below(std::size_t count) { return static_cast<std::int32_t>((next() >> 32) * count >> 32); }
   bool coin() { return next() >> 63; }
-  double exponential() { return -portable_log(static_cast<double>((next() >> 11) + 1) * 0x1p-53); }
+  double uniform() { return static_cast<double>((next() >> 11) + 1) * 0x1p-53; }
+  double exponential() { return -portable_log(uniform()); }
 };
 
 // One instance: its couplings, its constraints, and the bits that may change.
@@ -48,15 +52,17 @@ struct Instance {
   const std::int8_t* clamps;
   Bits singles;              // free bits in no group
   std::vector<Bits> groups;  // free bits of each group that is not decided
+  Bits group_of;             // the group of a bit, or -1
   std::vector<double> tolerance, size;
 
   Instance(const SparseQubos& A, std::int64_t k, const Units& units, Inequalities limits, const std::int8_t* clamps)
-      : A(A), k(k), limits(limits), clamps(clamps), tolerance(limits.count), size(limits.count) {
+      : A(A), k(k), limits(limits), clamps(clamps), group_of(A.n, -1), tolerance(limits.count), size(limits.count) {
     for (std::int64_t u = 0; u < units.count; ++u) {
       Bits free;
       for (auto place = units.first[u]; place < units.first[u + 1]; ++place)
         if (clamps[units.bits[place]] < 0) free.push_back(static_cast<std::int32_t>(units.bits[place]));
       if (free.empty()) continue;
+      for (const auto i : free) group_of[i] = units.group[u] ? static_cast<std::int32_t>(groups.size()) : -1;
       if (units.group[u]) groups.push_back(free);
       else singles.push_back(free[0]);
     }
@@ -69,6 +75,7 @@ struct Instance {
     for (std::int64_t c = 0; c < limits.count; ++c) tolerance[c] *= 1e-9, size[c] = size[c] > 0 ? size[c] : 1;
   }
 
+  std::size_t units() const { return singles.size() + groups.size(); }
   double linear(std::int64_t i) const { return A.linear[k * A.n + i]; }
   double coupling(std::int64_t slot) const { return A.quadratic[k * A.edges + A.places[slot]]; }
   double coupling(std::int32_t i, std::int32_t j) const {
@@ -87,6 +94,7 @@ class Read {
   static constexpr double GROWTH = 1.1, DECAY = 0.98;  // of a weight, per sweep
   static constexpr double SETTLING = 0.8;              // share of the sweeps after which weights only grow
   static constexpr std::size_t MAX_PAIRED = 1024;      // bits or groups of which the descent tries all pairs
+  static constexpr double TIE = 1e-9;
 
   const Instance& I;
   Random random;
@@ -119,18 +127,43 @@ class Read {
     for (double& weight : weights_) weight = weight > 0 ? weight : 1;
   }
 
-  // Anneal, and return the excess that is left: 0 if the state is allowed.
-  double run(double first, double last, std::int64_t sweeps, Control& control) {
+  // Cool from β = first to last in some sweeps.
+  void anneal(double first, double last, std::int64_t sweeps, Control& control) {
     const double growth = sweeps > 1 ? portable_exp(portable_log(last / first) / static_cast<double>(sweeps - 1)) : 1;
     double beta = sweeps > 1 ? first : last;
-    for (std::int64_t sweep = 0; sweep < sweeps && !control.stopped(); ++sweep, beta *= growth) {
-      for (std::size_t k = 0; k < I.singles.size() + I.groups.size(); ++k) propose(beta);
-      adapt(static_cast<double>(sweep) > SETTLING * static_cast<double>(sweeps));
-    }
+    for (std::int64_t k = 0; k < sweeps && !control.stopped(); ++k, beta *= growth)
+      sweep(beta, static_cast<double>(k) > SETTLING * static_cast<double>(sweeps));
+  }
+
+  // Try as many moves as there are units; return how many of them raised the energy.
+  std::int64_t sweep(double beta, bool settling) {
+    std::int64_t raised = 0;
+    for (std::size_t k = 0; k < I.units(); ++k) raised += propose(beta);
+    for (std::int64_t c = 0; c < I.limits.count; ++c)
+      weights_[c] *= I.excess(c, loads_[c]) > 0 ? GROWTH : settling ? 1 : DECAY;
+    return raised;
+  }
+
+  // Descend, from the best state if that is lower.
+  void settle(Control& control) {
     if (found_ && (violation_ > 0 || best_energy_ < energy_)) restore();
     while (!control.stopped() && descend()) {}
-    return violation_;
+    if (violation_ == 0) keep_best();
   }
+
+  // Descend, and let the best state take what is good in this one, or this one what is good in the best.
+  void improve_best(Control& control) {
+    while (!control.stopped() && descend()) {}
+    if (!found_ && violation_ == 0) keep_best();
+    if (found_) energy_ <= best_energy_ + TIE && violation_ == 0 ? cross(best_, -TIE) : cross_best(x, TIE);
+  }
+  void mate(const Read& other) {
+    if (found_ && other.found_) cross_best(other.best_, -TIE);
+  }
+
+  double lowest() const { return found_ ? best_energy_ : INFINITY; }
+  double violation() const { return found_ ? 0 : violation_; }
+  const std::vector<std::int8_t>& state() const { return found_ ? best_ : x; }
 
  private:
   void flip(std::int32_t i) {
@@ -208,8 +241,9 @@ class Read {
     for (int a = 0; a < move.moved; ++a) chosen_[move.groups[a]] = move.places[a];
   }
 
-  void propose(double beta) {
-    const auto unit = random.below(I.singles.size() + I.groups.size());
+  // Try a random move; return whether it raised the energy.
+  bool propose(double beta) {
+    const auto unit = random.below(I.units());
     const auto singles = static_cast<std::int32_t>(I.singles.size());
     Move move;
     if (unit < singles) {
@@ -221,18 +255,53 @@ class Read {
       if (random.coin() && can_swap(g, h)) move = swapped(g, h);
       else {
         const auto size = static_cast<std::int32_t>(I.groups[g].size());
-        if (size == 1) return;
+        if (size == 1) return false;
         move = within(g, (chosen_[g] + 1 + random.below(size - 1)) % size);
       }
     }
     double excess, penalty;
     const double energy = cost(move, excess, penalty), rise = energy + penalty;
-    if (rise > 0 && !(beta * rise < random.exponential())) return;
+    if (rise > 0 && !(beta * rise < random.exponential())) return false;
     apply(move);
-    if (!allowed() || (found_ && energy_ >= best_energy_)) return;
+    if (allowed() && (!found_ || energy_ < best_energy_)) keep_best();
+    return rise > 0;
+  }
+
+  void keep_best() {
     best_ = x;
     best_energy_ = energy_;
     found_ = true;
+  }
+
+  // Take over components of the bits in which another state differs, unless they raise the energy by more than `most`
+  // or break a constraint; the result is the best state. Bits of a group belong together, so that one of them stays 1.
+  void cross_best(std::vector<std::int8_t> other, double most) {
+    restore();
+    cross(other, most);
+  }
+  void cross(const std::vector<std::int8_t>& other, double most) {
+    Bits open(I.A.n), component;
+    for (std::int32_t i = 0; i < I.A.n; ++i) open[i] = x[i] != other[i];
+    const auto add = [&](std::int32_t i) {
+      if (open[i]) open[i] = 0, component.push_back(i);
+    };
+    for (std::int32_t first = 0; first < I.A.n; ++first, component.clear()) {
+      add(first);
+      for (std::size_t k = 0; k < component.size(); ++k) {
+        const auto i = component[k];
+        for (auto slot = I.A.starts[i]; slot < I.A.starts[i + 1]; ++slot)
+          add(static_cast<std::int32_t>(I.A.neighbors[slot]));
+        if (I.group_of[i] >= 0)
+          for (const auto j : I.groups[I.group_of[i]]) add(j);
+      }
+      const double before = energy_;
+      for (const auto i : component) flip(i);
+      if (energy_ > before + most || !allowed())
+        for (const auto i : component) flip(i);
+    }
+    find_chosen();
+    allowed();
+    keep_best();
   }
 
   bool allowed() {
@@ -242,18 +311,16 @@ class Read {
     return violation_ == 0;
   }
 
-  void adapt(bool settling) {
-    for (std::int64_t c = 0; c < I.limits.count; ++c)
-      weights_[c] *= I.excess(c, loads_[c]) > 0 ? GROWTH : settling ? 1 : DECAY;
-  }
-
   void restore() {
     for (std::int32_t i = 0; i < I.A.n; ++i)
       if (x[i] != best_[i]) flip(i);
+    find_chosen();
+    allowed();
+  }
+  void find_chosen() {
     for (std::size_t g = 0; g < I.groups.size(); ++g)
       for (std::size_t place = 0; place < I.groups[g].size(); ++place)
         if (x[I.groups[g][place]]) chosen_[g] = static_cast<std::int32_t>(place);
-    allowed();
   }
 
   // Make a move if it lowers the violation, or keeps it and lowers the energy.
@@ -292,6 +359,63 @@ class Read {
         for (std::int32_t h = 0; h < g; ++h)
           if (can_swap(g, h)) improved |= improve(swapped(g, h));
     return improved;
+  }
+};
+
+// Reads of one instance that improve generation by generation; see the island of population.cpp for the constants.
+class Colony {
+  static constexpr double HOT = 0.08, COLD = 0.0005, COOLING = 0.93, MIN_REHEAT = 0.2, MAX_REHEAT = 0.6;
+  static constexpr double FIRST = 0.3, MATING = 0.02;
+  static constexpr std::int64_t GENERATION = 30;
+
+  Random random;
+  Control& control;
+  const std::size_t units;
+  double hot, cold;
+
+ public:
+  std::vector<Read> reads;
+  std::int64_t swept = 0;
+
+  Colony(const Instance& I, std::uint64_t seed, std::uint64_t number, std::int64_t count, Control& control)
+      : random(seed, (number + 1) << 32), control(control), units(I.units()) {
+    for (std::int64_t k = 0; k < count; ++k) reads.emplace_back(I, seed, number * count + k);
+  }
+
+  // Search for some sweeps between two β, or until a read reaches the target; anneal once if there is one read alone.
+  void run(double first, double last, std::int64_t sweeps, double target) {
+    if (reads.size() == 1) {
+      reads[0].anneal(first, last, swept = sweeps, control);
+      return reads[0].settle(control);
+    }
+    find_temperatures(1 / first, 1 / last);
+    generation(hot, static_cast<std::int64_t>(FIRST * static_cast<double>(sweeps)));
+    while (swept < sweeps && !control.stopped()) {
+      for (const auto& read : reads)
+        if (read.lowest() <= target) return;
+      const double reheat = MIN_REHEAT + (MAX_REHEAT - MIN_REHEAT) * random.uniform();
+      generation(cold * portable_exp(reheat * portable_log(hot / cold)), GENERATION);
+      for (std::size_t k = 0; k < reads.size(); ++k)
+        if (random.uniform() < MATING) reads[k].mate(reads[(k + 1) % reads.size()]);
+    }
+  }
+
+ private:
+  void generation(double from, std::int64_t sweeps) {
+    for (auto& read : reads) read.anneal(1 / from, 1 / cold, sweeps, control), read.improve_best(control);
+    swept += sweeps;
+  }
+
+  void find_temperatures(double temperature, double coldest) {
+    hot = cold = temperature;
+    for (bool found = false; temperature > coldest && !control.stopped(); temperature *= COOLING, ++swept) {
+      std::int64_t raised = 0;
+      for (auto& read : reads) raised += read.sweep(1 / temperature, false);
+      const double share = static_cast<double>(raised) / static_cast<double>(units * reads.size());
+      cold = temperature;
+      if (!found && share < HOT) hot = temperature, found = true;
+      if (share < COLD) return;
+    }
   }
 };
 
@@ -410,25 +534,35 @@ Inequalities of_instance(Inequalities all, std::int64_t k, std::int64_t n) {
 }
 
 void anneal_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, nb::tuple limits,
-                        In<double, 2> betas, std::int64_t sweeps, In<std::uint32_t, 1> seeds, Out<std::int8_t, 3> states,
-                        Out<double, 2> excess, int threads, nb::object progress) {
+                        In<double, 2> betas, std::int64_t sweeps, In<double, 1> targets, std::int64_t size,
+                        In<std::uint32_t, 1> seeds, Out<std::int8_t, 3> states, Out<double, 2> excess,
+                        Out<std::int64_t, 1> swept, int threads, nb::object progress) {
   const SparseQubos A = sparse_qubos(qubos);
   const Units all = units(members, A.n);
   const Inequalities given = inequalities(limits, A.batch, A.n);
   const std::int64_t reads = states.shape(1);
   require_shape(clamps, {A.batch, A.n}, "clamps");
   require_shape(betas, {A.batch, 2}, "betas");
+  require_shape(targets, {A.batch}, "targets");
   require_shape(seeds, {A.batch}, "seeds");
   require_shape(states, {A.batch, reads, A.n}, "states");
   require_shape(excess, {A.batch, reads}, "excess");
+  require_shape(swept, {A.batch}, "swept");
+  require(size >= 1 && reads % size == 0, "expected colonies of equal size");
+  const std::int64_t colonies = reads / size;
   call(threads, progress, [&](Control& control) {
-    control.share(A.batch * reads, 1, [&](std::int64_t first, std::int64_t last) {
+    control.share(A.batch * colonies, 1, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t task = first; task < last && !control.stopped(); ++task) {
-        const std::int64_t k = task / reads;
+        const std::int64_t k = task / colonies;
         const Instance instance(A, k, all, of_instance(given, k, A.n), clamps.data() + k * A.n);
-        Read read(instance, seeds.data()[k], task % reads);
-        excess.data()[task] = read.run(betas.data()[2 * k], betas.data()[2 * k + 1], sweeps, control);
-        std::copy(read.x.begin(), read.x.end(), states.data() + task * A.n);
+        Colony colony(instance, seeds.data()[k], task % colonies, size, control);
+        colony.run(betas.data()[2 * k], betas.data()[2 * k + 1], sweeps, targets.data()[k]);
+        if (task % colonies == 0) swept.data()[k] = colony.swept;
+        for (std::int64_t r = 0; r < size; ++r) {
+          const auto& read = colony.reads[r];
+          excess.data()[task * size + r] = read.violation();
+          std::copy(read.state().begin(), read.state().end(), states.data() + (task * size + r) * A.n);
+        }
       }
     });
   });
@@ -462,8 +596,10 @@ void search_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> c
 void bind_constrained(nb::module_& m) {
   define(m, "anneal_constrained", &anneal_constrained,
          "Fill states [batch, reads, n] with annealed states under limits (starts [n + 1], which [k], coefficients\n"
-         "[batch, k], bounds [batch, m]), and excess [batch, reads] with what is left of their violation.",
-         "qubos", "units", "clamps", "limits", "betas", "sweeps"_a, "seeds", "states", "excess");
+         "[batch, k], bounds [batch, m]), and excess [batch, reads] with what is left of their violation. A\n"
+         "colony of this size improves its reads until one reaches the target.",
+         "qubos", "units", "clamps", "limits", "betas", "sweeps"_a, "targets", "size"_a, "seeds", "states", "excess",
+         "swept");
   define(m, "search_constrained", &search_constrained,
          "Fill states [batch, count, n] and energies with the lowest allowed states, and found [batch] with how many\n"
          "there are.",

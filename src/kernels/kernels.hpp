@@ -102,10 +102,9 @@ struct TemperingSample {
 };
 
 // Population annealing: `islands` times 64 reads of each QUBO, states [batch, islands, 64, n]. It ends after some sweeps
-// or, if not 0, `seconds`, or at a state of the target's energy.
+// or at a state of the target's energy.
 struct PopulationSearch {
   std::int64_t islands, sweeps;
-  double seconds;
   const std::int64_t* widths;  // [batch]: bytes of an integer that holds all fields, 4 for float
   const double* targets;       // [batch]
   const std::uint32_t* seeds;

@@ -225,9 +225,9 @@ void move_chains(nb::tuple arrays, Out<double, 2> betas, std::int64_t sweeps, Ou
   call(threads, progress, [&](Control& control) { kernels().move_chains(problem.how, states.data(), control); });
 }
 
-void search_population(nb::tuple qubos, In<std::int64_t, 1> widths, std::int64_t sweeps, double seconds,
-                       In<double, 1> targets, In<std::uint32_t, 1> seeds, Out<std::int64_t, 1> first,
-                       Out<std::int64_t, 2> swept, Out<std::int8_t, 4> states, int threads, nb::object progress) {
+void search_population(nb::tuple qubos, In<std::int64_t, 1> widths, std::int64_t sweeps, In<double, 1> targets,
+                       In<std::uint32_t, 1> seeds, Out<std::int64_t, 1> first, Out<std::int64_t, 2> swept,
+                       Out<std::int8_t, 4> states, int threads, nb::object progress) {
   const SparseQubos A = sparse_qubos(qubos);
   const auto islands = static_cast<std::int64_t>(states.shape(1));
   require_shape(widths, {A.batch}, "widths");
@@ -237,9 +237,9 @@ void search_population(nb::tuple qubos, In<std::int64_t, 1> widths, std::int64_t
   require_shape(swept, {A.batch, islands}, "swept");
   require_shape(states, {A.batch, islands, 64, A.n}, "states");
   require(A.n < INT32_MAX, "expected fewer than 2**31 bits");
-  require(sweeps >= 0 && seconds >= 0, "expected sweeps >= 0 and seconds >= 0");
-  const PopulationSearch how = {islands,      sweeps,       seconds,      widths.data(), targets.data(),
-                                seeds.data(), first.data(), swept.data(), states.data()};
+  require(sweeps >= 0, "expected sweeps >= 0");
+  const PopulationSearch how = {islands,      sweeps,       widths.data(), targets.data(),
+                                seeds.data(), first.data(), swept.data(),  states.data()};
   call(threads, progress, [&](Control& control) { kernels().search_population(A, how, control); });
 }
 
@@ -330,5 +330,5 @@ NB_MODULE(_kernels, m) {
          "Fill states [batch, islands, 64, n] with reads that were annealed generation by generation, swept [batch,\n"
          "islands] with their sweeps, and first [batch] with the first island that reached targets [batch], else the\n"
          "number of islands. Widths [batch] are the bytes of integers that hold all fields, 4 for any numbers.",
-         "qubos", "widths", "sweeps"_a, "seconds"_a, "targets", "seeds", "first", "swept", "states");
+         "qubos", "widths", "sweeps"_a, "targets", "seeds", "first", "swept", "states");
 }

@@ -4,8 +4,6 @@
 // crossover, Tinós, Whitley and Chicano 2015): the bits where the two differ fall into connected components, components
 // do not interact, and each one is accepted if it does not raise the energy. So improvements in different places are
 // accepted separately, and no read ever gets worse.
-#include <time.h>
-
 #include "annealing.hpp"
 #include "lanes.hpp"
 
@@ -127,33 +125,6 @@ class Lanes {
   }
 };
 
-// How long a search may last: a number of sweeps or, if it has seconds, the sweeps that they allow.
-class Budget {
-  std::int64_t sweeps;
-  double seconds, began = now();
-  std::int64_t done = 0;
-
-  static double now() {
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  }
-
- public:
-  Budget(std::int64_t sweeps, double seconds) : sweeps(sweeps), seconds(seconds) {}
-
-  void spend(std::int64_t count) { done += count; }
-
-  // Return how many sweeps are left.
-  std::int64_t left() const {
-    if (seconds == 0) return sweeps - done;
-    const double elapsed = now() - began;
-    return static_cast<std::int64_t>((seconds - elapsed) / (elapsed + 1e-9) * static_cast<double>(done));
-  }
-  double share() const { return static_cast<double>(done) / static_cast<double>(done + (left() > 0 ? left() : 0)); }
-  std::int64_t spent() const { return done; }
-};
-
 // 64 reads of one QUBO.
 template <class T>
 class Island {
@@ -166,7 +137,7 @@ class Island {
   // A population settles in one valley, and its first anneal does so the more surely, the slower it is. So some of a
   // long search goes to short ones, which find the best states of many dense graphs; planar ones need the long one.
   static constexpr double SCOUTING = 0.15;
-  static constexpr std::int64_t SCOUT = 4000, MAX_SCOUTS = 16;
+  static constexpr std::int64_t SCOUT = 4000, MAX_SCOUTS = 16, MAX_SCOUTED = 1500;  // sweeps, scouts, bits
   static constexpr double TIE = 1e-9;
 
  public:
@@ -177,7 +148,7 @@ class Island {
   Lanes<T> lanes;
   Stream random;
   Control& control;
-  Budget budget;
+  const std::int64_t sweeps;
   double hot, cold;
   bool symmetric;  // whether flipping all bits changes nothing
   Scratch<std::uint64_t> parents, differences, kept;
@@ -187,25 +158,26 @@ class Island {
   std::int64_t reported = 0;
 
  public:
-  Island(const Lists& A, Stream random, Budget budget, Control& control)
-      : A(A), lanes(A), random(random), control(control), budget(budget), symmetric(is_symmetric()), parents(A.n),
+  std::int64_t spent = 0;  // sweeps
+
+  Island(const Lists& A, Stream random, std::int64_t sweeps, Control& control)
+      : A(A), lanes(A), random(random), control(control), sweeps(sweeps), symmetric(is_symmetric()), parents(A.n),
         differences(A.n), kept(A.n, 0), seen(A.n, 0), component(A.n), energies(READS, 0.0) {
     for (auto& word : parents) word = this->random.next();
   }
 
-  // Search until the budget is spent, a read reaches the target, or `ended()`; return whether the target was reached.
+  // Search until the sweeps are spent, a read reaches the target, or `ended()`; return whether the target was reached.
   template <class Ended>
   bool run(double target, Ended ended) {
     lanes.read(parents.data());
     find_temperatures();
-    const std::int64_t all = budget.left();
-    std::int64_t scouts = static_cast<std::int64_t>(SCOUTING * static_cast<double>(all)) / SCOUT;
+    const double scouting = A.n > MAX_SCOUTED ? 0 : SCOUTING * static_cast<double>(sweeps - spent);
+    std::int64_t scouts = static_cast<std::int64_t>(scouting) / SCOUT;
     scouts = scouts < MAX_SCOUTS ? scouts : MAX_SCOUTS;
     for (std::int64_t scout = 0; scout <= scouts; ++scout) {
       const bool last = scout == scouts;
-      const double share = last ? 1.0 : SCOUTING / static_cast<double>(scouts);
-      const auto length = last ? budget.left() : static_cast<std::int64_t>(share * static_cast<double>(all));
-      const std::int64_t until = budget.left() - length;
+      const auto length = last ? sweeps - spent : static_cast<std::int64_t>(scouting) / scouts;
+      const std::int64_t until = spent + length;
       if (scout > 0) {
         for (auto& word : parents) word = random.next();
         lanes.read(parents.data());
@@ -221,14 +193,13 @@ class Island {
   }
 
   bool bit(int i, int read) const { return parents[i] >> read & 1; }
-  std::int64_t sweeps() const { return budget.spent(); }
 
  private:
-  // Let generations pass until this many sweeps are left; return true if a read reaches the target.
+  // Let generations pass until this many sweeps are spent; return true if a read reaches the target.
   template <class Ended>
   bool improve(double target, std::int64_t until, Ended ended) {
     while (lowest() > target) {
-      const std::int64_t left = budget.left() - until;
+      const std::int64_t left = until - spent;
       if (left <= 0 || stopped() || ended()) return false;
       lanes.read(parents.data());
       const double reheat = MIN_REHEAT + (MAX_REHEAT - MIN_REHEAT) * uniform();
@@ -302,7 +273,7 @@ class Island {
     for (bool found = false; temperature > 1e-9 * hot && !control.stopped(); temperature *= COOLING) {
       lanes.sweep(temperature, random);
       lanes.template sweep<true>(temperature, random);
-      budget.spend(2);
+      spent += 2;
       const double share = static_cast<double>(lanes.uphill) / (static_cast<double>(A.n) * READS);
       cold = temperature;
       if (!found && share < HOT) hot = temperature, found = true;
@@ -315,15 +286,15 @@ class Island {
     for (std::int64_t k = 0; k < count; ++k) {
       if (k % SWEEPS_PER_STOP == 0 && stopped()) return;
       lanes.sweep(from + (cold - from) * static_cast<double>(k) / static_cast<double>(count), random);
-      budget.spend(1);
+      ++spent;
     }
     for (int k = 0; k < DESCENT; ++k) lanes.sweep(1e-6 * cold, random);
-    budget.spend(DESCENT);
+    spent += DESCENT;
   }
 
   // Report progress; return true if the search should end.
   bool stopped() {
-    const auto now = static_cast<std::int64_t>(PARTS_OF_WORK * budget.share());
+    const std::int64_t now = PARTS_OF_WORK * (spent < sweeps ? spent : sweeps) / (sweeps > 0 ? sweeps : 1);
     if (now > reported) control.advance(now - reported), reported = now;
     return control.stopped();
   }
@@ -371,8 +342,7 @@ class Island {
 }  // namespace
 
 void search_population(const SparseQubos& A, const PopulationSearch& how, Control& control) {
-  const std::int64_t tasks = A.batch * how.islands, threads = control.threads();
-  const double rounds = static_cast<double>((tasks + threads - 1) / threads);
+  const std::int64_t tasks = A.batch * how.islands;
   for (std::int64_t k = 0; k < A.batch; ++k) how.first[k] = how.islands;
   control.expect(tasks * Island<float>::PARTS_OF_WORK);
   control.share(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -382,14 +352,14 @@ void search_population(const SparseQubos& A, const PopulationSearch& how, Contro
       const auto ended = [&] { return __atomic_load_n(&how.first[k], __ATOMIC_RELAXED) < number; };
       const Lists lists(A, k);
       const auto run = [&]<class T>(T) {
-        Island<T> island(lists, Stream(how.seeds[k], number), Budget(how.sweeps, how.seconds / rounds), control);
+        Island<T> island(lists, Stream(how.seeds[k], number), how.sweeps, control);
         if (island.run(how.targets[k], ended)) {
           std::int64_t before = __atomic_load_n(&how.first[k], __ATOMIC_RELAXED);
           while (number < before && !__atomic_compare_exchange_n(&how.first[k], &before, number, false,
                                                                  __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
           }
         }
-        how.swept[task] = island.sweeps();
+        how.swept[task] = island.spent;
         std::int8_t* reads = how.states + task * READS * A.n;
         for (int read = 0; read < READS; ++read)
           for (int i = 0; i < A.n; ++i) reads[read * A.n + i] = island.bit(i, read);

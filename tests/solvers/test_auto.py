@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 
+import pytest
 import torch
 
-from qubolearn import AutoSolver, ExhaustiveSearch, Groups, SimulatedAnnealing, SparseQubo, solve
+from qubolearn import AutoSolver, ExhaustiveSearch, Groups, QubolearnError, SimulatedAnnealing, SparseQubo, solve
+from qubolearn.qubo import LinearConstraint
 from qubolearn.solvers import auto_solver
 from qubolearn.solvers.auto import CHOICES
 from qubolearn.solvers.tempering import ParallelTempering
@@ -68,3 +71,16 @@ def test_groups_are_never_broken_and_the_lowest_state_is_found() -> None:
     assert found.energies.item() == 0
     assert bool(groups.allowed(found.states).all())
     assert found.states[0, 0, 1] == 1
+
+
+def test_seconds_replace_sweeps() -> None:
+    generator = torch.Generator().manual_seed(0)
+    A, groups = torch.randn(1, 200, 200, generator=generator), Groups.consecutive(50, 4)
+    limits = [LinearConstraint([1] * 200, 40)]
+    for given in ({}, {"clamp": {0: 0}}, {"groups": groups}, {"constraints": limits}):
+        began = time.perf_counter()
+        long = solve(A, AutoSolver(seconds=0.4), 1, **given)
+        assert 0.1 < time.perf_counter() - began < 20
+        assert long.energies.item() <= 0.99 * solve(A, AutoSolver(seconds=1e-3), 1, **given).energies.item()
+    with pytest.raises(QubolearnError, match="-1"):
+        AutoSolver(seconds=-1.0)

@@ -1,17 +1,35 @@
-"""Linear inequalities in annealing, exact search and auto, against brute force over all states."""
+"""Linear inequalities in annealing, populations, exact search and auto, against brute force over all states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
 
-from qubolearn import AutoSolver, ExhaustiveSearch, Groups, ParallelTempering, QubolearnError, SimulatedAnnealing, solve
+from qubolearn import (
+    AutoSolver,
+    ExhaustiveSearch,
+    Gap,
+    Groups,
+    ParallelTempering,
+    QubolearnError,
+    QuboNetwork,
+    SimulatedAnnealing,
+    evaluate,
+    fit,
+    solve,
+    topology,
+)
+from qubolearn.kernels import kernel_threads
+from qubolearn.problems.knapsack import Knapsack
 from qubolearn.qubo import Inequalities, LinearConstraint, SparseQubo, all_states, energies, to_cqm
+from qubolearn.solvers import PopulationAnnealing
 
-SOLVERS = [ExhaustiveSearch(), SimulatedAnnealing(reads=20, sweeps=100, seed=0), AutoSolver()]
+POPULATION = PopulationAnnealing(sweeps=200, seed=0)
+SOLVERS = [ExhaustiveSearch(), SimulatedAnnealing(reads=20, sweeps=100, seed=0), POPULATION, AutoSolver()]
 Family = tuple[torch.Tensor, Groups | None, list[LinearConstraint]]
 
 
@@ -138,12 +156,12 @@ def test_clamps_batches_and_constraints_per_instance(solver) -> None:
 
 def test_reads_do_not_depend_on_threads() -> None:
     A, groups, limits = generalized_assignment(np.random.default_rng(3))
-    answers, before = [], torch.get_num_threads()
-    for threads in (1, 3):
-        torch.set_num_threads(threads)
-        answers.append(solve(A[None], SimulatedAnnealing(reads=9, seed=4), 2, groups=groups, constraints=limits).states)
-    torch.set_num_threads(before)
-    assert torch.equal(*answers)
+    for solver in (SimulatedAnnealing(reads=9, seed=4), PopulationAnnealing(reads=192, sweeps=100, seed=4)):
+        answers = []
+        for threads in (1, 3):
+            with kernel_threads(threads):
+                answers.append(solve(A[None], solver, 2, groups=groups, constraints=limits).states)
+        assert torch.equal(*answers)
 
 
 def test_larger_knapsack_reaches_dynamic_programming() -> None:
@@ -187,6 +205,26 @@ def test_what_cannot_be_satisfied_or_solved_raises() -> None:
         solve(A, ExhaustiveSearch(), 1, constraints=[([1, 1, 1, 1], 1)])  # type: ignore[list-item]
     with pytest.raises(QubolearnError, match="40"):
         solve(torch.eye(40)[None], ExhaustiveSearch(), 1, constraints=[LinearConstraint(np.ones(40), 3)])
+
+
+@dataclass(frozen=True)
+class Packing(Knapsack):
+    def constraints(self, p: torch.Tensor) -> list[LinearConstraint]:
+        return [LinearConstraint(p[:, self.items : -1], p[:, -1])]
+
+
+def test_constraints_of_a_problem_reach_training_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitting, graph, search = {}, topology("dense", 6), ExhaustiveSearch.search_limited
+    called: list[torch.Tensor] = []
+    monkeypatch.setattr(ExhaustiveSearch, "search_limited", lambda *given: called.append(given[1]) or search(*given))
+    for problem in (Packing(items=6), Knapsack(items=6)):
+        torch.manual_seed(0)
+        network = QuboNetwork(torch.nn.Linear(13, graph.size), graph)
+        fit(network, problem, Gap(), epochs=1, steps_per_epoch=3, solver=ExhaustiveSearch(), validation=None)
+        if isinstance(problem, Packing):
+            assert len(called) >= 3  # steps
+        fitting[type(problem)] = evaluate(network, problem, 100).metrics["feasible"]
+    assert fitting[Packing] == 1 > fitting[Knapsack]
 
 
 def test_constrained_model_of_dimod_has_the_same_lowest_state() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -22,6 +22,8 @@ __all__ = ["SimulatedAnnealing", "default_beta_range"]
 
 #: From this n on the couplings of a dense QUBO are counted: with few it is annealed as a sparse one.
 SPARSE_BITS = 64
+#: The first and the last temperature of large dense QUBOs, in units of a bit's field.
+FIELD_SHARES = (0.3, 0.02)
 #: Bytes per read and thread of the table of distinct reads: up to four slots of a key, a count and an energy.
 SEEN_BYTES = 4 * 24
 
@@ -34,7 +36,8 @@ class SimulatedAnnealing(QuboSolver):
         reads: the number of anneals per QUBO.
         sweeps: how often each bit is updated in a read.
         beta_range: the first and the last β = 1/temperature, between which it grows geometrically; by default neal's
-            range for each QUBO (:func:`default_beta_range`).
+            range for each QUBO (:func:`default_beta_range`). ``"fields"``: temperatures from 0.3 to 0.02 of the
+            root mean square field of a bit (CPU only), better for large dense QUBOs, where neal's range is too wide.
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
 
     The solution holds the lowest of the final states, their steepest descents and their neighbors, and up to 512 bits
@@ -51,14 +54,14 @@ class SimulatedAnnealing(QuboSolver):
 
     reads: int = 100
     sweeps: int = 1000
-    beta_range: tuple[float, float] | None = None
+    beta_range: tuple[float, float] | Literal["fields"] | None = None
     seed: int | None = None
 
     takes_sparse: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_counts(reads=self.reads, sweeps=self.sweeps)
-        if self.beta_range is not None:
+        if self.beta_range not in (None, "fields"):
             check_nondecreasing(2, beta_range=self.beta_range)
         instance_seeds(self.seed, 0)
 
@@ -121,7 +124,10 @@ class SimulatedAnnealing(QuboSolver):
         reads = np.zeros((batch, self.reads, n), np.int8)
         if initial is not None:
             reads[:] = initial.cpu().numpy()
-        betas, steps = self._schedule(torch.from_numpy(qubos.beta_ranges), torch.from_numpy(qubos.scale), beta)
+        ranges = qubos.beta_ranges
+        if self.beta_range == "fields" and (sizes := qubos.field_sizes()).all():
+            ranges = 1 / np.multiply.outer(sizes, FIELD_SHARES)
+        betas, steps = self._schedule(torch.from_numpy(ranges), torch.from_numpy(qubos.scale), beta)
         seeds = instance_seeds(self.seed, batch)
         qubos.anneal(betas.contiguous().numpy(), steps, self.sweeps, seeds, initial is not None, reads)
         return torch.from_numpy(reads)
@@ -151,7 +157,8 @@ class SimulatedAnnealing(QuboSolver):
             last = beta * scale
             betas = torch.stack([torch.minimum(default[:, 0], last), last], 1)
             return betas.clamp(1e-300, 1e300), max(1, self.sweeps // 2)
-        betas = default if self.beta_range is None else scale[:, None] * scale.new_tensor(self.beta_range)
+        given = self.beta_range
+        betas = default if given is None or given == "fields" else scale[:, None] * scale.new_tensor(given)
         if self.sweeps == 1:
             betas = betas[:, 1:].expand(-1, 2)
         return betas.clamp(1e-300, 1e300), max(1, self.sweeps - 1)

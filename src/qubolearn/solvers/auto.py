@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from qubolearn.errors import check_numbers
 from qubolearn.qubo import Groups, Inequalities, Qubo, allowed_bits, as_clamp, as_groups
 from qubolearn.solvers.annealing import SimulatedAnnealing
 from qubolearn.solvers.constrained import solve_constrained
-from qubolearn.solvers.contract import QuboSolver, SearchResult
+from qubolearn.solvers.contract import QuboSolver, SearchResult, best_distinct, search_for
 from qubolearn.solvers.exhaustive import ExhaustiveSearch
 from qubolearn.solvers.forms import SparseForm
 from qubolearn.solvers.population import PopulationAnnealing
@@ -37,8 +38,8 @@ CHOICES = (
     Choice(False, 128, SimulatedAnnealing(reads=32, sweeps=250)),
     Choice(False, 1000, PopulationAnnealing(sweeps=1000), neighbors=100),
     Choice(False, math.inf, PopulationAnnealing(sweeps=4000), neighbors=100),
-    Choice(False, 1000, SimulatedAnnealing(reads=32, sweeps=1000)),
-    Choice(False, math.inf, SimulatedAnnealing(reads=32, sweeps=4000)),
+    Choice(False, 1000, SimulatedAnnealing(reads=32, sweeps=1000, beta_range="fields")),
+    Choice(False, math.inf, SimulatedAnnealing(reads=16, sweeps=3000, beta_range="fields")),
     Choice(True, 14, ExhaustiveSearch()),
     Choice(True, math.inf, ParallelTempering(sweeps=2000)),
 )
@@ -46,8 +47,8 @@ CHOICES = (
 
 #: Up to this log2 of the number of states, QUBOs under inequalities are solved exactly.
 EXACT_CONSTRAINED_BITS = 20
-#: What also searches QUBOs with groups, in about the time of tempering.
-SECOND = SimulatedAnnealing(reads=32, sweeps=250)
+#: What searches QUBOs under inequalities, and after tempering those with groups.
+CONSTRAINED = PopulationAnnealing(sweeps=1000)
 
 
 def auto_solver(
@@ -101,14 +102,15 @@ def _explained(info: Mapping[str, Any], solver: QuboSolver, A: Qubo, why: str = 
 
 @dataclass(frozen=True)
 class AutoSolver(QuboSolver):
-    """Solve with :func:`auto_solver` for each batch, its clamps and groups.
+    """Solve with :func:`auto_solver` for each batch, its clamps, groups and inequalities.
 
     ``info["choice"]`` names the solver and the reason, ``info["source"]`` shows if it is exact.
-    QUBOs with groups are tempered, and annealed as well unless tempering reached a proven lower bound. Neither is
-    better on all problems: tempering wins on Sudoku and colorings, annealing on assignments with capacities.
+    QUBOs with groups are tempered, and then searched by a population unless tempering reached a proven lower bound.
+    Neither is better on all problems: tempering wins on Sudoku and Potts glasses, the population on assignments.
 
     Args:
         seed: the seed of solvers that draw random numbers.
+        seconds: a time for the batch, in place of the sweeps chosen by size. The result then depends on the machine.
 
     >>> import torch
     >>> A = -torch.eye(3)[None]
@@ -117,33 +119,52 @@ class AutoSolver(QuboSolver):
     """
 
     seed: int | None = 0
+    seconds: float | None = None
     takes_sparse: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_numbers(seconds=1.0 if self.seconds is None else self.seconds)
 
     def search(self, A: Tensor, count: int) -> SearchResult:
         solver = auto_solver(A.shape[2], self.seed, neighbors=_neighbors(A))
-        found = solver.search(A if solver.takes_sparse or isinstance(A, Tensor) else A.dense(), count)
+        given = A if solver.takes_sparse or isinstance(A, Tensor) else A.dense()
+        found = self._timed(solver, lambda solver: solver.search(given, count))
         return found._replace(info=_explained(found.info, solver, A))
 
     def search_limited(self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities) -> SearchResult:
         """Search the states that clamp, groups and inequalities allow, exactly if there are at most 2**20."""
         exact = float(allowed_bits(clamp, groups).max()) <= EXACT_CONSTRAINED_BITS
-        solver = ExhaustiveSearch() if exact else SECOND.with_seed(self.seed)
-        found: SearchResult = solver.search_limited(A, count, clamp, groups, limits)
+        solver = ExhaustiveSearch() if exact else CONSTRAINED.with_seed(self.seed)
+        found = self._timed(solver, lambda solver: solver.search_limited(A, count, clamp, groups, limits))
         return found._replace(info=_explained(found.info, solver, A, " under inequalities"))
 
     def search_held(self, A: Qubo, count: int, clamp: Tensor, groups: Groups) -> SearchResult:
         """Search the states that clamp ``[batch, n]`` and groups allow."""
         solver = auto_solver(A.shape[2], self.seed, groups, clamp, _neighbors(A))
-        first = solve_constrained(A, solver, count, clamp, groups)
-        if not isinstance(solver, ParallelTempering):
+        tempers = isinstance(solver, ParallelTempering)
+        first = self._timed(solver, lambda solver: _held(A, solver, count, clamp, groups), 0.5 if tempers else 1.0)
+        if not tempers:
             why = " with clamps" + (" and groups" if len(groups) else "")
-            return SearchResult(first.states, _explained(first.info, solver, A, why))
-        states, form = first.states.repeat(1, 2, 1), SparseForm.make(A, groups)
+            return first._replace(info=_explained(first.info, solver, A, why))
+        form = SparseForm.make(A, groups)
         proven = (form.lower_bounds(clamp.numpy()) + form.tolerance()) * form.scale
-        left = (first.energies[:, 0].cpu() > torch.from_numpy(proven)).nonzero()[:, 0]
+        left = (best_distinct(A, first.states, 1).energies[:, 0].cpu() > torch.from_numpy(proven)).nonzero()[:, 0]
+        states, second = first.states, CONSTRAINED.with_seed(self.seed)
         if len(left):
             there = left.to(A.device)
-            second = solve_constrained(A[there], SECOND.with_seed(self.seed), count, clamp[left], groups)
-            states[there, count:] = second.states
-        also = f" with groups, then {SECOND!r} for those not proven lowest"
+            more = self._timed(second, lambda solver: _held(A[there], solver, count, clamp[left], groups), 0.5).states
+            states = torch.cat([states, states[:, :1].repeat(1, more.shape[1], 1)], 1)
+            states[there, first.states.shape[1] :] = more
+        also = f" with groups, then {second!r} for those not proven lowest"
         return SearchResult(states, _explained(first.info, solver, A, also))
+
+    def _timed(self, solver: QuboSolver, search: Callable[[Any], SearchResult], share: float = 1.0) -> SearchResult:
+        """Search with a solver, or with more and more of its sweeps for this share of the seconds."""
+        if self.seconds is None or isinstance(solver, ExhaustiveSearch):
+            return search(solver)
+        return search_for(share * self.seconds, lambda sweeps: search(replace(solver, sweeps=sweeps)))  # type: ignore[type-var]
+
+
+def _held(A: Qubo, solver: QuboSolver, count: int, clamp: Tensor, groups: Groups) -> SearchResult:
+    found = solve_constrained(A, solver, count, clamp, groups)
+    return SearchResult(found.states, found.info)

@@ -6,6 +6,7 @@ Methods by which a solver supports more:
 - ``search_groups(A, count, groups)`` takes QUBOs without clamped bits, whose groups are consecutive bits from bit 0 on
   (exhaustive search);
 - ``search_limited(A, count, clamp, groups, limits)`` takes inequalities as well (annealing, exhaustive search);
+  populations also take groups by it;
 - ``search_reads(A)`` returns all reads of a QUBO with penalties for its groups, each of which is repaired (annealing).
 
 For any other solver groups become penalties, and its answers are repaired.
@@ -65,7 +66,7 @@ def solve_constrained(
         limits = Inequalities(constraints, batch, n)
         limits.check_possible(held, groups)
         if not hasattr(solver, "search_limited"):
-            raise QubolearnError(f"{solver!r} does not support constraints; use SimulatedAnnealing or ExhaustiveSearch")
+            raise QubolearnError(f"{solver!r} does not support constraints; use AutoSolver or SimulatedAnnealing")
         found = solver.search_limited(A.to("cpu"), count, held, groups, limits)
         return best_distinct(A, found.states, count, found.info, found.distinct)
     if not bool((held == FREE).any()):
@@ -125,6 +126,11 @@ def _solve_part(part: Reduced, solver: Solver, count: int) -> tuple[Tensor, Mapp
         found = solver.search_groups(dense, count, groups)
         best = best_distinct(dense, found.states, count, distinct=found.distinct).states
         return best[:, :, order.argsort()], found.info
+    if hasattr(solver, "search_limited") and not hasattr(solver, "search_reads"):
+        batch, _, bits = part.A.shape
+        free, none = torch.full((batch, bits), FREE, dtype=torch.int8), Inequalities((), batch, bits)
+        found = solver.search_limited(part.A.to("cpu"), count, free, part.groups, none)
+        return best_distinct(part.A, found.states, count).states, found.info
     penalized, _ = with_penalties(part.A, part.groups)
     if hasattr(solver, "search_reads"):
         found = solver.search_reads(penalized)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ T = TypeVar("T")
 
 #: The largest β|A_ij| that samplers take.
 MAX_EXPONENT = 1e37
+#: Searches for some seconds begin with this many sweeps, and grow at most by this factor to the last one.
+FIRST_SWEEPS, MAX_GROWTH = 100, 20
 
 
 def eager(function: Callable[P, T]) -> Callable[P, T]:
@@ -115,6 +118,23 @@ class SearchResult(NamedTuple):
     info: Mapping[str, Any]
     distinct: bool = False  # True if no state occurs twice among the candidates of an instance
     energies: Tensor | None = None  # [batch, count], float64, ascending, if the candidates are the final answer
+
+
+def search_for(seconds: float, search: Callable[[int], SearchResult]) -> SearchResult:
+    """Call ``search(sweeps)`` with more and more sweeps until the seconds are spent; return all candidates.
+
+    A search of fewer sweeps than requested, in ``info["sweeps"]``, has reached its target and is the last one.
+    """
+    began, sweeps, found = time.perf_counter(), FIRST_SWEEPS, []
+    while True:
+        start = time.perf_counter()
+        found.append(search(sweeps))
+        now = time.perf_counter()
+        left, taken = seconds - (now - began), now - start
+        info = found[-1].info
+        if left < taken / 2 or bool((torch.as_tensor(info.get("sweeps", 0)) < sweeps).all()):
+            return SearchResult(torch.cat([each.states for each in found], 1), info)
+        sweeps = max(1, int(sweeps * (left / taken if left < MAX_GROWTH * taken else MAX_GROWTH / 2)))
 
 
 class QuboSolver(ABC):
@@ -214,7 +234,8 @@ def solve(
         clamp: bits with known values: a tensor of 0, 1 and -1 (free), ``[batch, n]`` or ``[n]``, or a mapping
             ``{bit: value}`` for the whole batch.
         groups: sets of bits of which exactly one is 1.
-        constraints: inequalities a·x <= b (:class:`qubolearn.qubo.LinearConstraint`), for annealing and exact search.
+        constraints: inequalities a·x <= b (:class:`qubolearn.qubo.LinearConstraint`), for annealing,
+            populations, exact search and ``auto``.
 
     Returns:
         States ``[batch, count, n]`` of all bits, and their energies ``[batch, count]`` under the whole QUBO.

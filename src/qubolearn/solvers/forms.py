@@ -33,6 +33,10 @@ class DenseForm:
         with kernel_call("scaling", values.size * 4e-9) as options:
             native().scale_dense(values, self.S, self.scale, self.beta_ranges, **options)
 
+    def field_sizes(self) -> Floats:
+        """Return the root mean square field of a bit ``[batch]``, over random neighbors."""
+        return np.asarray(np.sqrt(np.einsum("bij,bij->b", self.S, self.S) / self.S.shape[1]))
+
     def anneal(self, betas: Floats, steps: int, sweeps: int, seeds: Seeds, given: bool, reads: Bits) -> None:
         """Anneal reads ``[batch, r, n]`` in place, from where they are if ``given``, else from random bits.
 
@@ -94,6 +98,11 @@ class SparseForm:
         betas = np.empty((len(self.linear), 2))
         native().sparse_beta_ranges(self.qubos, betas)
         return betas
+
+    def field_sizes(self) -> Floats:
+        """Return the root mean square field of a bit ``[batch]``, over random neighbors."""
+        squares = np.square(self.linear).sum(1) + 2 * np.square(self.quadratic).sum(1)
+        return np.asarray(np.sqrt(squares / self.linear.shape[1]))
 
     def anneal(self, betas: Floats, steps: int, sweeps: int, seeds: Seeds, given: bool, reads: Bits) -> None:
         """Anneal reads in place; see :meth:`DenseForm.anneal`."""

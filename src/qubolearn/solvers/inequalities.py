@@ -18,16 +18,28 @@ MAX_BITS = 32
 
 
 def anneal_constrained(
-    A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities, reads: int, sweeps: int, seed: int | None
+    A: Qubo,
+    count: int,
+    clamp: Tensor,
+    groups: Groups,
+    limits: Inequalities,
+    reads: int,
+    sweeps: int,
+    seed: int | None,
+    colony: int = 1,
+    target: float | None = None,
 ) -> SearchResult:
-    """Anneal with flips, exchanges and moves within groups, with weights that adapt to violated constraints."""
+    """Anneal with flips, exchanges and moves within groups, with weights that adapt to violated constraints.
+
+    A ``colony`` of several reads improves them generation by generation, until one is at the target.
+    """
     form, (batch, _, n) = SparseForm.make(A, groups), A.shape
     states, excess = np.zeros((batch, reads, n), np.int8), np.zeros((batch, reads))
-    held, seeds = clamp.contiguous().numpy(), instance_seeds(seed, batch)
+    problem = form.qubos, form.units, clamp.contiguous().numpy(), limits.lists()
+    targets, swept = (-np.inf if target is None else target) / form.scale + 1e-6, np.full(batch, sweeps)
+    goal = form.beta_ranges, sweeps, targets, colony, instance_seeds(seed, batch), states, excess, swept
     with kernel_call("constrained annealing", states.size * sweeps * 1e-7) as options:
-        native().anneal_constrained(
-            form.qubos, form.units, held, limits.lists(), form.beta_ranges, sweeps, seeds, states, excess, **options
-        )
+        native().anneal_constrained(*problem, *goal, **options)
     found = torch.from_numpy(states)
     allowed = limits.satisfied(found)
     if not bool(allowed.any(1).all()):
@@ -42,7 +54,12 @@ def anneal_constrained(
     if count > 1:
         around = _neighbors(best[:, 0], clamp, groups)
         found = torch.cat([found, torch.where(limits.satisfied(around)[:, :, None], around, best)], 1)
-    info = {"source": "simulated", "reads": reads, "sweeps": sweeps, "feasible": allowed.double().mean(1)}
+    info = {
+        "source": "simulated",
+        "reads": reads,
+        "sweeps": torch.from_numpy(swept),
+        "feasible": allowed.double().mean(1),
+    }
     return SearchResult(found, info)
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts, check_numbers, counted
-from qubolearn.kernels import kernel_call, native, thread_count
-from qubolearn.qubo import Qubo, SparseQubo, energies
+from qubolearn.kernels import kernel_call, native
+from qubolearn.qubo import Groups, Inequalities, Qubo, SparseQubo, energies
 from qubolearn.qubo.sparse import check_memory, on_checked_graph
-from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds
+from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds, search_for
 from qubolearn.solvers.forms import SparseForm
+from qubolearn.solvers.inequalities import anneal_constrained
 
 __all__ = ["PopulationAnnealing"]
 
@@ -24,6 +26,8 @@ Floats = npt.NDArray[np.float64]
 
 #: Reads per population, in the lanes of one vector of bytes.
 READS = 64
+#: Reads per population if moves obey groups and inequalities, which are updated one by one.
+COLONY = 16
 #: Bits with at most this many neighbors are eliminated; a field counts as one.
 MAX_NEIGHBORS = 3
 
@@ -49,8 +53,8 @@ class PopulationAnnealing(QuboSolver):
 
     ``info`` has ``eliminated``, the number of bits ``[batch]`` that were, and ``sweeps [batch]``. Couplings that are
     multiples of one number are annealed as integers of 1 or 2 bytes, all others in float32. On dense QUBOs, where all
-    differing bits form one component, :class:`SimulatedAnnealing` is better, and ``auto`` takes it. Groups become
-    penalties, and reads are repaired. The result does not depend on the number of threads.
+    differing bits form one component, :class:`SimulatedAnnealing` is better, and ``auto`` takes it. With groups or
+    inequalities, 16 reads per population make moves that obey them. Results do not depend on the number of threads.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> PopulationAnnealing(seed=0)(A).states.tolist()
@@ -75,19 +79,27 @@ class PopulationAnnealing(QuboSolver):
         instance_seeds(self.seed, 0)
 
     def search(self, A: Qubo, count: int) -> SearchResult:
+        if self.seconds is not None:
+            return search_for(self.seconds, lambda sweeps: self._with_sweeps(sweeps).search(A, count))
         sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A.double())).to("cpu", torch.float64)
         if count > 1 or not _has_few_neighbors(sparse):
-            return self._search(sparse, count, instance_seeds(self.seed, len(A)), self.seconds, self.target)
+            return self._search(sparse, count, instance_seeds(self.seed, len(A)), self.target)
         found = [self._search_eliminated(sparse, row) for row in range(len(A))]
         states = torch.cat([each.states for each in found])
         info: dict[str, Any] = {key: torch.cat([each.info[key] for each in found]) for key in ("sweeps", "eliminated")}
         exact = bool((info["eliminated"] == A.shape[2]).all())
         return SearchResult(states, {"source": "exhaustive" if exact else "simulated", **info})
 
-    def search_reads(self, A: Qubo) -> SearchResult:
-        """Return all reads, for callers with their own local search."""
-        sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A.double())).to("cpu", torch.float64)
-        return self._search(sparse, None, instance_seeds(self.seed, len(A)), self.seconds, None)
+    def search_limited(self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities) -> SearchResult:
+        """Search the states that clamp ``[batch, n]``, groups and inequalities allow."""
+        where = clamp, groups, limits
+        if self.seconds is not None:
+            return search_for(self.seconds, lambda sweeps: self._with_sweeps(sweeps).search_limited(A, count, *where))
+        reads = -(-self.reads // READS) * COLONY
+        return anneal_constrained(A, count, *where, reads, self.sweeps, self.seed, COLONY, self.target)
+
+    def _with_sweeps(self, sweeps: int) -> Self:
+        return replace(self, sweeps=sweeps, seconds=None)
 
     def _search_eliminated(self, A: SparseQubo, row: int) -> SearchResult:
         """Search one QUBO without the bits that can be eliminated."""
@@ -103,22 +115,14 @@ class PopulationAnnealing(QuboSolver):
             left = on_checked_graph(*map(torch.from_numpy, (linear[None], edges, quadratic[None])))
             elimination.restore(states)  # of zeros elsewhere, whose energy is that of the eliminated bits
             offset = energies(one, torch.from_numpy(states).double()[None]).item()
-            seconds = None if self.seconds is None else self.seconds / len(A)
-            found = self._search(left, 1, seeds, seconds, None if self.target is None else self.target - offset)
+            found = self._search(left, 1, seeds, None if self.target is None else self.target - offset)
             states[:, kept] = found.states[0].numpy()
             info["sweeps"] = found.info["sweeps"]
         elimination.restore(states)
         return SearchResult(torch.from_numpy(states[None]), info)
 
-    def _search(
-        self,
-        A: SparseQubo,
-        count: int | None,
-        seeds: npt.NDArray[np.uint32],
-        seconds: float | None,
-        target: float | None,
-    ) -> SearchResult:
-        """Search all QUBOs; return the lowest states around the reads, or all reads if ``count`` is None."""
+    def _search(self, A: SparseQubo, count: int, seeds: npt.NDArray[np.uint32], target: float | None) -> SearchResult:
+        """Search all QUBOs; return the lowest states around the reads."""
         batch, n, islands = len(A), A.n, -(-self.reads // READS)
         what = f"{counted(islands * READS, 'read')} of {counted(batch, 'QUBO')} of n={n} bits"
         check_memory(batch * islands * READS * n, what, "request fewer, or solve fewer at once")
@@ -128,17 +132,16 @@ class PopulationAnnealing(QuboSolver):
         reads, first = np.zeros((batch, islands, READS, n), np.int8), np.zeros(batch, np.int64)
         swept, degree = np.zeros((batch, islands), np.int64), form.graph[1].size / n
         work = batch * islands * n * (5 + 0.5 * degree) * widths.mean() * 1e-9 * self.sweeps
-        with kernel_call("population annealing", work if seconds is None else seconds * thread_count()) as options:
-            goal = (self.sweeps, seconds or 0.0, targets, seeds, first, swept, reads)
-            native().search_population(annealed.qubos, widths, *goal, **options)
+        with kernel_call("population annealing", work) as options:
+            native().search_population(
+                annealed.qubos, widths, self.sweeps, targets, seeds, first, swept, reads, **options
+            )
         later = np.arange(islands) > first[:, None]  # these ended when threads allowed
         reads[later], swept[later] = np.repeat(reads[:, :1], islands, 1)[later], 0
         info = {"source": "simulated", "sweeps": torch.from_numpy(swept.sum(1))}
         info["eliminated"] = torch.zeros(batch, dtype=torch.int64)
-        states = reads.reshape(batch, -1, n)
-        if count is not None:
-            states = form.refine(states, count)[0]
-        return SearchResult(torch.from_numpy(states), info, distinct=count is not None)
+        states = form.refine(reads.reshape(batch, -1, n), count)[0]
+        return SearchResult(torch.from_numpy(states), info, distinct=True)
 
 
 def _has_few_neighbors(A: SparseQubo) -> bool:

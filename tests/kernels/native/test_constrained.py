@@ -33,11 +33,12 @@ def search(limits: tuple[Any, ...] = LIMITS, **options: Any) -> tuple[np.ndarray
     return states, energies, found
 
 
-def anneal(limits: tuple[Any, ...] = LIMITS, **options: Any) -> tuple[np.ndarray, ...]:
-    states, excess = np.zeros((1, 6, N), np.int8), np.zeros((1, 6))
-    betas, seeds = np.array([[0.1, 10.0]]), np.array([7], np.uint32)
-    kernels.anneal_constrained(GRAPH, UNITS, CLAMPS, limits, betas, 50, seeds, states, excess, **options)
-    return states, excess
+def anneal(limits: tuple[Any, ...] = LIMITS, size: int = 1, target: float = -np.inf, **options: Any) -> tuple[Any, ...]:
+    states, excess, swept = np.zeros((1, 6, N), np.int8), np.zeros((1, 6)), np.zeros(1, np.int64)
+    betas, seeds, targets = np.array([[0.1, 10.0]]), np.array([7], np.uint32), np.array([target])
+    goal = betas, 500, targets, size, seeds, states, excess, swept
+    kernels.anneal_constrained(GRAPH, UNITS, CLAMPS, limits, *goal, **options)
+    return states, excess, swept
 
 
 def test_exact_search_finds_the_lowest_allowed_states() -> None:
@@ -46,9 +47,12 @@ def test_exact_search_finds_the_lowest_allowed_states() -> None:
     assert np.allclose(energies[0], ENERGIES[:4])
 
 
-def test_annealing_ends_in_the_lowest_allowed_state() -> None:
-    states, excess = on_all_builds(lambda threads: anneal(threads=threads))
+@pytest.mark.parametrize("size", [1, 3, 6])
+def test_annealing_and_colonies_end_in_the_lowest_allowed_state(size: int) -> None:
+    states, excess, swept = on_all_builds(lambda threads: anneal(size=size, threads=threads))
     assert (excess == 0).all()
+    assert swept >= 500
+    assert size == 1 or anneal(size=size, target=ENERGIES[0] + 1e-6)[2] < 500
     energies = np.einsum("bsi,ij,bsj->bs", states, np.triu(dense_of(GRAPH)[0]), states)
     assert np.isclose(energies.min(), ENERGIES[0])
 
@@ -64,3 +68,8 @@ def test_limits_that_do_not_fit_are_rejected(call: Any, place: int) -> None:
         if place == 2 or limits[place].shape != LIMITS[place].shape or limits[place].dtype != LIMITS[place].dtype:
             with pytest.raises(ValueError):  # noqa: PT011 - any refusal
                 call(tuple(limits))
+
+
+def test_colonies_of_unequal_size_are_rejected() -> None:
+    with pytest.raises(ValueError, match="colonies"):
+        anneal(size=4)

@@ -142,7 +142,7 @@ def searched(graph: tuple[np.ndarray, ...], width: int, sweeps: int, seed: int, 
     targets = np.full(batch, options.pop("target", -np.inf))
     first, swept = np.zeros(batch, np.int64), np.zeros((batch, islands), np.int64)
     states, seeds = np.zeros((batch, islands, READS, n), np.int8), np.full(batch, seed, np.uint32)
-    goal = (sweeps, options.pop("seconds", 0.0), targets, seeds, first, swept, states)
+    goal = (sweeps, targets, seeds, first, swept, states)
     kernels.search_population(graph, np.full(batch, width), *goal, **options)
     return states, swept, first
 
@@ -241,8 +241,8 @@ def test_trees_and_rings_vanish() -> None:
 
 def test_arguments_that_do_not_fit() -> None:
     graph = integer_graph(8, 3, 4)
-    with pytest.raises(ValueError, match="seconds"):
-        searched(graph, 1, 10, 0, seconds=-1.0)
+    with pytest.raises(ValueError, match="sweeps"):
+        searched(graph, 1, -1, 0)
     with pytest.raises(ValueError, match="edges"):
         kernels.Elimination(np.zeros(2), np.array([[0], [2]]), np.ones(1))
     elimination = kernels.Elimination(np.zeros(3), np.zeros((2, 0), np.int64), np.zeros(0))
