@@ -223,7 +223,7 @@ def test_constraints_of_a_problem_reach_training_and_evaluation(monkeypatch: pyt
         fit(network, problem, Gap(), epochs=1, steps_per_epoch=3, solver=ExhaustiveSearch(), validation=None)
         if isinstance(problem, Packing):
             assert len(called) >= 3  # steps
-        fitting[type(problem)] = evaluate(network, problem, 100).metrics["feasible"]
+        fitting[type(problem)] = evaluate(network, problem).metrics["feasible"]
     assert fitting[Packing] == 1 > fitting[Knapsack]
 
 

@@ -176,7 +176,7 @@ class Problem(ABC):
         return None
 
     def constraints(self, p: Any) -> Sequence[LinearConstraint]:
-        """Return inequalities a·x <= b that solvers obey for p: annealing, exhaustive search and ``auto``."""
+        """Return inequalities a·x <= b that solvers obey for p: annealing, populations, exact search, ``auto``."""
         return ()
 
     def available(self, split: Split) -> int | None:
