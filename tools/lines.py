@@ -40,16 +40,24 @@ def part_of(path: str) -> str:
     return "library" if path.startswith("src/qubolearn/") else ""
 
 
-#: part -> lines allowed after split, cuts and port (ARCHITECTURE.md)
+#: part -> lines allowed by ARCHITECTURE.md after split, cuts and port, and with everything that the issues ask for
 BUDGET = {
-    "library": 16_500,
-    "kernels": 3_500,
-    "reproduction": 10_000,
-    "benchmarks": 1_600,
-    "tools": 1_500,
-    "tests": 20_000,
+    "library": (16_500, 18_000),
+    "kernels": (3_500, 5_000),
+    "reproduction": (10_000, 11_000),
+    "benchmarks": (1_600, 2_000),
+    "tools": (1_500, 1_500),
+    "tests": (20_000, 22_000),
 }
-MAX_FILES, MAX_NAMES = 125, 44
+MAX_FILES, MAX_NAMES = (125, 140), (44, 50)
+#: Files that are wholly abilities added since 0bb55be (issues 26, 28 and 29), and tests and benchmarks of these alone.
+#: Files that also hold what existed, such as solvers/auto.py and estimator.py, are not among them.
+ADDED = re.compile(
+    r"src/qubolearn/((boltzmann|costs|tuning|data/standard|qubo/constraints|training/defaults)\.py|networks/(graph|"
+    r"predicting|saving)\.py|solvers/(inequalities|population)\.py)|src/kernels/(constrained|elimination|population)\.cpp"
+    r"|benchmarks/(constraints|costs|defaults|labels|penalties|samples|assignment|targets?|latency)\.py"
+    r"|tests/(.*/)?test_(boltzmann|costs|tuning|inequalities|population|defaults|after_training|graph_body)\.py"
+)
 
 
 class Part(NamedTuple):
@@ -58,6 +66,7 @@ class Part(NamedTuple):
     lines: int = 0
     files: int = 0
     characters: int = 0
+    added: int = 0  # lines of files that are new abilities
     other: int = 0  # lines of files that are neither Python nor C++
 
 
@@ -69,8 +78,8 @@ class Tree(NamedTuple):
 
     @property
     def width(self) -> float:
-        """The mean number of characters of a line that is not blank."""
-        counted = [part for name, part in self.parts.items() if name in BUDGET]
+        """The mean number of characters of a line, blank ones included."""
+        counted = self.parts.values()
         return sum(part.characters for part in counted) / max(1, sum(part.lines for part in counted))
 
 
@@ -102,7 +111,8 @@ def count(commit: str | None) -> Tree:
             continue
         lines, old = text.splitlines(), parts[part]
         counted = path.endswith(PYTHON + CPP)
-        new = Part(len(lines), 1, sum(map(len, lines))) if counted else Part(other=len(lines))
+        added = len(lines) if ADDED.match(path) else 0
+        new = Part(len(lines), 1, sum(map(len, lines)), added) if counted else Part(other=len(lines))
         parts[part] = Part(*(a + b for a, b in zip(old, new, strict=True)))
         if path in ("src/qubolearn/__init__.py", "src/qubolearn/__init__.pyi"):
             names = max(names, public_names(text))
@@ -120,32 +130,36 @@ def public_names(text: str) -> int:
 
 
 def report(trees: list[Tree]) -> str:
-    """Return the table: per part the lines of each commit and the budget."""
-    rows = [("", *(f"{title}" for title in ["before", "after"][-len(trees) :]), "budget", "over budget")]
-    for part, budget in BUDGET.items():
-        lines = [tree.parts[part].lines for tree in trees]
-        over = f"{100 * (lines[-1] / budget - 1):+.1f} %" if lines[-1] > budget else "-"
-        rows.append((part, *(f"{each:,}" for each in lines), f"{budget:,}", over))
-    for title, limit, value in (
+    """Return the table: lines of each commit, and of the last one what existed and everything against both budgets."""
+    last, titles = trees[-1], ["before", "after"][-len(trees) :]
+    rows = [("", *titles, "new", "existed", "after split", "over", "with everything", "over")]
+    for part, limits in BUDGET.items():
+        found = last.parts[part]
+        existed = found.lines - found.added
+        over = [over_by(lines, limit) for lines, limit in zip((existed, found.lines), limits, strict=True)]
+        counts = [*(tree.parts[part].lines for tree in trees), found.added, existed]
+        rows.append((part, *(f"{each:,}" for each in counts), f"{limits[0]:,}", over[0], f"{limits[1]:,}", over[1]))
+    for title, limits, value in (
         ("files of the library", MAX_FILES, lambda tree: tree.parts["library"].files),
-        ("files of the kernels", 0, lambda tree: tree.parts["kernels"].files),
         ("names in qubolearn.__all__", MAX_NAMES, lambda tree: tree.names),
     ):
-        found = [value(tree) for tree in trees]
-        over = f"+{found[-1] - limit}" if limit and found[-1] > limit else "-"
-        rows.append((title, *map(str, found), str(limit or "-"), over))
-    for part in ("library", "reproduction"):
-        found = [f"{tree.parts[part].other:,}" for tree in trees]
-        rows.append((f"other lines of the {part}", *found, "-", "-"))
-    rows.append(("mean line length", *(f"{tree.width:.1f}" for tree in trees), "-", "-"))
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            f"{cell:<{width}}" if at == 0 else f"{cell:>{width}}"
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        over = [over_by(value(last), limit) for limit in limits]
+        rows.append(
+            (title, *(str(value(tree)) for tree in trees), "", "", str(limits[0]), over[0], str(limits[1]), over[1])
         )
-        for row in rows
-    )
+    for title, shown in (
+        ("other lines of the library", lambda tree: f"{tree.parts['library'].other:,}"),
+        ("other lines of the reproduction", lambda tree: f"{tree.parts['reproduction'].other:,}"),
+        ("mean line length", lambda tree: f"{tree.width:.2f}"),
+    ):
+        rows.append((title, *map(shown, trees), *[""] * 6))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+    return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
+def over_by(count: int, limit: int) -> str:
+    return f"{100 * (count / limit - 1):+.1f} %" if count > limit else "-"
 
 
 def main(arguments: list[str] | None = None) -> int:

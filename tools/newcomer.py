@@ -118,9 +118,7 @@ def step(typed: str, command: list[str], folder: Path, shown: bool = True) -> di
     began = time.perf_counter()
     # a fresh environment must not see our path
     variables = None if command[0] == sys.executable else clean()
-    done = subprocess.run(
-        command, cwd=folder, env=variables, capture_output=True, text=True, timeout=LIMIT, check=False
-    )
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=LIMIT)
     if done.returncode:
         raise SystemExit(f"newcomer: {typed or command} failed:\n{(done.stdout + done.stderr)[-2000:]}")
     return {"typed": typed, "printed": done.stdout.strip() if shown else "", "seconds": since(began)}
@@ -132,10 +130,8 @@ def since(began: float) -> float:
 
 def page(done: dict[str, Any]) -> str:
     """Return docs/newcomer.md: the scripts, and the session with its times."""
-    lines = "\n".join(
-        "\n".join(filter(None, [f"$ {each['typed']}", each["printed"], f"# {each['seconds']} s"]))
-        for each in done["steps"]
-    )
+    steps = [(f"$ {each['typed']}", each["printed"], f"# {each['seconds']} s") for each in done["steps"]]
+    lines = "\n".join(line for step in steps for line in step if line)
     total = sum(each["seconds"] for each in done["steps"])
     return f"""# A newcomer's session
 

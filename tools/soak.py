@@ -23,14 +23,7 @@ from qubolearn.provenance import code, provenance
 ROOT = Path(__file__).parents[1]
 SECONDS = 1800  # for one file of tests
 #: Files of long tests, the longest first.
-FILES = (
-    "classic",
-    "structured",
-    "crashes",
-    "untrusted_files",
-    "load",
-    "commands",
-)
+FILES = ("classic", "structured", "crashes", "untrusted_files", "load", "commands")
 
 
 def figures_of(name: str, folder: Path) -> dict[str, Any]:

@@ -23,140 +23,70 @@ sys.path.append(str(ROOT))  # for benchmarks
 RESULTS = ROOT / "benchmarks/results"
 MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-TIMES = {"n": "n", "solver": "solver", "us": "µs per QUBO", "ground_state_probability": "P(ground state)"}
-#: benchmark -> key of a record -> header
-COLUMNS: dict[str, Mapping[str, str]] = {
-    "exact": {
-        "n": "n",
-        "batch": "batch",
-        "us": "µs per QUBO",
-        "ns_per_state": "ns per state",
-        "dimod_us": "dimod.ExactSolver, µs",
-        "ratio": "ratio",
-        "partition_over_search": "log Z / best two",
-        "two_threads": "speed-up by a second thread",
-    },
-    "defaults": {
-        "problem": "problem",
-        "right": "exactly right, %",
-        "spread": "standard deviation",
-        "chain": "logistic chain, %",
-        "seconds": "CPU seconds",
-        "seeds": "seeds",
-    },
-    "exact-gpu": {"n": "n", "seconds": "seconds", "states_per_second": "states per second"},
-    "exact-groups": {
-        "groups": "groups of 5",
-        "n": "n",
-        "states": "allowed states",
-        "us": "best two, µs per QUBO",
-        "log_z_us": "log Z, µs",
-        "ns_per_state": "ns per allowed state",
-        "plain_us": "all 2ⁿ states, µs",
-    },
-    "sudoku-rules": {
-        "hints": "hints",
-        "puzzles": "puzzles",
-        "solved": "solved",
-        "seconds": "mean, s",
-        "median": "median, s",
-        "longest": "longest, s",
-        "sweeps": "sweeps, mean",
-    },
-    "anneal": {**TIMES, "x_star_found": "x* found", "x_plus_found": "x⁺ found"},
-    "anneal-large": {
-        "family": "QUBO",
-        "n": "n",
-        "couplings": "couplings",
-        "ours_seconds": "ours, s",
-        "neal_seconds": "neal, s",
-        "ratio": "neal / ours",
-        "call_ratio": "with the two best states",
-        "sampler_ratio": "from a dimod model",
-        "sweeps_ratio": "neal's sweeps alone / ours",
-        "one_read_ratio": "one read",
-        "difference_in_errors": "mean energy, ours minus neal's, in standard errors",
-    },
-    "anneal-gpu": {
-        "family": "QUBO",
-        "n": "n",
-        "batch": "QUBOs",
-        "cpu_batch": "on the cores",
-        "reads": "reads",
-        "gpu_updates_per_second": "GPU, updates/s",
-        "cpu_updates_per_second": "all cores, updates/s",
-        "ratio": "GPU / cores",
-        "gpu_call_seconds": "whole call with the two best states, s",
-        "gpu_energy": "mean energy, GPU",
-        "cpu_energy": "mean energy, cores",
-    },
-    "constraints": {
-        "family": "problem",
-        "n": "bits",
-        "solver": "solver",
-        "cpu_seconds": "CPU seconds",
-        "allowed": "allowed answers of 3",
-        "best": "best of all",
-        "gap": "mean gap, %",
-    },
-    "quantum": {**TIMES, "x_star_found": "x* found"},
-    "fit": {
-        "network": "network",
-        "steps": "steps",
-        "fit_seconds": "fit, s",
-        "by_hand_seconds": "by hand, s",
-        "fit_over_by_hand": "fit / by hand",
-    },
-    "costs-linear": {
-        "task": "task",
-        "states": "allowed states",
-        "PyEPO": "PyEPO, regret in %",
-        "qubolearn": "qubolearn",
-        "difference error": "error of the difference",
-        "PyEPO s": "PyEPO, CPU s",
-        "qubolearn s": "qubolearn, CPU s",
-        "ratio": "ratio",
-    },
-    "samples": {
-        "data": "data",
-        "method": "method",
-        "log_likelihood": "log-likelihood of unseen samples",
-        "error": "error of log Z",
-        "wrong_pairs": "wrong pairs",
-        "recovered": "structure recovered",
-        "kl": "KL divergence",
-        "seconds": "CPU s",
-    },
-    "rna": {
-        "data": "data",
-        "method": "method",
-        "base_pairs": "base pairs",
-        "of": "of",
-        "objective": "objective",
-        "seconds": "CPU s",
-    },
-    "penalties": {
-        "task": "task",
-        "rule": "usual rule",
-        "rule_share": "optimal reads, %",
-        "rule_error": "±",
-        "tuned": "tuned",
-        "tuned_share": "optimal reads, %",
-        "tuned_error": "±",
-        "ratio": "ratio",
-        "calls": "solver calls of the tuning",
-    },
-    "train": {"k": "k", "n": "n", "epoch_seconds": "epoch, s", "neal_epoch_seconds": "with neal, s", "ratio": "ratio"},
-    "train-gpu": {
-        "k": "k",
-        "n": "n",
-        "loss": "loss",
-        "cpu_us": "CPU, µs",
-        "gpu_us": "GPU, kernel by kernel, µs",
-        "graph_us": "GPU, CUDA graph, µs",
-        "graph_over_gpu": "kernels / graph",
-        "graph_over_cpu": "CPU / graph",
-    },
+#: key of a record -> header, unless that is the key itself
+HEADERS = {
+    "us": "µs per QUBO",
+    "seconds": "CPU s",
+    "states": "allowed states",
+    "ground_state_probability": "P(ground state)",
+    "x_star_found": "x* found",
+    "family": "QUBO",
+}
+#: benchmark -> columns: keys of a record, with `=header` if it is a header of this table alone
+COLUMNS = {
+    "exact": (
+        "n | batch | us | ns_per_state | dimod_us=dimod.ExactSolver, µs | ratio | "
+        "partition_over_search=log Z / best two | two_threads=speed-up by a second thread"
+    ),
+    "defaults": (
+        "problem | right=exactly right, % | spread=standard deviation | chain=logistic chain, % | "
+        "seconds=CPU seconds | seeds"
+    ),
+    "exact-gpu": "n | seconds=seconds | states_per_second",
+    "exact-groups": (
+        "groups=groups of 5 | n | states | us=best two, µs per QUBO | log_z_us=log Z, µs | "
+        "ns_per_state=ns per allowed state | plain_us=all 2ⁿ states, µs"
+    ),
+    "sudoku-rules": (
+        "hints | puzzles | solved | seconds=mean, s | median=median, s | longest=longest, s | sweeps=sweeps, mean"
+    ),
+    "anneal": "n | solver | us | ground_state_probability | x_star_found | x_plus_found=x⁺ found",
+    "anneal-large": (
+        "family | n | couplings | ours_seconds=ours, s | neal_seconds=neal, s | ratio=neal / ours | "
+        "call_ratio=with the two best states | sampler_ratio=from a dimod model | "
+        "sweeps_ratio=neal's sweeps alone / ours | one_read_ratio=one read | "
+        "difference_in_errors=mean energy, ours minus neal's, in standard errors"
+    ),
+    "anneal-gpu": (
+        "family | n | batch=QUBOs | cpu_batch=on the cores | reads | gpu_updates_per_second=GPU, updates/s | "
+        "cpu_updates_per_second=all cores, updates/s | ratio=GPU / cores | "
+        "gpu_call_seconds=whole call with the two best states, s | gpu_energy=mean energy, GPU | "
+        "cpu_energy=mean energy, cores"
+    ),
+    "constraints": (
+        "family=problem | n=bits | solver | cpu_seconds=CPU seconds | allowed=allowed answers of 3 | "
+        "best=best of all | gap=mean gap, %"
+    ),
+    "quantum": "n | solver | us | ground_state_probability | x_star_found",
+    "fit": "network | steps | fit_seconds=fit, s | by_hand_seconds=by hand, s | fit_over_by_hand=fit / by hand",
+    "costs-linear": (
+        "task | states | PyEPO=PyEPO, regret in % | qubolearn | difference error=error of the difference | "
+        "PyEPO s=PyEPO, CPU s | qubolearn s=qubolearn, CPU s | ratio"
+    ),
+    "samples": (
+        "data | method | log_likelihood=log-likelihood of unseen samples | error=error of log Z | "
+        "wrong_pairs | recovered=structure recovered | kl=KL divergence | seconds"
+    ),
+    "rna": "data | method | base_pairs | of | objective | seconds",
+    "penalties": (
+        "task | rule=usual rule | rule_share=optimal reads, % | rule_error=± | tuned | "
+        "tuned_share=optimal reads, % | tuned_error=± | ratio | calls=solver calls of the tuning"
+    ),
+    "train": "k | n | epoch_seconds=epoch, s | neal_epoch_seconds=with neal, s | ratio",
+    "train-gpu": (
+        "k | n | loss | cpu_us=CPU, µs | gpu_us=GPU, kernel by kernel, µs | graph_us=GPU, CUDA graph, µs | "
+        "graph_over_gpu=kernels / graph | graph_over_cpu=CPU / graph"
+    ),
 }
 
 
@@ -194,9 +124,10 @@ def note(result: Mapping[str, Any], name: str, command: str, more: str = "") -> 
 
 def benchmark(name: str) -> str:
     """Return the table of a benchmark's records."""
-    result, columns = read(name), COLUMNS[name]
-    rows = [[short(record.get(key)) for key in columns] for record in result["records"]]
-    return f"{markdown(list(columns.values()), rows)}\n\n{note(result, name, f'make benchmark NAME={name}')}\n"
+    result, columns = read(name), [column.split("=") for column in COLUMNS[name].split(" | ")]
+    headers = [own[0] if own else HEADERS.get(key, key.replace("_", " ")) for key, *own in columns]
+    rows = [[short(record.get(key)) for key, *_ in columns] for record in result["records"]]
+    return f"{markdown(headers, rows)}\n\n{note(result, name, f'make benchmark NAME={name}')}\n"
 
 
 def race() -> str:
@@ -217,14 +148,8 @@ def instances() -> str:
 
     result = read("instances")
     rows = [
-        [
-            group,
-            solver,
-            f"{values['hit']} of {values['instances']}",
-            f"{values['gap']:.4f}",
-            f"{values['cpu_seconds']:.1f}",
-        ]
-        for group, solver, values in summary(result["records"])
+        [group, solver, f"{v['hit']} of {v['instances']}", f"{v['gap']:.4f}", f"{v['cpu_seconds']:.1f}"]
+        for group, solver, v in summary(result["records"])
     ]
     text = markdown(["instances", "solver", "at the best known energy", "mean gap, %", "CPU seconds"], rows)
     return f"{text}\n\n{note(result, 'instances', 'make benchmark NAME=instances')}\n"
