@@ -25,11 +25,15 @@ BENCHMARKS = {
     "anneal": ("annealing.small", "annealing of 8 to 32 bits against neal"),
     "anneal-large": ("annealing.large", "annealing of 64 to 5,640 bits, dense and sparse, against neal"),
     "anneal-gpu": ("annealing.on_gpu", "annealing of 100 QUBOs on an NVIDIA GPU and on all CPU cores"),
-    "constraints": ("constraints.constraints", "inequalities in annealing against slack bits under neal and CP-SAT"),
+    "constraints": (
+        "constraints.constraints",
+        "inequalities and groups in our solvers, against neal, CP-SAT and 2-opt",
+    ),
     "instances": (
         "instances.instances",
         "standard instances against all peers at equal CPU seconds; minutes on 16 cores",
     ),
+    "time-to-target": ("instances.time_to_target", "seconds to the best known energy with probability 0.99"),
     "quantum": ("annealing.quantum", "simulated quantum annealing against path-integral Monte Carlo"),
     "train": (
         "training.against_neal",

@@ -1,10 +1,10 @@
-"""Inequalities in the moves of annealing, against slack bits under neal and against CP-SAT, at equal CPU seconds."""
+"""Inequalities in the moves of our solvers, against slack bits under neal and against CP-SAT, at equal CPU seconds."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from dwave.samplers import SimulatedAnnealingSampler
+from scipy.optimize import quadratic_assignment as quadratic_assignment_scipy
 
-from benchmarks import Record, filled, threads, timed
-from qubolearn import Groups, SimulatedAnnealing, solve, to_bqm
+from benchmarks import Record, filled, in_processes, timed
+from qubolearn import AutoSolver, Groups, ParallelTempering, QubolearnError, SimulatedAnnealing, solve, to_bqm
 from qubolearn.qubo import LinearConstraint, with_penalties
+from qubolearn.solvers import PopulationAnnealing
 
 #: CPU seconds of each solver on an instance, instances of a family, and reads of annealing.
 SECONDS, INSTANCES, READS = 1.0, 3, 20
@@ -28,6 +30,7 @@ class Case(NamedTuple):
     groups: Groups
     a: Any
     b: Any
+    parts: Any = None  # flows and distances of quadratic assignment
 
 
 def knapsack(rng: np.random.Generator, constraints: int = 1, n: int = 100, pairs: float = 0.0) -> Case:
@@ -70,49 +73,114 @@ def clustering(rng: np.random.Generator, points: int = 40, clusters: int = 4) ->
     return Case(A, Groups.consecutive(points, clusters), a, np.full(clusters, capacity))
 
 
+def quadratic_assignment(rng: np.random.Generator, rows: int = 3, columns: int = 4) -> Case:
+    """Return facilities with random flows for the places of a grid, as Nugent's: flow times distance, one each."""
+    k = rows * columns
+    flows = np.triu(rng.integers(1, 10, (k, k)) * (rng.random((k, k)) < 0.6), 1)
+    places = np.stack(np.divmod(np.arange(k), columns), 1)
+    distances = np.abs(places[:, None] - places).sum(2)
+    a = np.kron(np.ones((1, k), int), np.eye(k, dtype=int))  # at most one facility per place
+    return Case(np.kron(flows, distances), Groups.consecutive(k, k), a, np.ones(k, int), (flows, distances))
+
+
+def capacities(rng: np.random.Generator, jobs: int = 60, machines: int = 5) -> Case:
+    """Return jobs on machines of equal load: costs of 100 to 1,000, and 50 (load - mean load)² without its constant."""
+    sizes, n = rng.integers(1, 10, jobs), jobs * machines
+    A = np.triu(np.kron(100 * np.outer(sizes, sizes), np.eye(machines, dtype=int)), 1)
+    linear = 50 * sizes**2 - 100 // machines * sizes.sum() * sizes
+    A += np.diag(np.repeat(linear, machines) + rng.integers(100, 1001, n))
+    return Case(A, Groups.consecutive(jobs, machines), np.zeros((0, n), int), np.zeros(0, int))
+
+
+def coloring(rng: np.random.Generator, nodes: int = 60, colors: int = 4) -> Case:
+    """Return a random graph of mean degree 8.4 whose neighbors should have different colors."""
+    edges = np.triu(rng.random((nodes, nodes)) < 8.4 / nodes, 1).astype(int)
+    n = nodes * colors
+    groups = Groups.consecutive(nodes, colors)
+    return Case(np.kron(edges, np.eye(colors, dtype=int)), groups, np.zeros((0, n), int), np.zeros(0, int))
+
+
 FAMILIES = {
     "knapsack, 100 items": knapsack,
     "knapsack, 5 constraints": partial(knapsack, constraints=5),
     "quadratic knapsack": partial(knapsack, pairs=0.5),
     "assignment, 40 jobs on 5 machines": assignment,
+    "assignment, 100 jobs on 10 machines": partial(assignment, jobs=100, machines=10),
     "bin packing, 20 items": bin_packing,
     "clustering, 40 points in 4": clustering,
+    "quadratic assignment, 3 x 4 grid": quadratic_assignment,
+    "quadratic assignment, 5 x 5 grid": partial(quadratic_assignment, rows=5, columns=5),
+    "groups: equal loads, 60 jobs on 5": capacities,
+    "groups: 4 colors of 60 nodes": coloring,
 }
 
 
 def constraints(quick: bool) -> Iterator[Record]:
     """Yield the mean gap to the best known energy for each family and solver, and the share of allowed answers."""
     instances, seconds = (1, 0.05) if quick else (INSTANCES, SECONDS)
-    solvers = {"ours": ours, "neal, slack bits": slack_bits}
-    if find_spec("ortools"):
-        solvers |= {"CP-SAT": cp_sat, "CP-SAT, 10 times as long": lambda case, s: cp_sat(case, 10 * s)}
-    for family, make in FAMILIES.items():
-        cases = [make(np.random.default_rng(seed)) for seed in range(instances)]
-        with threads(1):
-            found = {
-                name: [timed(partial(run, case, seconds), time.process_time) for case in cases]
-                for name, run in solvers.items()
-            }
-        energies = {name: np.array([energy for _, energy in results]) for name, results in found.items()}
-        best = np.min(list(energies.values()), 0)
-        for name, results in found.items():
-            right = np.isfinite(energies[name])
-            gaps = (energies[name][right] - best[right]) / np.abs(best[right]).clip(1)
+    cells = [(family, name) for family in FAMILIES for name in SOLVERS if _runs(name, family)]
+    tasks = [(*cell, k, seconds) for cell in cells for k in range(instances)]
+    longest = sorted(tasks, key=lambda task: "long" not in task[1])
+    found = dict(zip(longest, in_processes(_work, longest, serial=quick), strict=True))
+    for family in FAMILIES:
+        names = [name for each, name in cells if each == family]
+        results = {name: [found[family, name, k, seconds] for k in range(instances)] for name in names}
+        best = np.min([[energy for energy, _ in some] for some in results.values()], 0)
+        for name, some in results.items():
+            energies, spent = np.array(some).T
+            right = np.isfinite(energies)
+            gaps = (energies[right] - best[right]) / np.abs(best[right]).clip(1)
+            about = {"family": family, "n": len(_case(family, 0).A), "solver": name, "instances": instances}
+            counts = {"allowed": int(right.sum()), "best": int((energies == best).sum())}
             mean = float(100 * gaps.mean()) if right.any() else None
-            spent = float(np.mean([taken for taken, _ in results]))
-            hits = int((energies[name] == best).sum())
-            about = {"family": family, "n": len(cases[0].A), "solver": name, "instances": instances}
-            yield {**about, "cpu_seconds": spent, "allowed": int(right.sum()), "best": hits, "gap": mean}
+            yield {**about, "cpu_seconds": float(spent.mean()), **counts, "gap": mean}
 
 
-def ours(case: Case, seconds: float) -> float:
-    """Return the lowest energy of annealing with as many sweeps as fit."""
-    A, limits = (
-        torch.tensor(case.A, dtype=torch.float64)[None],
-        [LinearConstraint(*each) for each in zip(case.a, case.b, strict=True)],
-    )
-    run = lambda sweeps: solve(A, SimulatedAnnealing(READS, sweeps, seed=0), 1, groups=case.groups, constraints=limits)  # noqa: E731
-    return filled(lambda sweeps: float(run(sweeps).energies[0, 0]), 50, seconds)
+def _case(family: str, seed: int) -> Case:
+    return FAMILIES[family](np.random.default_rng(seed))
+
+
+def _runs(name: str, family: str) -> bool:
+    only = {"scipy, 2-opt": "quadratic assignment", "tempering": "groups"}.get(name, "")
+    written = HAS_ORTOOLS and "loads" not in family  # as products of bits, which is not how one writes loads for CP-SAT
+    return family.startswith(only) and ("CP-SAT" not in name or written)
+
+
+def _work(task: tuple[str, str, int, float]) -> tuple[float, float]:
+    """Return the energy and the CPU seconds of a solver on an instance of a family."""
+    family, name, seed, seconds = task
+    spent, energy = timed(partial(SOLVERS[name], _case(family, seed), seconds), time.process_time)
+    return energy, spent
+
+
+def ours(make: Callable[[int], Any], case: Case, seconds: float) -> float:
+    """Return the lowest energy of a solver with as many sweeps as fit."""
+    A = torch.tensor(case.A, dtype=torch.float64)[None]
+    limits = [LinearConstraint(*each) for each in zip(case.a, case.b, strict=True)]
+
+    def lowest(sweeps: int) -> float:
+        try:
+            return float(solve(A, make(sweeps), 1, groups=case.groups, constraints=limits).energies[0, 0])
+        except QubolearnError:  # no allowed state yet
+            return math.inf
+
+    return filled(lowest, 50, seconds)
+
+
+def automatic(case: Case, seconds: float) -> float:
+    """Return the lowest energy of ``auto`` in its own time."""
+    return ours(lambda sweeps: AutoSolver(seconds=0.9 * seconds), case, 0)
+
+
+def two_opt(case: Case, seconds: float) -> float:
+    """Return the lowest energy of SciPy's 2-opt, from random starts until the seconds are over."""
+    (flows, distances), best, began, seed = case.parts, math.inf, time.process_time(), 0
+    while time.process_time() < began + seconds:
+        found = quadratic_assignment_scipy(
+            flows + flows.T, distances, method="2opt", options={"rng": np.random.default_rng(seed)}
+        )
+        best, seed = min(best, float(found.fun) / 2), seed + 1
+    return best
 
 
 def slack_bits(case: Case, seconds: float) -> float:
@@ -166,3 +234,16 @@ def cp_sat(case: Case, seconds: float) -> float:
     solver.parameters.max_time_in_seconds, solver.parameters.num_workers = seconds, 1
     status = solver.solve(model)
     return solver.objective_value if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) else math.inf
+
+
+HAS_ORTOOLS = find_spec("ortools") is not None
+SOLVERS: dict[str, Callable[[Case, float], float]] = {
+    "population": partial(ours, lambda sweeps: PopulationAnnealing(sweeps, seed=0)),
+    "annealing": partial(ours, lambda sweeps: SimulatedAnnealing(READS, sweeps, seed=0)),
+    "tempering": partial(ours, lambda sweeps: ParallelTempering(sweeps=sweeps, seed=0)),
+    "auto": automatic,
+    "neal, slack bits": slack_bits,
+    "CP-SAT": cp_sat,
+    "CP-SAT, 10 times as long": lambda case, seconds: cp_sat(case, 10 * seconds),
+    "scipy, 2-opt": two_opt,
+}

@@ -1,7 +1,10 @@
 """Benchmarks measure what they claim: their QUBOs, planted solutions and targets are right."""
 
+import math
 import warnings
+from itertools import permutations
 
+import numpy as np
 import pytest
 import torch
 from benchmarks import annealing, constraints, costs, instances, losses, penalties, samples
@@ -53,9 +56,25 @@ def test_annealing_under_inequalities_is_allowed_and_no_worse_than_slack_bits(mo
     monkeypatch.setattr(constraints, "FAMILIES", {name: constraints.FAMILIES[name] for name in kept})
     found = {(record["family"], record["solver"]): record for record in constraints.constraints(quick=True)}
     for family in kept:
-        ours, slack = found[family, "ours"], found[family, "neal, slack bits"]
-        assert ours["allowed"] == ours["instances"]
-        assert slack["gap"] is None or ours["gap"] <= slack["gap"]
+        slack = found[family, "neal, slack bits"]
+        for ours in (found[family, "population"], found[family, "annealing"]):
+            assert ours["allowed"] == ours["instances"]
+            assert slack["gap"] is None or ours["gap"] <= slack["gap"]
+
+
+def test_quadratic_assignments_have_the_energies_of_permutations() -> None:
+    case = constraints.quadratic_assignment(np.random.default_rng(0), 2, 3)
+    flows, distances = case.parts
+    costs = [(flows * distances[np.ix_(p, p)]).sum() for p in map(list, permutations(range(6)))]
+    assert constraints.SOLVERS["population"](case, 0.05) == min(costs)
+    assert constraints.two_opt(case, 0.05) == min(costs)
+
+
+def test_seconds_to_a_target_follow_from_the_share_of_successes() -> None:
+    success = np.array([[0.5, 0.0], [0.99, 0.0], [1.0, 0.0]])
+    assert instances._seconds(success, np.array([1.0, 5.0, 20.0])).tolist() == pytest.approx([5.0, math.inf])
+    assert instances._seconds(np.array([0.5]), np.array([1.0])) == pytest.approx(math.log2(100))
+    assert all(record["low"] is not None for record in list(instances.time_to_target(quick=True))[:2])
 
 
 def test_losses_from_costs_are_compared() -> None:

@@ -61,7 +61,7 @@ class SimulatedAnnealing(QuboSolver):
 
     def __post_init__(self) -> None:
         check_counts(reads=self.reads, sweeps=self.sweeps)
-        if self.beta_range not in (None, "fields"):
+        if self.beta_range is not None and str(self.beta_range) != "fields":
             check_nondecreasing(2, beta_range=self.beta_range)
         instance_seeds(self.seed, 0)
 
@@ -125,7 +125,7 @@ class SimulatedAnnealing(QuboSolver):
         if initial is not None:
             reads[:] = initial.cpu().numpy()
         ranges = qubos.beta_ranges
-        if self.beta_range == "fields" and (sizes := qubos.field_sizes()).all():
+        if isinstance(self.beta_range, str) and (sizes := qubos.field_sizes()).all():
             ranges = 1 / np.multiply.outer(sizes, FIELD_SHARES)
         betas, steps = self._schedule(torch.from_numpy(ranges), torch.from_numpy(qubos.scale), beta)
         seeds = instance_seeds(self.seed, batch)
@@ -158,7 +158,7 @@ class SimulatedAnnealing(QuboSolver):
             betas = torch.stack([torch.minimum(default[:, 0], last), last], 1)
             return betas.clamp(1e-300, 1e300), max(1, self.sweeps // 2)
         given = self.beta_range
-        betas = default if given is None or given == "fields" else scale[:, None] * scale.new_tensor(given)
+        betas = default if given is None or isinstance(given, str) else scale[:, None] * scale.new_tensor(given)
         if self.sweeps == 1:
             betas = betas[:, 1:].expand(-1, 2)
         return betas.clamp(1e-300, 1e300), max(1, self.sweeps - 1)
