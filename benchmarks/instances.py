@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from benchmarks import Record, filled, in_processes
-from qubolearn import AutoSolver, SimulatedAnnealing, SparseQubo, solve, to_bqm
+from qubolearn import AutoSolver, ParallelTempering, SimulatedAnnealing, SparseQubo, solve, to_bqm
 from qubolearn.data import load_instance
 from qubolearn.solvers import PopulationAnnealing
 
@@ -38,7 +38,10 @@ SEEDS = 3
 #: Graphs on which constants of PopulationAnnealing were chosen.
 TUNED = {"G10", "G14", "G17", "G18", "G21", "G35", "G55"}
 #: One seed is enough if a solver is far from the best states, and for `auto` where it chooses population.
-ONE_SEED = {"Gset": ("tabu", "simulated bifurcation", "auto"), "dense": ("OpenJij", "simulated bifurcation")}
+ONE_SEED = {
+    "Gset": ("tabu", "simulated bifurcation", "tempering", "auto"),
+    "dense": ("OpenJij", "simulated bifurcation", "tempering"),
+}
 #: Time to target: instances that chose no constant, CPU seconds of a run, and runs.
 TARGETS, EFFORTS, RUNS = ["G2", "G12", "G15", "G44", "G53", "bqp1000_2", "fl-p8"], (0.1, 0.4, 1.6), 10
 
@@ -124,6 +127,7 @@ def _bifurcation(name: str, seconds: float, seed: int) -> float:
 SOLVERS: dict[str, tuple[Callable[[str, float, int], float], str]] = {
     "population": (_ours(lambda sweeps, seed: PopulationAnnealing(sweeps, seed=seed), 200), "qubolearn"),
     "annealing": (_ours(lambda sweeps, seed: SimulatedAnnealing(16, sweeps, seed=seed), 20), "qubolearn"),
+    "tempering": (_ours(lambda sweeps, seed: ParallelTempering(sweeps=sweeps, seed=seed), 200), "qubolearn"),
     "auto": (
         lambda name, seconds, seed: float(solve(instance(name)[0], AutoSolver(seed, seconds), 1).energies[0, 0]),
         "qubolearn",
@@ -178,7 +182,8 @@ def time_to_target(quick: bool) -> Iterator[Record]:
     95 % interval is from 1,000 resamples of the runs; None is infinite: no run reached it.
     """
     names, efforts, runs = (["bqp50_1"], (0.01,), 3) if quick else (TARGETS, EFFORTS, RUNS)
-    present = [name for name, (_, package) in SOLVERS.items() if find_spec(package) and name != "auto"]
+    left_out = "auto", "tempering"
+    present = [name for name, (_, package) in SOLVERS.items() if find_spec(package) and name not in left_out]
     tasks = [(s, name, t, seed) for t in efforts[::-1] for name in names for s in present for seed in range(runs)]
     found = dict(zip(tasks, in_processes(_work, tasks, serial=quick), strict=True))
     rng = np.random.default_rng(0)
