@@ -1,53 +1,58 @@
-"""Protocol (r): point sets and rotations as the authors' released code runs them, written from a description of it.
+"""Protocol (r): the paper's problems as the authors' released code runs them, written from a description of it.
 
 It differs from the text: correct matches leak into the input of point sets, which holds twice the angle; their errors
 wrap at 30 degrees; angles of rotations are Euler angles of quaternions with positive components; wrong matches
 displace nearly all points; the loss compares all pairs of a batch; rotations are scored on binned labels in whole
-degrees; trained shapes are in the test set. Our clouds differ: they are 1,024 sampled points, not mesh vertices.
-
-A stack trains several networks of one shape side by side: the sum of their losses has the gradients of each, and Adam
-works entry by entry. So all seeds, stages and variants of a cell cost as many steps as one.
+degrees; trained shapes are in the test set; graphs are trained at a rate of 1e-5. Our data differ: clouds are 1,024
+sampled points, not mesh vertices; features of Willow are those behind the ReLU; graphs are solved exactly, not by neal.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from quant_reproduction.datasets.modelnet import load_modelnet
 from quant_reproduction.datasets.shapes2d import load_outlines
+from quant_reproduction.datasets.willow import read_features, read_willow
 from quant_reproduction.grid.jobs import packed, record_digest
 from quant_reproduction.grid.models import device, time_of
 from quant_reproduction.presets import Method
-from quant_reproduction.problems.clouds import euler_matrix, index_to_bits, rotation_2d, rotation_3d
+from quant_reproduction.problems.clouds import euler_matrix, rotation_2d, rotation_3d
+from quant_reproduction.stacks import (
+    SETTINGS,
+    Instances,
+    Kind,
+    Net,
+    Stack,
+    Training,
+    classes_of,
+    restored,
+    train_together,
+)
+from qubolearn.data.contract import Instances as Solved
+from qubolearn.data.encodings import encode_permutation
+from qubolearn.evaluation import evaluate_bits
 from qubolearn.files import lock_folder
-from qubolearn.qubo import all_states
+from qubolearn.problems.randgraph import RandGraph
 from qubolearn.random import stream
 
-Kind = Literal["2d", "3d"]
-WEIGHTS = torch.tensor([0.5, 0.2, 0.1, 0.1, 0.05])
 #: Shapes in the order of their names: those that are trained, and the test set, of which the first thirty are trained.
 PLANAR_TRAINED, PLANAR_TESTED = range(480), (*range(300, 330), *range(480, 512))
 SPATIAL_TRAINED: Mapping[str, int] = {"quant": 499, "diag": 299, "pure": 299}
 ANGLES, TESTED = 1000, {"2d": 200, "3d": 100}  # of each shape; the released test of point sets has 1,000
-BATCH, EPOCHS, SEEDS = 32, 20, 5
-RATES: Mapping[str, Mapping[str, float]] = {
-    "2d": {"quant": 1e-6, "diag": 1e-6, "pure": 1e-6},
-    "3d": {"quant": 1e-4, "diag": 1e-5, "pure": 1e-5},
-}
-WEIGHT_UNIQUE, WEIGHT_MLP = 1e-3, {"2d": 1e-3, "3d": 1e-2}
+#: Graphs for training and test, also of Willow, whose test has pairs of twenty pictures per class.
+GRAPHS, WILLOW_TESTED, WILLOW_PICTURES = 5640, 846, 20
+SEEDS: Mapping[Kind, int] = {"2d": 5, "3d": 5, "randgraph": 10, "five": 5, "willow": 10}
 DEGREES_PER_BIN = 60 / 511
-#: Seconds between two checkpoints, from which a stopped run resumes.
-CHECKPOINT = 20.0
 
 
 @cache
@@ -78,19 +83,6 @@ def planar_numbers(P: Tensor, angle: Tensor, neighbors: int, noise: float = 0.0,
         torch.stack([-x[..., 0] * y[..., 1], x[..., 1] * y[..., 0]], -1),
     ]
     return torch.stack([each.sum((1, 2, 3)) for each in products], 1)
-
-
-@cache
-def planar_expansion() -> Tensor:
-    """Return the linear map ``[4, 441]`` from these sums to entries of p: five weights each for I, M, -I, -M."""
-    signs = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]).repeat_interleave(5, 0)  # of c and d
-    basis = WEIGHTS.repeat(4)[:, None] * signs
-    P = torch.zeros(4, 21, 21)
-    P[0, 0, 0] = 1
-    P[1, 1:, 1:] = basis @ basis.T
-    P[2, 0, 1:] = P[2, 1:, 0] = -basis[:, 0]
-    P[3, 0, 1:] = P[3, 1:, 0] = -basis[:, 1]
-    return P.flatten(1)
 
 
 def spatial_angles(count: int, generator: torch.Generator) -> Tensor:
@@ -154,7 +146,7 @@ class Data:
 
 
 def planar_data(seed: int, split: str, neighbors: int, device: torch.device, noise: float = 0.0, few: int = 0) -> Data:
-    """Return instances of a split of point sets."""
+    """Return instances of a split of point sets, whose inputs are the four sums that p holds."""
     generator, parts = stream(seed, "released", split, f"{noise:g}", device=device), []
     chosen = PLANAR_TRAINED if split == "train" else PLANAR_TESTED
     count = few or (ANGLES if split == "train" else TESTED["2d"])
@@ -167,14 +159,17 @@ def planar_data(seed: int, split: str, neighbors: int, device: torch.device, noi
 
 
 def spatial_data(
-    seed: int, split: str, method: str, stage: int, share: float, device: torch.device, few: int = 0
+    seed: int, split: str, shapes: int, stage: int, share: float, device: torch.device, few: int = 0
 ) -> Data:
-    """Return instances of rotations; in stage 2 α is 0, in stage 3 α and β are. The test has whole rotations."""
+    """Return instances of rotations; in stage 2 α is 0, in stage 3 α and β are. The test has whole rotations.
+
+    ``shapes`` are trained; fewer of them are the first of more.
+    """
     generator = stream(seed, "released", split, stage if split == "train" else f"{share:g}", device=device)
     order = torch.randperm(len(spatial_shapes()), generator=stream(seed, "files", split, stage)).tolist()
     first = torch.randperm(len(spatial_shapes()), generator=stream(seed, "files", "train", 0)).tolist()
-    known, parts = set(first[1 : 1 + SPATIAL_TRAINED[method]]), []
-    chosen = order[1 : 1 + SPATIAL_TRAINED[method]] if split == "train" else order[301:331]
+    known, parts = set(first[1 : 1 + shapes]), []
+    chosen = order[1 : 1 + shapes] if split == "train" else order[301:331]
     count = few or (ANGLES if split == "train" else TESTED["3d"])
     for index in chosen[: few or None]:
         angles = spatial_angles(count, generator)
@@ -186,146 +181,52 @@ def spatial_data(
     return Data(inputs, spatial_labels(angles)[:, stage], angles, trained)
 
 
-class Net(NamedTuple):
-    """One network of a stack."""
-
-    seed: int
-    neighbors: int  # of point sets
-    stage: int  # of rotations
-    pairs: bool  # whether the loss compares all pairs of a batch
-
-
-class Stack:
-    """Networks of one kind, method and size, side by side."""
-
-    def __init__(
-        self, kind: Kind, method: Method, layers: int, hidden: int, nets: Sequence[Net], device: torch.device
-    ) -> None:
-        self.kind, self.method, self.layers, self.nets = kind, method, layers, nets
-        self.pairs = torch.tensor([net.pairs for net in nets], device=device)
-        # in stages 1 and 3 of Diag the regularization is that of another network, and one of its stages has no sine
-        odd = (kind, method) == ("3d", "diag")
-        regular = [WEIGHT_MLP[kind] * (not odd or net.stage == 1) for net in nets]
-        self.weight = torch.tensor(regular, device=device)
-        plain = [odd and (layers, hidden, net.stage) == (5, 32, 0) for net in nets]
-        self.plain = torch.tensor(plain, device=device)[:, None, None]
-        self.width = 32 if (kind, method, layers, hidden) == ("3d", "pure", 5, 78) else {32: 32, 78: 79}[hidden]
-        self.bits = 9 if kind == "2d" else 5
-        self.repeats = 1 if kind == "2d" else 3 if self.width == 32 else 8
-        inputs = 441 if kind == "2d" else 9
-        outputs = self.bits**2 if method == "quant" else self.bits
-        sizes = [(inputs, self.width), (self.width, self.width)]
-        if layers == 5:
-            sizes += [(self.width + self.repeats * inputs, self.width), (self.width, self.width)]
-        self.parameters: list[Tensor] = []
-        for place, (fan_in, fan_out) in enumerate([*sizes, (self.width, outputs)]):
-            for shape in ((fan_in, fan_out), (1, fan_out)):  # PyTorch's own: uniform within 1/√fan_in
-                names = [(net.seed, "released", place, shape[0], *net[1:]) for net in nets]
-                drawn = torch.stack([torch.rand(shape, generator=stream(*name)) for name in names])
-                made = ((2 * drawn - 1) / math.sqrt(fan_in)).to(device)
-                self.parameters.append(made.requires_grad_())
-        self.states = all_states(self.bits).to(device)
-        self.outer = (self.states[:, :, None] * self.states[:, None]).flatten(1).T  # [n², states]
-
-    def outputs(self, p: Tensor, skip: bool = False) -> tuple[Tensor, list[Tensor]]:
-        """Return the last layer and hidden activations of p ``[networks, batch, m]``; ``skip`` omits layers 3 and 4."""
-        hidden, h, last = [], p, len(self.parameters) // 2 - 1
-        for place in range(last):
-            if skip and place in (2, 3):
-                continue
-            if place == 2:
-                h = torch.cat([h, p.repeat_interleave(self.repeats, -1)], -1)
-            h = torch.relu(torch.baddbmm(self.parameters[2 * place + 1], h, self.parameters[2 * place]))
-            hidden.append(h)
-        return torch.baddbmm(self.parameters[-1], h, self.parameters[-2]), hidden
-
-    def couplings(self, z: Tensor, sine: bool = True) -> Tensor:
-        """Return A ``[networks, batch, n²]`` of the last layer ``[networks, batch, outputs]``."""
-        if self.method == "diag":
-            return torch.diag_embed(torch.where(self.plain, z, z.sin()) if sine else z).flatten(-2)
-        Z = z.reshape(*z.shape[:2], self.bits, self.bits)
-        return (Z + Z.mT).sin().flatten(-2)
-
-    def loss(self, p: Tensor, label: Tensor) -> Tensor:
-        """Return the sum of all networks' losses, for p ``[networks, batch, m]`` and bins ``[networks, batch]``."""
-        z, hidden = self.outputs(p)
-        flat = self.kind == "2d" and self.method != "pure"
-        last = torch.relu(z) if flat else z.abs()
-        mlp = self.weight * torch.stack([each.abs().mean((1, 2)) for each in (*hidden, last)]).sum(0)
-        if self.method == "pure":
-            if self.layers == 5:
-                z = torch.relu(z) if self.kind == "2d" else z.sin()
-            return ((z - index_to_bits(label, self.bits)).abs().mean((1, 2)) + mlp).sum()
-        energy = self.couplings(z) @ self.outer  # [networks, batch, states]
-        true = energy.gather(2, label[..., None])[..., 0]
-        two = energy.topk(2, largest=False).values
-
-        def apart(other: Tensor) -> Tensor:
-            every = (true[:, :, None] - other[:, None, :]).abs().mean((1, 2))
-            return torch.where(self.pairs, every, (true - other).abs().mean(1))
-
-        return (apart(two[..., 0]) - WEIGHT_UNIQUE * apart(two[..., 1]) + mlp).sum()
-
-    @torch.no_grad()
-    def answers(self, p: Tensor) -> Tensor:
-        """Return bins ``[networks, batch]`` for p ``[networks, batch, m]``, as the released tests read them."""
-        z, _ = self.outputs(p, skip=(self.kind, self.method, self.layers) == ("3d", "pure", 5))
-        if self.method == "pure":
-            z = torch.relu(z) if self.kind == "2d" and self.layers == 5 else z
-            return (z.round() * 2.0 ** torch.arange(self.bits - 1, -1, -1, device=z.device)).sum(-1).long()
-        return (self.couplings(z, sine=self.kind == "2d" or self.method == "quant") @ self.outer).argmin(-1)
+def graph_data(kind: Kind, seed: int, split: str, device: torch.device, few: int = 0) -> Data:
+    """Return graphs to match, with permutations for angles: random ones, or four keypoints of Willow's pictures."""
+    generator, count = stream(seed, "released", kind, split), few or GRAPHS
+    if kind == "willow":
+        p, P = willow_graphs(seed, split, generator, few)
+    else:
+        p, _, P = RandGraph(5 if kind == "five" else 4).sample(count, generator)[:3]
+    bits = encode_permutation(P).long()
+    labels = (bits << torch.arange(bits.shape[1] - 1, -1, -1)).sum(1)
+    known = torch.zeros(len(P), dtype=torch.bool)
+    return Data(*(each.to(device) for each in (p.double(), labels, P, known)))
 
 
-def trained(stack: Stack, inputs: Tensor, labels: Tensor, file: Path, epochs: int = EPOCHS) -> float:
-    """Train on inputs ``[networks, instances, m]`` and bins ``[networks, instances]``; return the seconds.
-
-    A stopped run resumes from the checkpoints in ``file``. On a GPU each step is one CUDA graph.
-    """
-    count, device, began = inputs.shape[1], inputs.device, time.perf_counter()
-    on_gpu, per_epoch = device.type == "cuda", count // BATCH
-    optimizer = torch.optim.Adam(stack.parameters, lr=RATES[stack.kind][stack.method], capturable=on_gpu)
-    rows = torch.zeros(len(stack.nets), BATCH, dtype=torch.long, device=device)
-    expansion = planar_expansion().to(device)
-    state: dict[str, Any] = {"step": 0, "seconds": 0.0}
-    if file.is_file():
-        state = torch.load(file, map_location=device, weights_only=True)
-        optimizer.load_state_dict(state["optimizer"])
-        for mine, kept in zip(stack.parameters, state["parameters"], strict=True):
-            mine.data.copy_(kept)
-
-    def step() -> None:
-        p = inputs.gather(1, rows[..., None].expand(-1, -1, inputs.shape[2]))
-        stack.loss(p @ expansion if stack.kind == "2d" else p, labels.gather(1, rows)).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    graph, order, saved, first = None, rows, began, state["step"]
-    for number in range(first, epochs * per_epoch):
-        epoch, place = divmod(number, per_epoch)
-        if place == 0 or number == first:
-            order = torch.arange(count, device=device).expand(
-                len(stack.nets), count
-            )  # batches of rotations are in order
-            if stack.kind == "2d":
-                draws = [stream(net.seed, "order", epoch, device=device) for net in stack.nets]
-                order = torch.stack([torch.randperm(count, generator=each, device=device) for each in draws])
-        rows.copy_(order[:, BATCH * place : BATCH * (place + 1)])
-        if on_gpu and number == first + 3:  # after steps that warm it up
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                step()
-        graph.replay() if graph else step()
-        if time.perf_counter() - saved > CHECKPOINT or number + 1 == epochs * per_epoch:
-            saved = time.perf_counter()
-            kept = {
-                "step": number + 1,
-                "seconds": state["seconds"] + saved - began,
-                "optimizer": optimizer.state_dict(),
-            }
-            file.parent.mkdir(parents=True, exist_ok=True)
-            torch.save({**kept, "parameters": [each.data for each in stack.parameters]}, file.with_suffix(".new"))
-            os.replace(file.with_suffix(".new"), file)
-    return float(state["seconds"]) + time.perf_counter() - began
+def willow_graphs(seed: int, split: str, generator: torch.Generator, few: int = 0) -> tuple[Tensor, Tensor]:
+    """Return W ``[pairs, 256]`` and permutations for pairs of pictures of a class; keypoints 0 to 3 in random order."""
+    images, pairs = read_willow(), []
+    features = torch.cat([read_features(layer, images) for layer in ("relu4", "relu5")], -1).double()
+    features = torch.nn.functional.normalize(features[:, :4], dim=-1)
+    points = images.keypoints_squashed()[:, :4].double() / 256
+    for name in sorted(set(images.classes)):
+        members = torch.tensor([index for index, each in enumerate(images.classes) if each == name])
+        members = members[torch.randperm(len(members), generator=stream(seed, "released", name))]
+        members = members[WILLOW_PICTURES:] if split == "train" else members[:WILLOW_PICTURES]
+        pairs.append(torch.combinations(members))
+    every = torch.cat(pairs)
+    every = every[
+        torch.randperm(len(every), generator=generator)[: few or (GRAPHS if split == "train" else WILLOW_TESTED)]
+    ]
+    order = torch.rand(2, len(every), 4, generator=generator).argsort(-1)  # of the keypoints of both pictures
+    F, X = ([each[every[:, side, None], order[side]] for side in (0, 1)] for each in (features, points))
+    P = (order[0][:, :, None] == order[1][:, None]).long().argmax(-1)  # the partner of each point of the first picture
+    edges = [each[:, None] - each[:, :, None] for each in X]  # [pairs, a, c, 2]
+    d1, d2 = (each.norm(dim=-1) for each in edges)
+    long, short = d1[:, :, None, :, None], d2[:, None, :, None]  # [pairs, a, b, c, d]
+    apart = ~torch.eye(4, dtype=torch.bool)
+    there = (apart[:, None, :, None] & apart[None, :, None]).double()
+    length = (long - short) / (long + short).clamp_min(1e-12) * there
+    turned = (edges[0][:, :, None, :, None] * edges[1][:, None, :, None]).sum(-1)
+    angle = torch.arccos((turned / (long * short).clamp_min(1e-12)).clamp(-1, 1)) * there
+    fit = [
+        (-(each**2) / each.flatten(1).var(1, correction=0)[:, None, None, None, None]).exp() for each in (length, angle)
+    ]
+    eta, tau = 0.02, 0.82
+    edge = (eta * (fit[0] - 1) + (1 - eta) * fit[1] - 1).reshape(-1, 16, 16)
+    W = -(1 - eta) * tau * torch.diag_embed((F[0] @ F[1].mT).flatten(1)) - (1 - tau) * edge
+    return W.flatten(1), P
 
 
 def planar_scores(found: Tensor, data: Data) -> Tensor:
@@ -340,12 +241,11 @@ def spatial_scores(R: Tensor, data: Data) -> Tensor:
     return torch.rad2deg(torch.arccos((trace - 1) / 2)).floor()
 
 
-def spatial_answers(stack: Stack, nets: Sequence[int], p: Tensor) -> Tensor:
-    """Return rotations ``[instances, 3, 3]`` by the three networks of a stack; each angle is undone before the next."""
+def spatial_answers(stack: Stack, p: Tensor) -> Tensor:
+    """Return rotations ``[instances, 3, 3]`` by a stack of three stages; each angle is undone before the next."""
     labels = []
-    for stage, (net, axis) in enumerate(zip(nets, (2, 1, 0), strict=True)):
-        every = stack.answers(p.flatten(1).expand(len(stack.nets), -1, -1))
-        labels.append(every[net])
+    for stage, axis in enumerate((2, 1, 0)):
+        labels.append(stack.only([stage]).answers(p.flatten(1)[None])[0])
         angle = spatial_decoded(torch.stack([labels[-1]] * 3, 1))[:, stage]
         if stage == 0 or stack.method != "pure":  # Pure's last stage sees the second one's input
             p = rotation_3d(angle, axis).mT.to(p) @ p
@@ -354,46 +254,84 @@ def spatial_answers(stack: Stack, nets: Sequence[int], p: Tensor) -> Tensor:
 
 def variants(kind: Kind, method: Method) -> list[tuple[int, bool]]:
     """Return numbers of neighbors and whether the loss compares all pairs, the released ones first."""
+    if kind not in ("2d", "3d"):
+        return [(0, False)]
     losses = (True, False) if method == "quant" or (kind, method) == ("2d", "diag") else (True,)
     return [(neighbors, pairs) for pairs in losses for neighbors in ((10, 3) if kind == "2d" else (0,))]
 
 
-def cell(seed: int, kind: Kind, method: Method, layers: int, hidden: int, few: int = 0) -> dict[str, Any]:
-    """Train the networks of one seed (on a GPU those of all seeds at once) and score them as the released code does."""
-    where, seeds = device(), range(SEEDS) if device().type == "cuda" else (seed,)
-    ways, stages = variants(kind, method), 1 if kind == "2d" else 3
-    nets = [Net(s, k, stage, pairs) for s in seeds for k, pairs in ways for stage in range(stages)]
-    stack = Stack(kind, method, layers, hidden, nets, where)
-    share = 0.0 if (layers, hidden) == (3, 32) else 0.1
+def nets_of(kind: Kind, method: Method, seeds: Sequence[int], sizes: Sequence[int]) -> list[Net]:
+    """Return the networks of a stack."""
+    stages, ways = range(3 if kind == "3d" else 1), variants(kind, method)
+    return [Net(s, hidden, k, stage, pairs) for s in seeds for hidden in sizes for k, pairs in ways for stage in stages]
 
-    def data(net: Net) -> Data:
+
+def trainings(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[Training]:
+    """Return the trainings of stacks of one kind, whose data are made once."""
+    made: dict[Any, Data] = {}
+    kind, where = stacks[0].kind, stacks[0].device
+    shapes = max(SPATIAL_TRAINED[stack.method] for stack in stacks)
+
+    def key(stack: Stack, net: Net) -> tuple[int, int, int, float]:
+        share = 0.1 if kind == "3d" and (stack.layers, net.hidden) != (3, 32) else 0.0
+        return net.seed, net.neighbors, net.stage, share  # the loss changes no data
+
+    for each in dict.fromkeys(key(stack, net) for stack in stacks for net in stack.nets):
+        seed, neighbors, stage, share = each
         if kind == "2d":
-            return planar_data(net.seed, "train", net.neighbors, where, few=few)
-        return spatial_data(net.seed, "train", method, net.stage, share, where, few)
-
-    name = f"{kind}-{method}-L{layers}-H{hidden}-{'-'.join(map(str, seeds))}-{few}-{record_digest()}"
-    folder = Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released")) / name
-    folder.mkdir(parents=True, exist_ok=True)
-    with lock_folder(folder, wait=True):  # other seeds of the same stack wait for it
-        made = {key: data(nets[i]) for i, key in enumerate(map(_data_key, nets))}
-        inputs, labels = (
-            torch.stack([getattr(made[_data_key(net)], part) for net in nets]) for part in ("inputs", "labels")
-        )
-        seconds = trained(stack, inputs, labels, folder / "stack.pt", 1 if few else EPOCHS)
-    found: dict[str, Any] = time_of(round(seconds, 3))
-    for k, pairs in ways:
-        mine = [i for i, net in enumerate(nets) if (net.seed, net.neighbors, net.pairs) == (seed, k, pairs)]
-        whole = (k, pairs) == ways[0]
-        name = "" if whole else f"{f'{k} neighbors, ' if k else ''}{'all pairs' if pairs else 'per instance'}"
-        tests = _planar_tests(stack, mine[0], few) if kind == "2d" else _spatial_tests(stack, mine, few)
-        for label, degrees in tests:
-            if whole or label == "exhaustive":
-                found[name or label] = _summary(degrees)
+            data = planar_data(seed, "train", neighbors, where, few=few)
+            made[each] = Data(data.inputs @ classes_of("2d")[1].to(where), data.labels, data.angles, data.trained)
+        elif kind == "3d":
+            made[each] = spatial_data(seed, "train", shapes, stage, share, where, few)
+        else:
+            made[each] = graph_data(kind, seed, "train", where, 4 * SETTINGS[kind].batch if few else 0)
+    inputs, labels = (torch.cat([getattr(each, part) for each in made.values()]) for part in ("inputs", "labels"))
+    count, found = len(inputs) // len(made), []
+    for stack in stacks:
+        starts = torch.tensor([[*made].index(key(stack, net)) * count for net in stack.nets], device=where)
+        fewer = count if kind != "3d" or few else SPATIAL_TRAINED[stack.method] * ANGLES
+        file = folder / f"{stack.method}-L{stack.layers}.safetensors"
+        epochs = 1 if few else stack.setting.epochs
+        found.append(Training(stack, Instances(inputs, labels, starts, fewer), file, epochs))
     return found
 
 
-def _data_key(net: Net) -> tuple[int, int, int]:
-    return net.seed, net.neighbors, net.stage  # the loss changes no data
+def trained_stack(seed: int, kind: Kind, method: Method, layers: int, hidden: int, few: int) -> tuple[Stack, float]:
+    """Return a stack with the networks of a cell, and seconds; a GPU trains those of all cells of a kind together."""
+    where = device()
+    together = where.type == "cuda"
+    seeds, sizes = (range(max(SEEDS[kind], seed + 1)), (32, 78)) if together else ((seed,), (hidden,))
+    if kind in ("five", "willow"):
+        sizes = (hidden,)
+    depths = (3, 5) if together and kind not in ("five", "willow") else (layers,)
+    methods: Sequence[Method] = ("quant", "diag", "pure") if together and kind != "five" else (method,)
+    name = f"{kind}-{'-'.join(map(str, seeds))}-{'-'.join(map(str, sizes))}-{few}-{record_digest()}"
+    folder = Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released")) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{method}-L{layers}.safetensors"
+    stack = Stack(kind, method, layers, nets_of(kind, method, seeds, sizes), where)
+    with lock_folder(folder, wait=True):  # other jobs wait for the networks of the first
+        if not restored(stack, file, only_done=True)[1]:
+            every = [Stack(kind, m, n, nets_of(kind, m, seeds, sizes), where) for m in methods for n in depths]
+            train_together(trainings(every, folder, few))
+    return stack, restored(stack, file)[2]
+
+
+def cell(seed: int, kind: Kind, method: Method, layers: int, hidden: int, few: int = 0) -> dict[str, Any]:
+    """Train the networks of a cell and score them as the released code does; seconds are those of all networks."""
+    stack, seconds = trained_stack(seed, kind, method, layers, hidden, few)
+    found: dict[str, Any] = {**time_of(round(seconds, 3)), "trained_together": len(stack.nets)}
+    tests = {"2d": _planar_tests, "3d": _spatial_tests}.get(kind, _graph_tests)
+    ways = variants(kind, method)
+    for k, pairs in ways:
+        wanted = (seed, hidden, k, pairs)
+        mine = [i for i, net in enumerate(stack.nets) if (net.seed, net.hidden, net.neighbors, net.pairs) == wanted]
+        whole = (k, pairs) == ways[0]
+        name = "" if whole else f"{f'{k} neighbors, ' if k else ''}{'all pairs' if pairs else 'per instance'}"
+        for label, scores in tests(stack.only(mine), few):
+            if whole or label == "exhaustive":
+                found[name or label] = scores
+    return found
 
 
 def _summary(degrees: Tensor) -> dict[str, Any]:
@@ -405,36 +343,44 @@ def _summary(degrees: Tensor) -> dict[str, Any]:
     }
 
 
-def _planar_tests(stack: Stack, net: int, few: int) -> Iterator[tuple[str, Tensor]]:
-    seed, k, *_ = stack.nets[net]
+def _planar_tests(stack: Stack, few: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    (net,), where = stack.nets, stack.device
     for noise in (0.0, 0.05, 0.1, 0.15, 0.2):
-        data = planar_data(seed, "test", k, stack.pairs.device, noise, few)
-        p = (data.inputs @ planar_expansion().to(data.inputs)).expand(len(stack.nets), -1, -1)
-        degrees = planar_scores(stack.answers(p)[net], data)
-        yield f"noise {noise:.0%}" if noise else "exhaustive", degrees
+        data = planar_data(net.seed, "test", net.neighbors, where, noise, few)
+        degrees = planar_scores(stack.answers((data.inputs @ classes_of("2d")[1].to(where))[None])[0], data)
+        yield f"noise {noise:.0%}" if noise else "exhaustive", _summary(degrees)
         if not noise:
             tens = (torch.rad2deg(data.angles) / 10).floor()
             parts = {f"interval {10 * low}-{10 * low + 10}": tens == low for low in range(6)}
             parts |= {"trained shapes": data.trained, "new shapes": ~data.trained}
-            yield from ((label, degrees[some]) for label, some in parts.items() if bool(some.any()))
+            yield from ((label, _summary(degrees[some])) for label, some in parts.items() if bool(some.any()))
 
 
-def _spatial_tests(stack: Stack, nets: Sequence[int], few: int) -> Iterator[tuple[str, Tensor]]:
-    seed = stack.nets[nets[0]].seed
+def _spatial_tests(stack: Stack, few: int) -> Iterator[tuple[str, dict[str, Any]]]:
     for share in (0.0, 0.01, 0.05, 0.1, 0.15, 0.2):
-        data = spatial_data(seed, "test", stack.method, 0, share, stack.pairs.device, few)
-        degrees = spatial_scores(spatial_answers(stack, nets, data.inputs.reshape(-1, 3, 3)), data)
-        yield f"noise {share:.0%}" if share else "exhaustive", degrees
-        if not share:
+        shapes = SPATIAL_TRAINED[stack.method]
+        data = spatial_data(stack.nets[0].seed, "test", shapes, 0, share, stack.device, few)
+        degrees = spatial_scores(spatial_answers(stack, data.inputs.reshape(-1, 3, 3)), data)
+        yield f"noise {share:.0%}" if share else "exhaustive", _summary(degrees)
+        if share == 0.01:
             parts = {"trained shapes": data.trained, "new shapes": ~data.trained}
-            yield from ((label, degrees[some]) for label, some in parts.items() if bool(some.any()))
+            yield from ((label, _summary(degrees[some])) for label, some in parts.items() if bool(some.any()))
+
+
+def _graph_tests(stack: Stack, few: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    data = graph_data(stack.kind, stack.nets[0].seed, "test", stack.device, few)
+    x = stack.states[stack.answers(data.inputs[None])[0]].float().cpu()
+    P = data.angles.cpu()
+    solved = Solved(data.inputs.float().cpu(), encode_permutation(P), P)
+    found = evaluate_bits(RandGraph(5 if stack.kind == "five" else 4), x, solved, {"source": "exhaustive"})
+    yield "exhaustive", {**found.metrics, "instances": len(P), "scores": packed(found.scores["accuracy"])}
 
 
 def levels(seed: int, few: int = 0) -> dict[str, Any]:
     """Score Procrustes, the best constant answer and random labels under the released distribution."""
     found: dict[str, Any] = {}
     for share in (0.0, 0.01, 0.05, 0.1, 0.15, 0.2):
-        data = spatial_data(seed, "test", "quant", 0, share, torch.device("cpu"), few)
+        data = spatial_data(seed, "test", SPATIAL_TRAINED["quant"], 0, share, torch.device("cpu"), few)
         U, _, Vh = torch.linalg.svd(data.inputs.reshape(-1, 3, 3).double())
         label = f"noise {share:.0%}" if share else "exhaustive"
         found[f"procrustes, {label}"] = _summary(spatial_scores(U @ Vh, data))  # reflections are not excluded

@@ -162,6 +162,7 @@ class View:
 
 #: Seeds of every cell of a full run, and of those whose shapes or images are split: every seed has its own split.
 SEEDS, SPLITS = 3, 5
+TEN = 10  # where a training takes less than 30 seconds, of (a) and (r)
 #: Rates of Adam in the code that the paper's authors released (github.com/MSeelbach/QuAnt, commit b37bcc8), where the
 #: paper prints 1e-3.
 RELEASED: Mapping[str, Mapping[str, float]] = {
@@ -195,6 +196,7 @@ class Entry:
     data: str = ""  # the dataset that it needs: a folder in QUBOLEARN_DATA
     one_seed: bool = False  # a figure shows one
     splits: int = 0  # seeds of a full run, where every seed is a split and more than usual are wanted
+    more: Mapping[str, int] = field(default_factory=dict)  # column -> seeds, where more than usual are wanted
     once: Sequence[Job] = ()  # cells that are the same for every seed; a quick run has none
     generated: bool = False  # a quick run generates its data
     quick_rows: tuple[str, ...] = ()  # of a quick run; empty for all
@@ -205,6 +207,7 @@ class Entry:
         made = [] if quick else [*self.once]
         for each in cells if quick else self.cells:
             splits = self.splits or (SPLITS if each.options.get("problem", {}).get("split_seed", 0) > 0 else 0)
+            splits = self.more.get(each.column, splits)
             more = splits if splits and seeds >= SEEDS else seeds
             made += [of_seed(each, seed) for seed in range(1 if self.one_seed else more)]
         return made

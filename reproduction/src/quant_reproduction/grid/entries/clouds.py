@@ -18,6 +18,7 @@ from quant_reproduction.grid.views import (
     METHODS,
     RELEASED,
     SIZES,
+    TEN,
     Entry,
     Place,
     Places,
@@ -210,6 +211,7 @@ ENTRIES: Mapping[str, Entry] = {
         ),
         data="shapes2d",
         quick_rows=(LARGE,),
+        more={"(a) quant": TEN},
     ),
     "aqm": Entry(
         "AQM by its settings: mean / median error in degrees, and how much of the turn it finds",
@@ -276,6 +278,7 @@ ENTRIES: Mapping[str, Entry] = {
         ),
         data="modelnet10",
         quick_rows=(LARGE,),
+        more={"(a) quant": TEN},
     ),
     "rotation-trained": Entry(
         "3D rotation, trained with 10 % wrong matches: mean / median error in degrees, L3 H32",
@@ -283,6 +286,7 @@ ENTRIES: Mapping[str, Entry] = {
         [*trained_with_noise()],
         (degrees("rotation-noise-trained", "Trained with wrong matches", places=conditions(SMALL, WRONG)),),
         data="modelnet10",
+        more={"(a) quant": TEN},
     ),
     "pipeline-3d": pipeline_entry("pipeline-3d", "rotations", {**EARLY, "problem": ROTATION}, "modelnet10"),
     "errors": figure(
