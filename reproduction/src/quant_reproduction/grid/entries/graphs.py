@@ -48,10 +48,10 @@ def as_released() -> Iterator[Job]:
     """Yield cells of protocol (r): RandGraph at all sizes, and Willow, at both depths."""
     for row, size in SIZES.items():
         for method in METHODS:
-            make = partial(cell, "released-graphs", row, task="released", method=method, **size)
-            yield make(f"(r) {method}", kind="randgraph")
+            options = {"method": method, **size}
+            yield cell("released-graphs", row, f"(r) {method}", "released", kind="randgraph", **options)
             if size["hidden"] == 78:
-                yield make(f"(r) {method}, Willow", kind="willow")
+                yield cell("released-graphs", row, f"(r) {method}, Willow", "released", kind="willow", **options)
 
 
 def randgraph_at_scale() -> Iterator[Job]:
