@@ -303,7 +303,7 @@ def trained_stack(seed: int, kind: Kind, method: Method, layers: int, hidden: in
     seeds, sizes = (range(max(SEEDS[kind], seed + 1)), (32, 78)) if together else ((seed,), (hidden,))
     if kind in ("five", "willow"):
         sizes = (hidden,)
-    depths = (3, 5) if together and kind not in ("five", "willow") else (layers,)
+    depths = (3, 5) if together else (layers,)
     methods: Sequence[Method] = ("quant", "diag", "pure") if together and kind != "five" else (method,)
     name = f"{kind}-{'-'.join(map(str, seeds))}-{'-'.join(map(str, sizes))}-{few}-{record_digest()}"
     folder = Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released")) / name

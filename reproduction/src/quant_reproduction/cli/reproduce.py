@@ -68,7 +68,10 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--part", type=part, default=(0, 1), metavar="I/N", help="every N-th job [1/1]")
     parser.add_argument("--minutes", type=float, default=math.inf, metavar="M", help="stop after this time")
     parser.add_argument(
-        "--processes", type=count, metavar="N", help=f"jobs at a time [one per core, {JOBS_PER_GPU} with --device cuda]"
+        "--processes",
+        type=count,
+        metavar="N",
+        help=f"jobs at a time on the cores [as many as are free], or with --device cuda [{JOBS_PER_GPU}]",
     )
     parser.add_argument(
         "--device",
@@ -213,7 +216,8 @@ def pool_of(args: argparse.Namespace, jobs: int) -> LocalPool:
             raise QubolearnError("--device cuda, but torch finds no GPU here; use cpu")
         return LocalPool(min(args.processes or JOBS_PER_GPU, jobs or 1), "cuda")
     on_gpu = room_on_gpu() if args.device == "auto" else 0
-    return LocalPool(min(args.processes or cores(), jobs or 1), "cpu", on_gpu)
+    free = max(1, cores() - on_gpu // 2)  # processes that use a GPU wait for it about half of their time
+    return LocalPool(min(args.processes or free, jobs or 1), "cpu", on_gpu)
 
 
 def show(grid: Mapping[str, object], outcomes: Sequence[Outcome], output: Output) -> dict[str, dict[str, Any]]:

@@ -104,7 +104,7 @@ class LocalPool:
         self._stack.close()
 
     def _executor(self, device: Device) -> ProcessPoolExecutor:
-        threads = max(1, cores() // sum(self._sizes.values()))
+        threads = max(1, cores() // self._sizes["cpu"]) if device == "cpu" else 1  # others wait for the GPU
         given = (threads, device, self._folder)
         made = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _start_worker, given)
         self._executors.append(made)
