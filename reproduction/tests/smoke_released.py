@@ -15,8 +15,8 @@ folder = Path(tempfile.mkdtemp())
 say(torch.__version__, torch.cuda.get_device_name() if cuda else "cpu")
 
 
-def nets(kind, method, seeds):
-    return released.nets_of(kind, method, range(seeds), (32, 78))
+def nets(kind, method, seeds, layers=3):
+    return released.nets_of(kind, method, layers, range(seeds), (32, 78), (False, True))
 
 
 # 1. the same steps on CPU and GPU, two stacks at a time
@@ -33,7 +33,7 @@ for kind in ("3d", "2d", "randgraph"):
         trainings = []
         for method in ("quant", "diag", "pure"):
             for layers in (3, 5):
-                stack = Stack(kind, method, layers, nets(kind, method, 1), where)
+                stack = Stack(kind, method, layers, nets(kind, method, 1, layers), where)
                 data = Instances(
                     (numbers @ expansion).to(where),
                     labels.to(where),
@@ -83,7 +83,11 @@ for kind, seeds in (("2d", 5), ("3d", 5), ("2d", 10), ("3d", 10), ("randgraph", 
     trainings = []
     for method in ("quant",) if kind == "five" else ("quant", "diag", "pure"):
         for layers in (3,) if kind == "five" else (3, 5):
-            every = released.nets_of(kind, method, range(seeds), (78,)) if kind == "five" else nets(kind, method, seeds)
+            every = (
+                released.nets_of(kind, method, layers, range(seeds), (78,), (False,))
+                if kind == "five"
+                else nets(kind, method, seeds, layers)
+            )
             stack = Stack(kind, method, layers, every, gpu)
             rows = n if kind != "3d" or method == "quant" or not cuda else 299_000
             data = Instances(inputs, labels, torch.zeros(len(every), dtype=torch.long, device=gpu), rows)

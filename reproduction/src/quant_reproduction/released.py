@@ -260,10 +260,18 @@ def variants(kind: Kind, method: Method) -> list[tuple[int, bool]]:
     return [(neighbors, pairs) for pairs in losses for neighbors in ((10, 3) if kind == "2d" else (0,))]
 
 
-def nets_of(kind: Kind, method: Method, seeds: Sequence[int], sizes: Sequence[int]) -> list[Net]:
-    """Return the networks of a stack."""
-    stages, ways = range(3 if kind == "3d" else 1), variants(kind, method)
-    return [Net(s, hidden, k, stage, pairs) for s in seeds for hidden in sizes for k, pairs in ways for stage in stages]
+def nets_of(
+    kind: Kind, method: Method, layers: int, seeds: Sequence[int], sizes: Sequence[int], noisy: Sequence[bool]
+) -> list[Net]:
+    """Return the networks of a stack; only the smallest of rotations also has noisy ones, without variants."""
+    stages, made = range(3 if kind == "3d" else 1), []
+    for each in noisy:
+        ways = variants(kind, method)[: 1 if each else None]
+        widths = [hidden for hidden in sizes if not each or (kind, layers, hidden) == ("3d", 3, 32)]
+        made += [
+            Net(s, h, k, stage, pairs, each) for s in seeds for h in widths for k, pairs in ways for stage in stages
+        ]
+    return made
 
 
 def trainings(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[Training]:
@@ -273,7 +281,7 @@ def trainings(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[Train
     shapes = max(SPATIAL_TRAINED[stack.method] for stack in stacks)
 
     def key(stack: Stack, net: Net) -> tuple[int, int, int, float]:
-        share = 0.1 if kind == "3d" and (stack.layers, net.hidden) != (3, 32) else 0.0
+        share = 0.1 if kind == "3d" and (net.noisy or (stack.layers, net.hidden) != (3, 32)) else 0.0
         return net.seed, net.neighbors, net.stage, share  # the loss changes no data
 
     for each in dict.fromkeys(key(stack, net) for stack in stacks for net in stack.nets):
@@ -296,36 +304,37 @@ def trainings(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[Train
     return found
 
 
-def trained_stack(seed: int, kind: Kind, method: Method, layers: int, hidden: int, few: int) -> tuple[Stack, float]:
-    """Return a stack with the networks of a cell, and seconds; a GPU trains those of all cells of a kind together."""
+def cell(
+    seed: int, kind: Kind, method: Method, layers: int, hidden: int, noisy: bool = False, few: int = 0
+) -> dict[str, Any]:
+    """Train the networks of a cell and score them as the released code does.
+
+    A GPU trains those of all cells of a kind together, and seconds are those of all of them.
+    """
     where = device()
-    together = where.type == "cuda"
-    seeds, sizes = (range(max(SEEDS[kind], seed + 1)), (32, 78)) if together else ((seed,), (hidden,))
-    if kind in ("five", "willow"):
-        sizes = (hidden,)
-    depths = (3, 5) if together else (layers,)
+    together, alike = where.type == "cuda", kind in ("five", "willow")
+    seeds = range(max(SEEDS[kind], seed + 1)) if together else (seed,)
+    sizes = (32, 78) if together and not alike else (hidden,)
     methods: Sequence[Method] = ("quant", "diag", "pure") if together and kind != "five" else (method,)
-    name = f"{kind}-{'-'.join(map(str, seeds))}-{'-'.join(map(str, sizes))}-{few}-{record_digest()}"
+
+    def stack_of(method: Method, layers: int) -> Stack:
+        nets = nets_of(kind, method, layers, seeds, sizes, (False, True) if together else (noisy,))
+        return Stack(kind, method, layers, nets, where)
+
+    name = f"{kind}-{'-'.join(map(str, (*seeds, *sizes, noisy and not together, few)))}-{record_digest()}"
     folder = Path(os.environ.get("QUBOLEARN_RELEASED", "runs/released")) / name
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{method}-L{layers}.safetensors"
-    stack = Stack(kind, method, layers, nets_of(kind, method, seeds, sizes), where)
+    file, stack = folder / f"{method}-L{layers}.safetensors", stack_of(method, layers)
     with lock_folder(folder, wait=True):  # other jobs wait for the networks of the first
         if not restored(stack, file, only_done=True)[1]:
-            every = [Stack(kind, m, n, nets_of(kind, m, seeds, sizes), where) for m in methods for n in depths]
+            every = [stack_of(m, n) for m in methods for n in ((3, 5) if together else (layers,))]
             train_together(trainings(every, folder, few))
-    return stack, restored(stack, file)[2]
-
-
-def cell(seed: int, kind: Kind, method: Method, layers: int, hidden: int, few: int = 0) -> dict[str, Any]:
-    """Train the networks of a cell and score them as the released code does; seconds are those of all networks."""
-    stack, seconds = trained_stack(seed, kind, method, layers, hidden, few)
+    seconds = restored(stack, file)[2]
     found: dict[str, Any] = {**time_of(round(seconds, 3)), "trained_together": len(stack.nets)}
     tests = {"2d": _planar_tests, "3d": _spatial_tests}.get(kind, _graph_tests)
-    ways = variants(kind, method)
+    ways = variants(kind, method)[: 1 if noisy else None]
     for k, pairs in ways:
-        wanted = (seed, hidden, k, pairs)
-        mine = [i for i, net in enumerate(stack.nets) if (net.seed, net.hidden, net.neighbors, net.pairs) == wanted]
+        mine = [i for i, net in enumerate(stack.nets) if net._replace(stage=0) == (seed, hidden, k, 0, pairs, noisy)]
         whole = (k, pairs) == ways[0]
         name = "" if whole else f"{f'{k} neighbors, ' if k else ''}{'all pairs' if pairs else 'per instance'}"
         for label, scores in tests(stack.only(mine), few):

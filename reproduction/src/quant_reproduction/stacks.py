@@ -105,6 +105,7 @@ class Net(NamedTuple):
     neighbors: int = 0  # of point sets
     stage: int = 0  # of rotations
     pairs: bool = False  # whether the loss compares all pairs of a batch
+    noisy: bool = False  # of the smallest network of rotations: trained with wrong matches, as the others are
 
 
 @dataclass

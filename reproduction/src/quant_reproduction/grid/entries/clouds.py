@@ -129,7 +129,11 @@ def as_released(kind: str) -> list[Job]:
         for row, size in SIZES.items()
         for method in METHODS
     ]
-    return [*trained, *([make(SMALL, "levels", "released-levels")] if kind == "3d" else [])]
+    if kind == "2d":
+        return trained
+    noisy = {"kind": kind, **SIZES[SMALL], "noisy": True}
+    trained += [make(SMALL, f"(r) {method}, noisy", "released", method=method, **noisy) for method in METHODS]
+    return [*trained, make(SMALL, "levels", "released-levels")]
 
 
 def of_levels(rows: Mapping[str, str]) -> Places:
@@ -143,6 +147,11 @@ def of_levels(rows: Mapping[str, str]) -> Places:
         return [Place(row, name, f"{name}, {label}") for row, label in rows.items() for name in names]
 
     return places
+
+
+def of_noisy(job: Job) -> list[Place]:
+    """Return the smallest networks that are trained with wrong matches, under each test."""
+    return [Place(row, job.column, label) for row, label in WRONG.items() if job.column.endswith("noisy")]
 
 
 def of_variants(*labels: str) -> Places:
@@ -243,6 +252,7 @@ ENTRIES: Mapping[str, Entry] = {
         as_released("3d"),
         (
             degrees("released-3d", "By size of the network, 1 % wrong matches", places=by_job("noise 1%")),
+            degrees("released-3d-noise-trained", "Trained with wrong matches, too, L3 H32", places=of_noisy),
             degrees("released-3d-noise", "With wrong matches, L5 H78", places=conditions(LARGE, WRONG)),
             degrees("released-3d-noise-small", "With wrong matches, L3 H32", places=of_levels(WRONG)),
             degrees("released-3d-variants", "Variants, and trained and new shapes", places=of_variants(*SPATIAL)),
