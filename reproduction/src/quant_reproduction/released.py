@@ -9,6 +9,7 @@ sampled points, not mesh vertices; features of Willow are those behind the ReLU;
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -383,6 +384,16 @@ def _graph_tests(stack: Stack, few: int) -> Iterator[tuple[str, dict[str, Any]]]
     solved = Solved(data.inputs.float().cpu(), encode_permutation(P), P)
     found = evaluate_bits(RandGraph(5 if stack.kind == "five" else 4), x, solved, {"source": "exhaustive"})
     yield "exhaustive", {**found.metrics, "instances": len(P), "scores": packed(found.scores["accuracy"])}
+
+
+def direct(seed: int, few: int = 0) -> dict[str, Any]:
+    """Score the permutations of least energy under Willow's W."""
+    data = graph_data("willow", seed, "test", torch.device("cpu"), few)
+    every, i = torch.tensor([*itertools.permutations(range(4))]), torch.arange(4)
+    W = data.inputs.reshape(-1, 4, 4, 4, 4)
+    energy = torch.stack([W[:, i[:, None], P[:, None], i, P].sum((1, 2)) for P in every], 1)
+    right = (every[energy.argmin(1)] == data.angles).all(1).double()
+    return {"exhaustive": {"accuracy": right.mean().item(), "instances": len(right), "scores": packed(right)}}
 
 
 def levels(seed: int, few: int = 0) -> dict[str, Any]:

@@ -301,6 +301,7 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "thermal": thermal,
     "aqm": aqm_errors,
     "released": released.cell,
+    "released-direct": released.direct,
     "released-levels": released.levels,
     "chip-view": view_of,
     "sudoku": sudoku.solved_puzzles,

@@ -52,6 +52,7 @@ def as_released() -> Iterator[Job]:
             yield cell("released-graphs", row, f"(r) {method}", "released", kind="randgraph", **options)
             if size["hidden"] == 78:
                 yield cell("released-graphs", row, f"(r) {method}, Willow", "released", kind="willow", **options)
+    yield cell("released-graphs", "L5 H78", "(r) direct, Willow", "released-direct")
 
 
 def randgraph_at_scale() -> Iterator[Job]:
