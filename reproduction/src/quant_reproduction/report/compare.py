@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -135,8 +135,11 @@ def find_view(name: str) -> tuple[str, View]:
 
 
 @lru_cache
-def levels(view: str, row: str) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Return mean and median of the best constant and of a random answer under the text's distribution of answers."""
+def levels(view: str, row: str, released: bool = False) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Return mean and median of the best constant and of a random answer, as the text or the released code draws them.
+
+    The released code draws other rotations, and errors of its point sets wrap.
+    """
     if re.match("(ablation-)?(randgraph|willow)|training", view):
         share = 100 / math.factorial(5 if view.startswith("training") else 4)
         return (share, share), (share, share)
@@ -146,14 +149,31 @@ def levels(view: str, row: str) -> tuple[tuple[float, float], tuple[float, float
         low, high = (float(ends[1]), float(ends[2])) if ends else (0.0, 60.0)
         true = rng.uniform(low, high, many)
         errors = [abs(true - 30.0), abs(true - rng.uniform(0, 60, many))]
+        errors = [each % (256 * 60 / 511) for each in errors] if released else errors
     elif re.match("(ablation-)?rotation", view):
+        errors = _released_turns(many) if released else []
         turns = [rng.uniform(-1, 1, (many, 3)) * (20, 10, 20) for _ in range(2)]
         R, other = (Rotation.from_euler("ZYX", angles, degrees=True) for angles in turns)
-        errors = [np.degrees(R.magnitude()), np.degrees((R.inv() * other).magnitude())]
+        errors = errors or [np.degrees(R.magnitude()), np.degrees((R.inv() * other).magnitude())]
     else:
         return None
     constant, chance = ((float(each.mean()), float(np.median(each))) for each in errors)
     return constant, chance
+
+
+def _released_turns(many: int) -> list[np.ndarray[Any, Any]]:
+    """Return errors of the best constant and of a random answer for the released code's rotations."""
+    import torch  # not at the top: tables of text need none
+
+    from quant_reproduction import released
+    from quant_reproduction.problems.clouds import euler_matrix
+
+    angles = released.spatial_angles(many, torch.Generator().manual_seed(0))
+    labels = released.spatial_labels(angles)
+    answers = labels.median(0).values.expand_as(labels), labels.roll(1, 0)
+    data = released.Data(labels, labels, angles, labels)
+    rotations = [euler_matrix(released.spatial_decoded(each)) for each in answers]
+    return [released.spatial_scores(each, data).numpy() for each in rotations]
 
 
 def find_number(
