@@ -1,3 +1,4 @@
+# ruff: noqa
 """Smoke run of protocol (r) on a GPU: captured steps against the CPU, then microseconds per step and projected totals."""
 
 import sys, time, tempfile

@@ -102,11 +102,11 @@ def recount(results: Path, protocol: str) -> Counter[str]:
     for table in json.loads(PAPER.read_text(), parse_float=str)["tables"]:
         for cell in table["cells"]:
             if table["name"] == "Table 5":
-                column, text = {"SA": ("SA", "SA"), "QA": ("QA (simulated)", "exact")}[cell["column"]]
+                column, text = {"SA": ("SA", "exact"), "QA": ("QA (simulated)", "exact")}[cell["column"]]
                 place = {
                     "a": ("training-raw", "k=5", f"(a) {text}, 450 epochs"),
                     "c": ("training-solver", "k=5", column),
-                    **({"r": ("released-five", "k=5", "(r) L5 H78")} if text == "SA" else {}),
+                    **({"r": ("released-five", "k=5", "(r) L5 H78")} if column == "SA" else {}),
                 }
                 at, label = place.get(protocol, ("", "", "")), "exhaustive" if protocol == "r" else "own"
                 metrics = ["accuracy" + ("_projected" if cell["row"].startswith("after") else "")]
