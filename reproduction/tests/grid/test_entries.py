@@ -95,7 +95,8 @@ def test_qubits_of_dense_and_of_native_qubos() -> None:
 
 def test_every_seed_has_its_own_split() -> None:
     made = [job for job in ENTRIES["pointset"].jobs(3, False) if (job.row, job.column) == ("L5 H78", "(a) quant")]
-    assert [(job.seed, job.options["problem"]["split_seed"]) for job in made] == [(seed, seed + 1) for seed in range(10)]
+    found = [(job.seed, job.options["problem"]["split_seed"]) for job in made]
+    assert found == [(seed, seed + 1) for seed in range(10)]
     one = ENTRIES["pointset"].jobs(1, False)
     assert {job.seed for job in one} == {0}
     assert {job.options["problem"]["split_seed"] for job in one} == {1}
