@@ -49,18 +49,21 @@ struct Instance {
   const SparseQubos& A;
   const std::int64_t k;
   const Inequalities limits;
-  const std::int8_t* clamps;
+  const std::int8_t* const clamps;
   Bits singles;              // free bits in no group
   std::vector<Bits> groups;  // free bits of each group that is not decided
   Bits group_of;             // the group of a bit, or -1
   std::vector<double> tolerance, size;
 
-  Instance(const SparseQubos& A, std::int64_t k, const Units& units, Inequalities limits, const std::int8_t* clamps)
-      : A(A), k(k), limits(limits), clamps(clamps), group_of(A.n, -1), tolerance(limits.count), size(limits.count) {
+  // Of instance k, from the constraints and clamps of all.
+  Instance(const SparseQubos& A, std::int64_t k, const Units& units, const Inequalities& all, const std::int8_t* clamps)
+      : A(A), k(k), limits{all.count, all.starts, all.which, all.coefficients + k * all.starts[A.n],
+                           all.bounds + k * all.count},
+        clamps(clamps + k * A.n), group_of(A.n, -1), tolerance(limits.count), size(limits.count) {
     for (std::int64_t u = 0; u < units.count; ++u) {
       Bits free;
       for (auto place = units.first[u]; place < units.first[u + 1]; ++place)
-        if (clamps[units.bits[place]] < 0) free.push_back(static_cast<std::int32_t>(units.bits[place]));
+        if (this->clamps[units.bits[place]] < 0) free.push_back(static_cast<std::int32_t>(units.bits[place]));
       if (free.empty()) continue;
       for (const auto i : free) group_of[i] = units.group[u] ? static_cast<std::int32_t>(groups.size()) : -1;
       if (units.group[u]) groups.push_back(free);
@@ -92,9 +95,8 @@ struct Instance {
 
 class Read {
   static constexpr double GROWTH = 1.1, DECAY = 0.98;  // of a weight, per sweep
-  static constexpr double SETTLING = 0.8;              // share of the sweeps after which weights only grow
+  static constexpr double SETTLING = 0.8, TIE = 1e-9;  // share of the sweeps after which weights only grow
   static constexpr std::size_t MAX_PAIRED = 1024;      // bits or groups of which the descent tries all pairs
-  static constexpr double TIE = 1e-9;
 
   const Instance& I;
   Random random;
@@ -157,9 +159,7 @@ class Read {
     if (!found_ && violation_ == 0) keep_best();
     if (found_) energy_ <= best_energy_ + TIE && violation_ == 0 ? cross(best_, -TIE) : cross_best(x, TIE);
   }
-  void mate(const Read& other) {
-    if (found_ && other.found_) cross_best(other.best_, -TIE);
-  }
+  void mate(const Read& other) { if (found_ && other.found_) cross_best(other.best_, -TIE); }
 
   double lowest() const { return found_ ? best_energy_ : INFINITY; }
   double violation() const { return found_ ? 0 : violation_; }
@@ -299,8 +299,7 @@ class Read {
       if (energy_ > before + most || !allowed())
         for (const auto i : component) flip(i);
     }
-    find_chosen();
-    allowed();
+    refresh();
     keep_best();
   }
 
@@ -314,10 +313,10 @@ class Read {
   void restore() {
     for (std::int32_t i = 0; i < I.A.n; ++i)
       if (x[i] != best_[i]) flip(i);
-    find_chosen();
-    allowed();
+    refresh();
   }
-  void find_chosen() {
+  void refresh() {
+    allowed();
     for (std::size_t g = 0; g < I.groups.size(); ++g)
       for (std::size_t place = 0; place < I.groups[g].size(); ++place)
         if (x[I.groups[g][place]]) chosen_[g] = static_cast<std::int32_t>(place);
@@ -527,12 +526,6 @@ Inequalities inequalities(const nb::tuple& arrays, std::int64_t batch, std::int6
   return {count, s, which.data(), coefficients.data(), bounds.data()};
 }
 
-Inequalities of_instance(Inequalities all, std::int64_t k, std::int64_t n) {
-  all.coefficients += k * all.starts[n];
-  all.bounds += k * all.count;
-  return all;
-}
-
 void anneal_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, nb::tuple limits,
                         In<double, 2> betas, std::int64_t sweeps, In<double, 1> targets, std::int64_t size,
                         In<std::uint32_t, 1> seeds, Out<std::int8_t, 3> states, Out<double, 2> excess,
@@ -551,18 +544,16 @@ void anneal_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> c
   require(size >= 1 && reads % size == 0, "expected colonies of equal size");
   const std::int64_t colonies = reads / size;
   call(threads, progress, [&](Control& control) {
-    control.share(A.batch * colonies, 1, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t task = first; task < last && !control.stopped(); ++task) {
-        const std::int64_t k = task / colonies;
-        const Instance instance(A, k, all, of_instance(given, k, A.n), clamps.data() + k * A.n);
-        Colony colony(instance, seeds.data()[k], task % colonies, size, control);
-        colony.run(betas.data()[2 * k], betas.data()[2 * k + 1], sweeps, targets.data()[k]);
-        if (task % colonies == 0) swept.data()[k] = colony.swept;
-        for (std::int64_t r = 0; r < size; ++r) {
-          const auto& read = colony.reads[r];
-          excess.data()[task * size + r] = read.violation();
-          std::copy(read.state().begin(), read.state().end(), states.data() + (task * size + r) * A.n);
-        }
+    control.share_each(A.batch * colonies, [&](std::int64_t task) {
+      const std::int64_t k = task / colonies;
+      const Instance instance(A, k, all, given, clamps.data());
+      Colony colony(instance, seeds.data()[k], task % colonies, size, control);
+      colony.run(betas.data()[2 * k], betas.data()[2 * k + 1], sweeps, targets.data()[k]);
+      if (task % colonies == 0) swept.data()[k] = colony.swept;
+      for (std::int64_t r = 0; r < size; ++r) {
+        const auto& read = colony.reads[r];
+        excess.data()[task * size + r] = read.violation();
+        std::copy(read.state().begin(), read.state().end(), states.data() + (task * size + r) * A.n);
       }
     });
   });
@@ -581,12 +572,10 @@ void search_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> c
   require_shape(found, {A.batch}, "found");
   require(count >= 1, "expected at least one state");
   call(threads, progress, [&](Control& control) {
-    control.share(A.batch, 1, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t k = first; k < last && !control.stopped(); ++k) {
-        const Instance instance(A, k, all, of_instance(given, k, A.n), clamps.data() + k * A.n);
-        const Exact search(instance, count, states.data() + k * count * A.n, energies.data() + k * count, control);
-        found.data()[k] = search.found;
-      }
+    control.share_each(A.batch, [&](std::int64_t k) {
+      const Instance instance(A, k, all, given, clamps.data());
+      const Exact search(instance, count, states.data() + k * count * A.n, energies.data() + k * count, control);
+      found.data()[k] = search.found;
     });
   });
 }
