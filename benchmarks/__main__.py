@@ -54,7 +54,11 @@ BENCHMARKS = {
     "rna": ("samples.rna", "base pairs of an RNA family by a Potts model (dataset rna), and ten lines of PyTorch"),
     "losses": ("losses.many_bits", "losses for many bits against n; minutes on all cores"),
 }
-FIGURES = {"instances": "docs/instances.svg", "losses": "docs/many-bits.png"}
+FIGURES = {
+    "instances": "docs/instances.svg",
+    "time-to-target": "docs/time-to-target.svg",
+    "losses": "docs/many-bits.png",
+}
 EPILOG = "NAME is one of:\n" + "\n".join(f"  {name:<15}{text}" for name, (_, text) in BENCHMARKS.items())
 
 

@@ -159,7 +159,7 @@ def instances_short() -> str:
     """Return hits and gaps for the README: a row per group, a column per solver at equal CPU seconds."""
     from benchmarks.instances import summary
 
-    records = [record for record in read("instances")["records"] if record["solver"] != "auto"]  # it stops earlier
+    records = [record for record in read("instances")["records"] if record["solver"] not in ("auto", "tempering")]
     cells = {
         (group, solver): f"{values['hit']} of {values['instances']}, {values['gap']:.2g} %"
         for group, solver, values in summary(records)
@@ -177,6 +177,23 @@ def gset() -> str:
     best = {r["instance"]: (r["n"], -r["best_known"]) for r in some}
     rows = [[graph, n, f"{cut:.0f}", *(cells[graph, name] for name in names)] for graph, (n, cut) in best.items()]
     return markdown(["graph", "nodes", "best known", *names], rows) + "\n"
+
+
+def targets() -> str:
+    """Return the seconds to the best known energy with probability 0.99, and their intervals."""
+    result = read("time-to-target")
+    names, solvers = (list(dict.fromkeys(r[key] for r in result["records"])) for key in ("instance", "solver"))
+    cells = {(r["instance"], r["solver"]): r for r in result["records"]}
+
+    def cell(r: dict[str, Any]) -> str:
+        if r["seconds"] is None:
+            return f"> {sum(r['cpu_seconds']) * r['runs']:.0f}, none"
+        high = "∞" if r["high"] is None else f"{r['high']:.2g}"
+        return f"{r['seconds']:.2g} ({r['low']:.2g} to {high})"
+
+    rows = [[name, *(cell(cells[name, solver]) for solver in solvers)] for name in names]
+    text = markdown(["instance", *solvers], rows)
+    return f"{text}\n\n{note(result, 'time-to-target', 'make benchmark NAME=time-to-target')}\n"
 
 
 def choices() -> str:
@@ -255,6 +272,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "instances": instances,
     "instances-short": instances_short,
     "gset": gset,
+    "time-to-target": targets,
     "race": race,
     "soak": soak,
     "classic": classic,
