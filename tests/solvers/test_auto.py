@@ -12,6 +12,7 @@ from qubolearn import AutoSolver, ExhaustiveSearch, Groups, QubolearnError, Simu
 from qubolearn.qubo import LinearConstraint
 from qubolearn.solvers import auto_solver
 from qubolearn.solvers.auto import CHOICES
+from qubolearn.solvers.contract import NothingFoundError, SearchResult, search_for
 from qubolearn.solvers.tempering import ParallelTempering
 
 
@@ -84,3 +85,16 @@ def test_seconds_replace_sweeps() -> None:
         assert long.energies.item() <= 0.99 * solve(A, AutoSolver(seconds=1e-3), 1, **given).energies.item()
     with pytest.raises(QubolearnError, match="-1"):
         AutoSolver(seconds=-1.0)
+
+
+def test_searches_for_some_seconds_repeat_until_something_is_found() -> None:
+    def search(sweeps: int) -> SearchResult:
+        if sweeps < enough:
+            raise NothingFoundError(f"{sweeps} sweeps")
+        return SearchResult(torch.zeros(1, 1, 3), {"sweeps": sweeps})
+
+    enough = 10_000
+    assert search_for(0.01, search).info["sweeps"] >= enough
+    enough = 10**30
+    with pytest.raises(NothingFoundError):
+        search_for(0.01, search)

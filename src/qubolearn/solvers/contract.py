@@ -120,6 +120,10 @@ class SearchResult(NamedTuple):
     energies: Tensor | None = None  # [batch, count], float64, ascending, if the candidates are the final answer
 
 
+class NothingFoundError(QubolearnError):
+    """No state that satisfies the constraints was found; more sweeps may find one."""
+
+
 def search_for(seconds: float, search: Callable[[int], SearchResult]) -> SearchResult:
     """Call ``search(sweeps)`` with more and more sweeps until the seconds are spent; return all candidates.
 
@@ -127,14 +131,21 @@ def search_for(seconds: float, search: Callable[[int], SearchResult]) -> SearchR
     """
     began, sweeps, found = time.perf_counter(), FIRST_SWEEPS, []
     while True:
-        start = time.perf_counter()
-        found.append(search(sweeps))
+        start, ends = time.perf_counter(), False
+        try:
+            found.append(search(sweeps))
+            ends = bool((torch.as_tensor(found[-1].info.get("sweeps", 0)) < sweeps).all())
+        except NothingFoundError as error:
+            failure = error
         now = time.perf_counter()
         left, taken = seconds - (now - began), now - start
-        info = found[-1].info
-        if left < taken / 2 or bool((torch.as_tensor(info.get("sweeps", 0)) < sweeps).all()):
-            return SearchResult(torch.cat([each.states for each in found], 1), info)
-        sweeps = max(1, int(sweeps * (left / taken if left < MAX_GROWTH * taken else MAX_GROWTH / 2)))
+        if ends or left < taken / 2:
+            break
+        growth = left / taken if left < MAX_GROWTH * taken else MAX_GROWTH / 2
+        sweeps = int(min(max(1, sweeps * growth), 1e12))
+    if not found:
+        raise failure
+    return SearchResult(torch.cat([each.states for each in found], 1), found[-1].info)
 
 
 class QuboSolver(ABC):

@@ -10,7 +10,7 @@ from qubolearn.errors import QubolearnError, counted
 from qubolearn.kernels import kernel_call, native
 from qubolearn.qubo import FREE, Groups, Qubo, allowed_bits
 from qubolearn.qubo.constraints import Inequalities
-from qubolearn.solvers.contract import SearchResult, instance_seeds
+from qubolearn.solvers.contract import NothingFoundError, SearchResult, instance_seeds
 from qubolearn.solvers.forms import SparseForm
 
 #: The largest log2 of the number of states for exact search; bounds usually cut most of them off.
@@ -44,7 +44,7 @@ def anneal_constrained(
     allowed = limits.satisfied(found)
     if not bool(allowed.any(1).all()):
         row = int((~allowed.any(1)).nonzero()[0])
-        raise QubolearnError(
+        raise NothingFoundError(
             f"no state that satisfies the constraints of instance {row} was found in {counted(reads, 'read')} of "
             f"{sweeps} sweeps (smallest excess {excess[row].min():g}); raise reads or sweeps, or check the bounds"
         )
