@@ -52,6 +52,9 @@ BENCHMARKS = {
     "penalties": ("penalties.penalties", "tuned penalty weights and chain strengths next to the usual rules"),
     "samples": ("samples.from_samples", "Boltzmann machines from samples (pip install dwave-pytorch-plugin)"),
     "rna": ("samples.rna", "base pairs of an RNA family by a Potts model (dataset rna), and ten lines of PyTorch"),
+    "serving": ("serving.latency", "latency of predict and of the FastAPI service for 8 to 700 bits"),
+    "batch": ("serving.batch", "predict of ten million instances by Ray Data, and of 8 to 700 bits on one core"),
+    "batch-gpu": ("serving.batch_on_gpu", "predict of 8 to 700 bits on an NVIDIA GPU"),
     "losses": ("losses.many_bits", "losses for many bits against n; minutes on all cores"),
 }
 FIGURES = {

@@ -48,7 +48,7 @@ def test_the_problem_of_the_example_keeps_the_contract() -> None:
         ("known_constraints", (), 0.9),
         ("graph_sizes", (), 0.85),
         ("optuna_sweep", ("optuna",), 0.5),
-        ("ray_tune", ("ray",), 0.5),
+        ("ray_tune", ("ray.tune",), 0.5),
     ],
 )
 def test_examples_of_own_problems_learn(
@@ -62,6 +62,18 @@ def test_examples_of_own_problems_learn(
     for module in needs:
         pytest.importorskip(module, reason=f"needs pip install {module}")
     assert run(f"examples/{name}.py", capsys)[-1]["accuracy"] > least
+
+
+@pytest.mark.filterwarnings("ignore")  # of Ray
+def test_batches_are_predicted_as_the_network_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ray.data", reason="needs pip install ray[data]")
+    monkeypatch.setattr("sys.argv", ["batch_inference", "3000"])
+    monkeypatch.setenv("OUT", str(tmp_path))
+    (found,) = run("examples/batch_inference.py", capsys)
+    assert found["rows"] == 3000
+    assert found["same"]
 
 
 @pytest.mark.filterwarnings("ignore")  # of the exporter

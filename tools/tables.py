@@ -124,7 +124,8 @@ def note(result: Mapping[str, Any], name: str, command: str, more: str = "") -> 
 
 def benchmark(name: str) -> str:
     """Return the table of a benchmark's records."""
-    result, columns = read(name), [column.split("=") for column in COLUMNS[name].split(" | ")]
+    result = read(name)
+    columns = [column.split("=") for column in (COLUMNS.get(name) or " | ".join(result["records"][0])).split(" | ")]
     headers = [own[0] if own else HEADERS.get(key, key.replace("_", " ")) for key, *own in columns]
     rows = [[short(record.get(key)) for key, *_ in columns] for record in result["records"]]
     return f"{markdown(headers, rows)}\n\n{note(result, name, f'make benchmark NAME={name}')}\n"
@@ -265,7 +266,7 @@ def classic() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    **{f"benchmark-{name}": partial(benchmark, name) for name in COLUMNS},
+    **{f"benchmark-{name}": partial(benchmark, name) for name in (*COLUMNS, "serving", "batch", "batch-gpu")},
     "auto-choices": choices,
     "losses": losses,
     "costs": costs,

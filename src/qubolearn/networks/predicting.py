@@ -18,6 +18,7 @@ from qubolearn.solvers.auto import AutoSolver
 __all__ = ["Lowest", "Predicts"]
 
 CHUNK = 1024  # instances at once
+ON_GPU = 2**26  # entries of A at once on a GPU, after a first chunk
 EXACT_BITS = 20  # up to which probabilities are sums over all states
 
 
@@ -94,9 +95,12 @@ class Predicts:
         device, training = next(module.parameters()).device, module.training
         module.eval()
         try:
-            for first in range(0, max(1, (count := count_rows(p))), CHUNK):
-                rows = slice(first, min(count, first + CHUNK))
-                yield rows, module(map_tensors(lambda tensor: tensor[rows].to(device), p))  # noqa: B023
+            first, count, size = 0, count_rows(p), CHUNK
+            while first < count or first == 0:
+                rows = slice(first, min(count, first + size))
+                yield rows, (A := module(map_tensors(lambda tensor: tensor[rows].to(device), p)))  # noqa: B023
+                first += size
+                size = max(CHUNK, ON_GPU // A.shape[2] ** 2) if device.type == "cuda" else CHUNK
         except (RuntimeError, TypeError, IndexError, KeyError) as error:
             shapes = ", ".join(str(list(tensor.shape)) for tensor in tensors_of(p))
             raise QubolearnError(f"{type(module).__name__} fails on p of shape {shapes}: {error}") from error
