@@ -6,7 +6,6 @@ Networks have random weights, so their QUBOs are spin glasses, which are harder 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -15,8 +14,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,11 +22,11 @@ from benchmarks import Record, seconds_of, threads, timed
 from qubolearn import MLP, QuboNetwork, SimulatedAnnealing, topology
 from qubolearn.solvers import auto_solver
 
-EXAMPLES, PORT, INPUTS = Path(__file__).parents[1] / "examples", 8765, 32
+EXAMPLES, INPUTS = Path(__file__).parents[1] / "examples", 32
 SIZES = [("dense" if n < 100 else "pegasus", n) for n in (8, 16, 32, 64, 128, 300, 700)]
 
 
-def _made(kind: str, n: int, count: int) -> tuple[QuboNetwork, Any, Record]:
+def _made(kind: str, n: int, count: int) -> tuple[QuboNetwork, np.ndarray, Record]:
     """Return a network, inputs ``[count, INPUTS]``, and the first columns of the record."""
     pattern, p = topology(kind, n), np.random.default_rng(0).normal(size=(count, INPUTS)).astype(np.float32)
     torch.manual_seed(0)
@@ -49,34 +46,29 @@ def latency(quick: bool) -> Iterator[Record]:
         yield {**record, **{name: float(1e3 * value) for name, value in times.items()}, **_served(network, p.tolist())}
 
 
-def _served(network: QuboNetwork, rows: list[list[float]]) -> Record:
+def _served(network: QuboNetwork, rows: list[list[float]], port: int = 8765) -> Record:
     """Return the median time of a request, and the requests per second of 32 clients, of a service on this machine."""
     import httpx
 
-    words = ["uvicorn", "serving:app", "--app-dir", str(EXAMPLES), "--port", str(PORT), "--log-level", "error"]
-    with TemporaryDirectory() as folder:
-        model = {"MODEL": str(network.save(f"{folder}/model.safetensors")), "OMP_NUM_THREADS": "1"}
-        service = subprocess.Popen([sys.executable, "-m", *words], env={**os.environ, **model})
-        url, retries = f"http://127.0.0.1:{PORT}", httpx.HTTPTransport(retries=8)  # until it has started
-        try:
-            with httpx.Client(base_url=url, transport=retries, timeout=60) as client, ThreadPoolExecutor(32) as pool:
-                ask = lambda row: client.post("/solve", json=row).raise_for_status()  # noqa: E731
-                calls = [timed(partial(ask, row))[0] for row in rows[:51]]
-                seconds, _ = timed(lambda: list(pool.map(ask, 3 * rows)))
-        finally:
-            service.terminate()
-            service.wait()
-    return {
-        "request, ms": 1e3 * float(np.median(calls[1:])),
-        "requests/s": 3 * len(rows) / seconds,
-    }
+    words = ["uvicorn", "serving:app", "--app-dir", str(EXAMPLES), "--port", str(port), "--log-level", "error"]
+    path = network.save("build/serving.safetensors")
+    service = subprocess.Popen([sys.executable, "-m", *words], env={**os.environ, "MODEL": str(path)})
+    retries = httpx.HTTPTransport(retries=8)  # until it has started
+    with httpx.Client(transport=retries, timeout=60) as client, ThreadPoolExecutor(32) as pool:
+        ask = lambda row: client.post(f"http://127.0.0.1:{port}/solve", json=row).raise_for_status()  # noqa: E731
+        calls = [timed(partial(ask, row))[0] for row in rows[:51]][1:]
+        seconds, _ = timed(lambda: list(pool.map(ask, 3 * rows)))
+    service.terminate()
+    service.wait()
+    return {"request, ms": 1e3 * float(np.median(calls)), "requests/s": 3 * len(rows) / seconds}
 
 
 def batch(quick: bool) -> Iterator[Record]:
     """Measure predict of batches in CPU seconds of one core; at first inside Ray Data (examples/batch_inference.py)."""
     words = [sys.executable, str(EXAMPLES / "batch_inference.py"), "3000" if quick else "10000000"]
-    printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    found = literal_eval(re.findall(r"\{.*\}$", printed, re.MULTILINE)[-1])
+    found = literal_eval(
+        "{" + subprocess.run(words, capture_output=True, text=True, check=True).stdout.rpartition("{")[2]
+    )
     yield _costs(_made("dense", 8, 1)[2], "Ray Data", found["rows"], found["cpu_seconds"], "core", 1000)
     for kind, n in () if quick else SIZES:
         network, p, record = _made(kind, n, 8192 if n <= 16 else 512 if n <= 128 else 64)
@@ -89,15 +81,12 @@ def batch_on_gpu(quick: bool) -> Iterator[Record]:
     """Measure predict of large batches on one NVIDIA GPU, in wall time."""
     for kind, n in SIZES[:1] if quick else SIZES:
         network, p, record = _made(kind, n, 2**21 if n <= 16 else 2**16 if n <= 64 else 2**13 if n <= 128 else 2**11)
-        solver = (
-            SimulatedAnnealing(32, 1000, seed=0) if n > 128 else auto_solver(n)
-        )  # population annealing has no kernel
+        solver = SimulatedAnnealing(32, 1000, seed=0) if n > 128 else auto_solver(n)  # the GPU has no population kernel
         seconds = seconds_of(partial(network.cuda().predict, torch.tensor(p).cuda(), solver), 2)
         yield _costs({**record, "solver": type(solver).__name__}, "predict", len(p), seconds, "GPU", 8)
 
 
 def _costs(record: Record, run: str, count: int, seconds: float, unit: str, units: int) -> Record:
-    """Add the throughput, and what a billion instances cost."""
     hours = 1e9 / count * seconds / 3600
     costs = {f"instances per {unit} and second": count / seconds, f"{unit}-hours per billion": hours}
     return {**record, "run": run, "instances": count, **costs, f"minutes on {units:,} {unit}s": 60 * hours / units}

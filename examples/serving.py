@@ -1,6 +1,6 @@
 """Serve a saved network: ``MODEL=mine.safetensors uvicorn serving:app --app-dir examples``.
 
-Requests that arrive within two milliseconds are solved as one batch. ``pip install fastapi uvicorn``.
+Requests that arrive within two milliseconds are solved as one batch. ``pip install fastapi uvicorn``
 """
 
 import asyncio
@@ -14,28 +14,29 @@ from qubolearn import QubolearnError
 from qubolearn.networks import load
 
 WAIT, LARGEST = 0.002, 256
-network = load(os.environ["MODEL"])
-waiting: asyncio.Queue[tuple[list[float], asyncio.Future[list[int]]]] = asyncio.Queue()
+network, waiting = load(os.environ["MODEL"]), asyncio.Queue()
 
 
-async def work() -> None:
-    """Solve what waits, forever."""
+def answers(rows):
+    try:
+        return network.predict(np.array(rows, np.float32)).tolist()
+    except (QubolearnError, ValueError) as error:  # one bad row must not fail the others
+        return [HTTPException(422, str(error))] if len(rows) == 1 else [answers([row])[0] for row in rows]
+
+
+async def work():
     while True:
         batch = [await waiting.get()]
         await asyncio.sleep(WAIT)
-        while not waiting.empty() and len(batch) < LARGEST:
-            batch.append(waiting.get_nowait())
-        try:
-            bits = await asyncio.to_thread(network.predict, np.array([p for p, _ in batch], np.float32))
-            for (_, answer), x in zip(batch, bits.tolist(), strict=True):
-                answer.set_result(x)
-        except (QubolearnError, ValueError) as error:
-            for _, answer in batch:
-                answer.set_exception(HTTPException(422, str(error)))
+        batch += [waiting.get_nowait() for _ in range(min(waiting.qsize(), LARGEST - 1))]
+        found = await asyncio.to_thread(answers, [p for p, _ in batch])
+        for (_, future), answer in zip(batch, found, strict=True):
+            if not future.cancelled():  # the client may have left
+                future.set_result(answer)
 
 
 @asynccontextmanager
-async def lifespan(app: FastAPI):
+async def lifespan(app):
     task = asyncio.create_task(work())
     yield
     task.cancel()
@@ -47,9 +48,8 @@ app = FastAPI(lifespan=lifespan)
 @app.post("/solve")
 async def solve(p: list[float]) -> list[int]:
     """Return the bits of one instance."""
-    width = network.body[0].in_features if hasattr(network.body, "__getitem__") else len(p)
-    if len(p) != width or not np.isfinite(p).all():
-        raise HTTPException(422, f"p has {len(p)} numbers; expected {width} finite ones")
-    answer: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
-    await waiting.put((p, answer))
-    return await answer
+    future = asyncio.get_running_loop().create_future()
+    await waiting.put((p, future))
+    if isinstance(answer := await future, HTTPException):
+        raise answer
+    return answer

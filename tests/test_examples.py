@@ -98,7 +98,9 @@ def test_a_service_answers_as_the_network_does(tmp_path: Path, monkeypatch: pyte
     app = runpy.run_path(str(ROOT / "examples/serving.py"))["app"]
     p = np.random.default_rng(0).normal(size=(40, 3)).round(3)
     with TestClient(app) as client, ThreadPoolExecutor(8) as pool:
+        wrong = pool.submit(client.post, "/solve", json=[1.0, 2.0])  # in a batch with the others
         answers = list(pool.map(lambda row: client.post("/solve", json=row).json(), p.tolist()))
-        assert client.post("/solve", json=[1.0, 2.0]).status_code == 422
+        assert wrong.result().status_code == 422
+        assert "2 columns" in wrong.result().json()["detail"]
         assert client.post("/solve", json="nothing").status_code == 422
     assert answers == network.predict(p).tolist()

@@ -92,7 +92,7 @@ class Predicts:
         """Yield rows of p and their A; an empty batch is one piece without rows."""
         module = self._module()
         p = _checked(p, module)
-        device, training = next(module.parameters()).device, module.training
+        device, training = next(module.parameters(), torch.empty(0)).device, module.training
         module.eval()
         try:
             first, count, size = 0, count_rows(p), CHUNK
