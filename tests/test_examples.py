@@ -45,6 +45,9 @@ def test_the_problem_of_the_example_keeps_the_contract() -> None:
 @pytest.mark.parametrize(
     ("name", "needs", "least"),
     [
+        ("defaults", ("sklearn",), 0.8),
+        ("after_training", (), 0.85),
+        ("estimator", ("sklearn",), 0.5),
         ("known_constraints", (), 0.9),
         ("graph_sizes", (), 0.85),
         ("optuna_sweep", ("optuna",), 0.5),

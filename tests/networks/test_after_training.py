@@ -15,8 +15,9 @@ from torch import nn
 from qubolearn import MLP, Arrays, QuboNetwork, Run, SharedQubo, SimulatedAnnealing, fit, topology
 from qubolearn.chips.topologies import Topology
 from qubolearn.cli import main
+from qubolearn.data.arrays import map_tensors
 from qubolearn.errors import QubolearnError
-from qubolearn.networks import DiagonalHead, GraphBody, load, save
+from qubolearn.networks import DiagonalHead, GraphBody, export, load, save
 
 M, N = 3, 4
 PATTERN = topology("dense", N)
@@ -125,6 +126,56 @@ def test_a_graph_network_opens_and_ignores_absent_pairs(tmp_path: Path) -> None:
     order = torch.tensor([2, 0, 3, 1])  # renaming the nodes renames the entries of A
     renamed = made((nodes[:, order], body.pairs_of(edges[:, order][:, :, order])))
     torch.testing.assert_close(renamed, A[:, order][:, :, order])
+
+
+class Branch(nn.Linear):
+    """A body that torch.export cannot trace."""
+
+    def forward(self, p: torch.Tensor) -> torch.Tensor:
+        return super().forward(p) if p.sum() > 0 else super().forward(-p)
+
+
+def graph_network() -> tuple[QuboNetwork, Any]:
+    body = GraphBody(PATTERN, nodes=2, rounds=1)
+    pairs = body.pairs_of(torch.rand(3, N, N))
+    return QuboNetwork(body, PATTERN), (torch.rand(3, N, 2), pairs)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporter
+def test_exported_networks_take_batches_of_any_size() -> None:
+    graph, p = graph_network()
+    cases = [(network(), torch.tensor(inputs())), (NETWORKS["mlp"](), torch.tensor(inputs(1))), (graph, p)]
+    for made, given in cases:
+        program = export(made, given).module()
+        for count in (1, 3, 40):
+            rows = map_tensors(lambda tensor: tensor[torch.arange(count) % len(tensor)], given)  # noqa: B023
+            torch.testing.assert_close(program(rows), made(rows))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("made", "p", "named"),
+    [
+        (lambda: network(Branch(M, PATTERN.size)), inputs(), "Branch"),
+        (lambda: QuboNetwork(nn.Linear(M, PATTERN.size), PATTERN, sparse=True), inputs(), "sparse=False"),
+        (network, np.zeros((2, 5)), "5"),
+        (network, np.full((2, M), np.inf), "inf"),
+    ],
+)
+def test_networks_that_cannot_be_exported_are_named_in_one_line(made: Any, p: Any, named: str, tmp_path: Path) -> None:
+    with pytest.raises(QubolearnError) as caught:
+        export(made(), p, tmp_path / "network.onnx")
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_parts_of_a_graph_are_named() -> None:
+    made, (nodes, pairs) = graph_network()
+    assert made.predict((nodes[:0], pairs[:0])).shape == (0, N)
+    for wrong, named in [((nodes, pairs[:2]), "[2, 3]"), ((nodes, pairs[:, 1:]), "[3, 5, 1]"), (nodes, "[3, 4, 2]")]:
+        with pytest.raises(QubolearnError) as caught:
+            made.predict(wrong)
+        assert named in str(caught.value)
 
 
 def test_own_classes_are_named_and_passed(tmp_path: Path) -> None:

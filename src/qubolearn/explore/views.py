@@ -22,7 +22,20 @@ def view(show: Show, p: Any) -> dict[str, Any]:
     made = (VIEWS[show] if isinstance(show, str) else show)(p)
     try:
         ((kind, value),) = made.items()
-        return {"kind": kind, **CHECKED[kind](value)}
+        if kind == "table":
+            rows = [[f"{x:.4g}" if isinstance(x, float) else str(x) for x in row] for row in value]
+            return {"kind": kind, "rows": rows[: MAX_INPUTS + 1]}
+        if kind == "graph":
+            names = [str(name) for name in value[0]]
+            edges = [[int(i), int(j), float(w[0]) if w else 1.0] for i, j, *w in value[1]][:MAX_INPUTS]
+            if any(not (0 <= min(i, j) <= max(i, j) < len(names) and math.isfinite(w)) for i, j, w in edges):
+                raise ValueError(f"an edge outside of its {len(names)} nodes or without a finite weight")
+            return {"kind": kind, "names": names, "edges": edges}
+        pixels = np.asarray({"image": value}[kind], float)
+        if pixels.ndim < 2 or pixels.shape[2:] not in ((), (3,)) or not 0 < pixels.size <= MAX_INPUTS:
+            raise ValueError(f"an image {list(pixels.shape)}, limit {MAX_INPUTS} numbers")
+        numbers = [float(f"{x:.4g}") if math.isfinite(x) else None for x in pixels.ravel()]
+        return {"kind": kind, "columns": pixels.shape[1], "rgb": pixels.ndim == 3, "pixels": numbers}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         kinds = "{'image': [h, w] or [h, w, 3]}, {'table': rows} or {'graph': (names, edges)}"
         raise QubolearnError(f"show returned {str(made)[:80]} ({error}); expected {kinds}") from error
@@ -61,25 +74,4 @@ def _flat(p: Any) -> np.ndarray[Any, Any]:
     return np.concatenate([np.asarray(part, float).ravel() for part in parts])[:MAX_INPUTS]
 
 
-def _checked_image(value: Any) -> dict[str, Any]:
-    pixels = np.asarray(value, float)
-    if pixels.ndim < 2 or pixels.shape[2:] not in ((), (3,)) or not 0 < pixels.size <= MAX_INPUTS:
-        raise ValueError(f"an image {list(pixels.shape)}, limit {MAX_INPUTS} numbers")
-    numbers = [float(f"{x:.4g}") if math.isfinite(x) else None for x in pixels.ravel()]
-    return {"columns": pixels.shape[1], "rgb": pixels.ndim == 3, "pixels": numbers}
-
-
-def _checked_table(value: Any) -> dict[str, Any]:
-    return {"rows": [[f"{x:.4g}" if isinstance(x, float) else str(x) for x in row] for row in value][: MAX_INPUTS + 1]}
-
-
-def _checked_graph(value: Any) -> dict[str, Any]:
-    names = [str(name) for name in value[0]]
-    edges = [[int(i), int(j), float(w[0]) if w else 1.0] for i, j, *w in value[1]][:MAX_INPUTS]
-    if any(not (0 <= i < len(names) and 0 <= j < len(names) and math.isfinite(w)) for i, j, w in edges):
-        raise ValueError(f"an edge outside of its {len(names)} nodes or without a finite weight")
-    return {"names": names, "edges": edges}
-
-
 VIEWS = {"image": _image, "table": _table, "graph": _graph}
-CHECKED = {"image": _checked_image, "table": _checked_table, "graph": _checked_graph}

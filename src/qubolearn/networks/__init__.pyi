@@ -11,6 +11,7 @@ from .heads import Standardize as Standardize
 from .layer import QuboLayer as QuboLayer
 from .names import Head as Head
 from .names import network_entry as network_entry
+from .saving import export as export
 from .saving import load as load
 from .saving import save as save
 from .shared import SharedQubo as SharedQubo

@@ -15,7 +15,7 @@ from qubolearn.qubo import Clamp, Groups, Qubo, energies
 from qubolearn.solvers import SimulatedAnnealing, Solver, pair_marginals, solve
 from qubolearn.solvers.auto import AutoSolver
 
-__all__ = ["Lowest", "Predicts"]
+__all__ = ["Lowest", "Predicts", "checked"]
 
 CHUNK = 1024  # instances at once
 ON_GPU = 2**26  # entries of A at once on a GPU, after a first chunk
@@ -91,7 +91,7 @@ class Predicts:
     def _qubos(self, p: Any) -> Iterator[tuple[slice, Qubo]]:
         """Yield rows of p and their A; an empty batch is one piece without rows."""
         module = self._module()
-        p = _checked(p, module)
+        p = checked(p, module)
         device, training = next(module.parameters(), torch.empty(0)).device, module.training
         module.eval()
         try:
@@ -101,14 +101,16 @@ class Predicts:
                 yield rows, (A := module(map_tensors(lambda tensor: tensor[rows].to(device), p)))  # noqa: B023
                 first += size
                 size = max(CHUNK, ON_GPU // A.shape[2] ** 2) if device.type == "cuda" else CHUNK
-        except (RuntimeError, TypeError, IndexError, KeyError) as error:
+        except QubolearnError:
+            raise
+        except (RuntimeError, TypeError, ValueError, IndexError, KeyError) as error:
             shapes = ", ".join(str(list(tensor.shape)) for tensor in tensors_of(p))
             raise QubolearnError(f"{type(module).__name__} fails on p of shape {shapes}: {error}") from error
         finally:
             module.train(training)
 
 
-def _checked(p: Any, module: nn.Module) -> Any:
+def checked(p: Any, module: nn.Module) -> Any:
     """Return p as tensors; raise if it cannot be what the network was trained with."""
     given = as_tensors(np.asarray(p) if isinstance(p, list) else p)
     for tensor in tensors_of(given):

@@ -20,10 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from qubolearn.chips.topologies import Topology, topology
-from qubolearn.errors import QubolearnError, printable
+from qubolearn.data.arrays import map_tensors
+from qubolearn.errors import QubolearnError, missing_extra, printable
 from qubolearn.files import make_folder, read_metadata, read_tensors, write_tensors
+from qubolearn.networks.predicting import checked
 
-__all__ = ["PARTS", "Saved", "build", "describe", "load", "save"]
+__all__ = ["PARTS", "Saved", "build", "describe", "export", "load", "save"]
 
 N = TypeVar("N", bound=nn.Module)
 MAX_BITS, MAX_NUMBER = 4096, 2**24
@@ -149,6 +151,35 @@ def load(path: Path | str, network: N | None = None) -> N:
     made: N = rebuilt(text, path, path, network)
     made.load_state_dict(read_tensors(path, made.state_dict())[0])
     return made.eval()
+
+
+def export(network: nn.Module, p: Any, path: Path | str | None = None) -> torch.export.ExportedProgram:
+    """Return the network p -> A as a program of ``torch.export`` for batches of any size.
+
+    Args:
+        network: the network; it must return a dense A.
+        p: an instance or more, as for ``predict``.
+        path: also write the program to this file, as ONNX with the output ``A``.
+
+    Raises:
+        QubolearnError: If the network has operations that cannot be exported.
+    """
+    some = map_tensors(lambda tensor: tensor[[0, 0]], checked(p, network))  # torch takes a batch of one as fixed
+    shapes = map_tensors(lambda tensor: {0: torch.export.Dim("batch", min=1)}, some)
+    if not isinstance(network.eval()(some), Tensor):
+        raise QubolearnError("a network with a sparse A cannot be exported; make it with sparse=False")
+    try:
+        program = torch.export.export(network, (some,), dynamic_shapes=(shapes,))
+        if path is not None:
+            make_folder(Path(path).parent)
+            torch.onnx.export(program, (some,), path, output_names=["A"], verbose=False)
+    except ImportError as error:
+        raise missing_extra("export to ONNX", "examples") from error
+    except Exception as error:
+        kind, line = type(getattr(network, "body", network)).__name__, str(error.__cause__ or error).strip()
+        remedy = "use other operations, or deploy the file of network.save"
+        raise QubolearnError(f"{kind} cannot be exported ({line.partition(chr(10))[0][:200]}); {remedy}") from error
+    return program
 
 
 def rebuilt(text: str, path: Path, weights: Path, network: Any = None) -> Any:
