@@ -31,7 +31,7 @@ async def work():
         batch += [waiting.get_nowait() for _ in range(min(waiting.qsize(), LARGEST - 1))]
         found = await asyncio.to_thread(answers, [p for p, _ in batch])
         for (_, future), answer in zip(batch, found, strict=True):
-            if not future.cancelled():  # the client may have left
+            if not future.done():  # the client may have left
                 future.set_result(answer)
 
 
