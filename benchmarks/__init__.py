@@ -6,12 +6,14 @@ compare times of the same run, because machines differ and are noisy.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +25,16 @@ Record = dict[str, Any]
 Work = TypeVar("Work")
 Done = TypeVar("Done")
 RESULTS = Path(__file__).parent / "results"
+
+
+def write(name: str, records: list[Record], **more: Any) -> None:
+    """Write benchmarks/results/NAME.json with versions, machine, date and commit."""
+    from qubolearn.provenance import code, provenance
+
+    when = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **more, **code()}
+    result = {"benchmark": name, "records": records, **when, **provenance()}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
 
 
 def random_qubos(batch: int, n: int, seed: int = 0) -> Tensor:

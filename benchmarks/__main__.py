@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from benchmarks import RESULTS
-from qubolearn.provenance import code, provenance
+from benchmarks import RESULTS, write
 
 #: name -> module and function below `benchmarks`, and what it measures
 BENCHMARKS = {
@@ -25,29 +22,17 @@ BENCHMARKS = {
     "anneal": ("annealing.small", "annealing of 8 to 32 bits against neal"),
     "anneal-large": ("annealing.large", "annealing of 64 to 5,640 bits, dense and sparse, against neal"),
     "anneal-gpu": ("annealing.on_gpu", "annealing of 100 QUBOs on an NVIDIA GPU and on all CPU cores"),
-    "constraints": (
-        "constraints.constraints",
-        "inequalities and groups in our solvers, against neal, CP-SAT and 2-opt",
-    ),
-    "instances": (
-        "instances.instances",
-        "standard instances against all peers at equal CPU seconds; minutes on 16 cores",
-    ),
+    "constraints": ("constraints.constraints", "inequalities and groups in our solvers, against neal, CP-SAT and 2-opt"),
+    "instances": ("instances.instances", "standard instances against all peers at equal CPU seconds, on all cores"),
     "time-to-target": ("instances.time_to_target", "seconds to the best known energy with probability 0.99"),
     "quantum": ("annealing.quantum", "simulated quantum annealing against path-integral Monte Carlo"),
-    "train": (
-        "training.against_neal",
-        "an epoch of RandGraph with exhaustive search, and with neal per instance",
-    ),
+    "train": ("training.against_neal", "an epoch of RandGraph with exhaustive search, and with neal per instance"),
     "train-gpu": ("training.on_gpu", "a training step on the CPU, on an NVIDIA GPU, and as a CUDA graph"),
     "fit": ("training.against_a_loop", "fit against a loop written by hand"),
     "sudoku-rules": ("sudoku.one_by_one", "tempering of puzzles with 17 and 24 hints (dataset sudoku)"),
     "costs": ("costs.quadratic", "regret of losses that learn from costs, on quadratic tasks"),
     "costs-linear": ("costs.linear", "regret and time of SPO+ here and in PyEPO (pip install pyepo pyomo highspy)"),
-    "defaults": (
-        "defaults.defaults",
-        "fit with its defaults on three problems, next to logistic chains",
-    ),
+    "defaults": ("defaults.defaults", "fit with its defaults on three problems, next to logistic chains"),
     "defaults-variants": ("defaults.variants", "the same problems with one default changed, on the tuning seeds"),
     "penalties": ("penalties.penalties", "tuned penalty weights and chain strengths next to the usual rules"),
     "samples": ("samples.from_samples", "Boltzmann machines from samples (pip install dwave-pytorch-plugin)"),
@@ -88,10 +73,7 @@ def main() -> None:
         records.append(record)
         print("  ".join(f"{key}={short(value)}" for key, value in record.items()), flush=True)
     if not args.quick:
-        when = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **code()}
-        result: dict[str, Any] = {"benchmark": args.name, "records": records, **when, **provenance()}
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"{args.name}.json").write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
+        write(args.name, records)
 
 
 def short(value: object) -> str:

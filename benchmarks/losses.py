@@ -7,32 +7,18 @@ two kinds: single ``bits``, and one-hot ``groups`` of four.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from statistics import fmean, stdev
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+import qubolearn as ql
 from benchmarks import Record, in_processes, timed
-from qubolearn import (
-    Adam,
-    Groups,
-    Hinge,
-    Instances,
-    Likelihood,
-    Loss,
-    Problem,
-    PseudoLikelihood,
-    QubolearnError,
-    SimulatedAnnealing,
-    SparseQubo,
-    fit,
-)
 from qubolearn.losses import GroupPseudoLikelihood, PersistentContrastive
+from qubolearn.training.optimizers import Cosine
 
 Kind = Literal["bits", "groups"]
 SIZES, SEEDS = (16, 32, 64, 128), 3
@@ -42,66 +28,34 @@ TRAINED, TESTED, EPOCHS, BATCH = 1000, 300, 20, 50
 FIELD = 0.5
 
 
-@dataclass(frozen=True)
-class Planted(Problem):
-    """The lowest state of planted couplings plus random biases p, on a strip of four bits or two groups of four."""
+class Planted:
+    """Planted couplings of n bits on a strip of four bits or two groups of four, whose lowest states are the labels."""
 
-    name = "planted"
-
-    n: int = 64
-    kind: Kind = "bits"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.n < 8 or self.n % self.step:
-            raise QubolearnError(f"expected n to be at least 8 and a multiple of {self.step}, got {self.n}")
-
-    @property
-    def step(self) -> int:
-        """Return the number of bits of a column."""
-        return 4 if self.kind == "bits" else 8
-
-    @property
-    def input_size(self) -> int:
-        return self.n
-
-    @property
-    def bits(self) -> int:
-        return self.n
-
-    @property
-    def groups(self) -> Groups | None:
-        return None if self.kind == "bits" else Groups([range(i, i + 4) for i in range(0, self.n, 4)])
-
-    @property
-    def edges(self) -> Tensor:
-        """Return pairs of bits ``[2, m]`` of neighboring units of the strip."""
-        wide, size = (4, 1) if self.kind == "bits" else (2, 4)
-        units = torch.arange(self.n // size).reshape(-1, wide)
+    def __init__(self, n: int, kind: Kind = "bits", seed: int = 0) -> None:
+        self.n, self.kind, wide, size = n, kind, *((4, 1) if kind == "bits" else (2, 4))
+        units = torch.arange(n // size).reshape(-1, wide)
         along, across = (units[:-1].flatten(), units[1:].flatten()), (units[:, :-1].flatten(), units[:, 1:].flatten())
         pairs = torch.stack([torch.cat(both) for both in zip(along, across, strict=True)])
         i, j = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
-        return (size * pairs[:, :, None] + torch.stack([i.flatten(), j.flatten()])[:, None]).flatten(1)
+        self.edges = (size * pairs[:, :, None] + torch.stack([i.flatten(), j.flatten()])[:, None]).flatten(1)
+        J = torch.randn(self.edges.shape[1], generator=torch.Generator().manual_seed(1000 * seed + n))
+        self.linear, self.couplings = torch.zeros(n), J  # of groups
+        if kind == "bits":  # of spins ±1
+            self.linear, self.couplings = self.linear.index_add(0, self.edges.flatten(), -2 * J.repeat(2)), 4 * J
+        number = torch.arange(16)  # the states of a column
+        pair = torch.cat([torch.eye(4)[number // 4], torch.eye(4)[number % 4]], 1)
+        self.states = (((number[:, None] >> torch.arange(4)) & 1) if kind == "bits" else pair).double()
+        self.groups = None if kind == "bits" else ql.Groups.consecutive(n // 4, 4)
 
-    def planted(self) -> tuple[Tensor, Tensor]:
-        """Return linear terms ``[n]`` and couplings ``[m]`` ~ N(0, 1) of spins ±1 or of groups."""
-        edges = self.edges
-        J = torch.randn(edges.shape[1], generator=torch.Generator().manual_seed(1000 * self.seed + self.n))
-        if self.kind == "groups":
-            return torch.zeros(self.n), J
-        linear = torch.zeros(self.n).index_add(0, edges[0], -2 * J).index_add(0, edges[1], -2 * J)
-        return linear, 4 * J
-
-    def sample(self, count: int, generator: torch.Generator, split: str = "train") -> Instances:
+    def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor]:
+        """Return random biases p ``[count, n]`` and the lowest states."""
         scale = 2 * FIELD if self.kind == "bits" else FIELD
-        p = scale * torch.randn(count, self.n, generator=generator)
-        linear, couplings = self.planted()
-        x = self.lowest(linear + p, couplings)
-        return Instances(p, x, x)
+        p = scale * torch.randn(count, self.n, generator=torch.Generator().manual_seed(seed))
+        return p, self.lowest(self.linear + p, self.couplings)
 
     def lowest(self, linear: Tensor, couplings: Tensor) -> Tensor:
         """Return the lowest states ``[batch, n]`` of linear terms ``[batch, n]`` and couplings ``[m]``."""
-        states, k = self._column_states(), self.step
+        states, k = self.states, self.states.shape[1]
         J = torch.zeros(self.n, self.n, dtype=torch.float64)
         J[self.edges[0], self.edges[1]] = couplings.double()
         cost = torch.zeros(len(linear), len(states), dtype=torch.float64)  # of the best way to end a column in a state
@@ -117,84 +71,56 @@ class Planted(Problem):
             chosen.append(best.gather(1, chosen[-1][:, None])[:, 0])
         return torch.cat([states[each] for each in reversed(chosen)], 1).float()
 
-    def _column_states(self) -> Tensor:
-        """Return the 16 states ``[16, step]`` of a column."""
-        number = torch.arange(16)
-        if self.kind == "bits":
-            return ((number[:, None] >> torch.arange(4)) & 1).double()
-        return torch.cat([torch.eye(4)[number // 4], torch.eye(4)[number % 4]], 1).double()
+
+class Labeled(ql.Arrays):
+    """Arrays whose solvers obey groups."""
+
+    groups: ql.Groups | None = None  # type: ignore[assignment]
 
 
 class SharedCouplings(nn.Module):
     """Map p ``[batch, n]`` to QUBOs with shared couplings and linear terms a + s p."""
 
-    def __init__(self, problem: Planted) -> None:
+    def __init__(self, planted: Planted) -> None:
         super().__init__()
-        edges = problem.edges
-        self._graph = SparseQubo(torch.zeros(1, problem.n), edges, torch.zeros(1, edges.shape[1]))
-        self.linear, self.quadratic = nn.Parameter(torch.zeros(problem.n)), nn.Parameter(torch.zeros(edges.shape[1]))
+        n, m = planted.n, planted.edges.shape[1]
+        self._graph = ql.SparseQubo(torch.zeros(1, n), planted.edges, torch.zeros(1, m))
+        self.linear, self.quadratic = nn.Parameter(torch.zeros(n)), nn.Parameter(torch.zeros(m))
         self.scale = nn.Parameter(torch.ones(()))
 
-    def forward(self, p: Tensor) -> SparseQubo:
+    def forward(self, p: Tensor) -> ql.SparseQubo:
         return self._graph.with_values(self.linear + self.scale * p, self.quadratic.expand(len(p), -1))
 
 
-def losses_for(problem: Planted) -> dict[str, Loss]:
+def losses_for(planted: Planted) -> dict[str, ql.Loss]:
     """Return the losses that can train a problem; β and margins are 1, because the scale of A is learned."""
-    groups = problem.groups
-    found: dict[str, Loss] = {"pseudo": PseudoLikelihood(1.0)}
+    groups = planted.groups
+    found: dict[str, ql.Loss] = {"pseudo": ql.PseudoLikelihood(1.0)}
     if groups is not None:
         found["group pseudo"] = GroupPseudoLikelihood(groups, masking=0.0)
     found["persistent"] = PersistentContrastive(1.0, groups=groups)
     found["persistent, tempered"] = PersistentContrastive(1.0, rungs=4, groups=groups)
-    found["hinge, annealing"] = Hinge(1.0)
-    if problem.n <= 16 and groups is None:
-        found["exact"] = Likelihood(1.0)
+    found["hinge, annealing"] = ql.Hinge(1.0)
+    if planted.n <= 16 and groups is None:
+        found["exact"] = ql.Likelihood(1.0)
     return found
 
 
-def cosine(step: int, steps: int) -> float:
-    """Return the factor of the learning rate."""
-    return 0.5 * (1 + math.cos(math.pi * step / steps))
-
-
-class Task(NamedTuple):
-    """One training run for the pool of processes."""
-
-    kind: Kind
-    n: int
-    loss: str
-    seed: int
-    quick: bool
-
-
-def trained(task: Task) -> dict[str, float]:
+def trained(kind: Kind, n: int, loss: str, seed: int, quick: bool) -> dict[str, float]:
     """Train and score on unseen biases: percentages of correct states and bits, and seconds."""
-    problem = Planted(task.n, task.kind, task.seed)
-    loss, network = losses_for(problem)[task.loss], SharedCouplings(problem)
-    count, epochs = (200, 2) if task.quick else (TRAINED, EPOCHS)
-    test = problem.sample(TESTED, torch.Generator().manual_seed(10_000 + task.seed), "test")
-    one = partial(
-        fit,
-        data=problem,
-        loss=loss,
-        batch_size=BATCH,
-        instances=count,
-        optimizer=Adam(0.3, cosine),
-        solver=SimulatedAnnealing(reads=10, sweeps=100, seed=0),
-        validation=None,
-        seed=task.seed,
-    )
-    one(SharedCouplings(problem), instances=BATCH, epochs=1)  # warm-up
-    seconds, _ = timed(partial(one, network, epochs=epochs))
+    planted = Planted(n, kind, seed)
+    network, data = SharedCouplings(planted), Labeled(*planted.draw(200 if quick else TRAINED, seed), validation=0)
+    data.groups = planted.groups
+    solver = ql.SimulatedAnnealing(reads=10, sweeps=100, seed=0)
+    how: Any = {"batch_size": BATCH, "optimizer": ql.Adam(0.3, Cosine(0.0)), "solver": solver, "seed": seed}
+    one = partial(ql.fit, data=data, loss=losses_for(planted)[loss], validation=None, **how)
+    one(SharedCouplings(planted), epochs=1)  # warm-up
+    seconds, _ = timed(partial(one, network, epochs=2 if quick else EPOCHS))
+    p, x = planted.draw(TESTED, 10_000 + seed)
     with torch.no_grad():
-        A = network(test.p)
-    same = problem.lowest(A.linear, A.quadratic[0]) == test.x_true
-    return {
-        "right": 100 * same.all(1).double().mean().item(),
-        "bits_right": 100 * same.double().mean().item(),
-        "seconds": seconds,
-    }
+        A = network(p)
+    same = (planted.lowest(A.linear, A.quadratic[0]) == x).double()
+    return {"right": 100 * same.amin(1).mean().item(), "bits_right": 100 * same.mean().item(), "seconds": seconds}
 
 
 def many_bits(quick: bool) -> Iterator[Record]:
@@ -202,14 +128,16 @@ def many_bits(quick: bool) -> Iterator[Record]:
     sizes, seeds = ((16,), 1) if quick else (SIZES, SEEDS)
     kinds: tuple[Kind, ...] = ("bits", "groups")
     cells = [(kind, n, loss) for kind in kinds for n in sizes for loss in losses_for(Planted(n, kind))]
-    tasks = [Task(*cell, seed, quick) for cell in cells for seed in range(seeds)]
-    found = in_processes(trained, tasks, quick)
+    found = in_processes(_trained, [(*cell, seed, quick) for cell in cells for seed in range(seeds)], quick)
     for kind, n, loss in cells:
         some = [next(found) for _ in range(seeds)]
-        values = {name: [each[name] for each in some] for name in some[0]}
-        spread = stdev(values["right"]) if seeds > 1 else 0.0
-        means = {name: fmean(each) for name, each in values.items()}
+        spread = stdev([each["right"] for each in some]) if seeds > 1 else 0.0
+        means = {name: fmean([each[name] for each in some]) for name in some[0]}
         yield {"kind": kind, "n": n, "loss": loss, **means, "right_spread": spread, "seeds": seeds}
+
+
+def _trained(task: tuple[Any, ...]) -> dict[str, float]:
+    return trained(*task)
 
 
 def figure(records: list[Record]) -> Any:
@@ -221,11 +149,13 @@ def figure(records: list[Record]) -> Any:
     for (left, right), (kind, title) in zip(axes, (("bits", "bits"), ("groups", "groups of four")), strict=True):
         for number, name in enumerate(names):
             some = [record for record in records if (record["kind"], record["loss"]) == (kind, name)]
-            n, style = [record["n"] for record in some], f"C{number}{'osv^Dx'[number % 6]}-"
+            style = f"C{number}{'osv^Dx'[number % 6]}-"
             if some:
-                spread = [record["right_spread"] for record in some]
-                left.errorbar(n, [record["right"] for record in some], spread, fmt=style, label=name, capsize=2)
-                right.plot(n, [record["seconds"] for record in some], style)
+                n, share, spread, seconds = zip(
+                    *((r["n"], r["right"], r["right_spread"], r["seconds"]) for r in some), strict=True
+                )
+                left.errorbar(n, share, spread, fmt=style, label=name, capsize=2)
+                right.plot(n, seconds, style)
         left.set(ylabel="correct states, %", title=title, xlabel="n", xscale="log")
         right.set(ylabel="training, s", xlabel="n", xscale="log", yscale="log")
         left.legend(fontsize=6)

@@ -44,6 +44,11 @@ def pegasus(m: int, seed: int = 0) -> Model:
     return _signs("Pegasus", networkx.convert_node_labels_to_integers(dwave.graphs.pegasus_graph(m)), seed)
 
 
+def zephyr(m: int, seed: int = 0) -> Model:
+    """Return a model of a whole Zephyr chip with couplings of -1 and 1."""
+    return _signs("Zephyr", networkx.convert_node_labels_to_integers(dwave.graphs.zephyr_graph(m)), seed)
+
+
 def _signs(family: str, graph: Any, seed: int) -> Model:
     edges = np.array(graph.edges).T
     return Model(family, len(graph), edges, np.random.default_rng(seed).choice([-1.0, 1.0], edges.shape[1]))

@@ -18,10 +18,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import torch
+
+import qubolearn as ql
+from benchmarks import random_qubos, write
+from benchmarks.models import as_case, pegasus, regular, sherrington_kirkpatrick, zephyr
+from benchmarks.training import Own
+from qubolearn.problems.randgraph import RandGraph
+from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
 
 HERE = Path(__file__).resolve().parent.parent
 FIRST_CALLS = """
@@ -40,130 +49,63 @@ STARTS = {
     "qubolearn --help": ["-m", "qubolearn", "--help"],
     "first calls": ["-c", FIRST_CALLS],
 }
+PUZZLE = "000000010400000000020000000000050407008000300001090000300400200050100000000806000"
+Call = Callable[[], object]
 
 
-def workloads() -> dict[str, Callable[[], Callable[[], object]]]:
+def workloads() -> dict[str, Callable[[], Call]]:
     """Return functions that prepare a workload and return the call to measure."""
-    from benchmarks.models import as_case, pegasus, regular, sherrington_kirkpatrick
-
+    few, quantum = ql.SimulatedAnnealing(100, 1000, seed=0), lambda A, _: ql.QuantumAnnealing(seed=0)(A, 1)
     return (
-        {f"exact, n={n}": lambda n=n: _exact(n) for n in (8, 12, 15, 20, 24)}
-        | {f"log Z, n={n}": lambda n=n: _log_z(n) for n in (8, 15, 20)}
-        | {f"annealing, dense n={n}": lambda n=n: _small_annealing(n) for n in (8, 15, 32)}
-        | {
-            f"annealing, dense n={n}": lambda n=n: _annealing(as_case(sherrington_kirkpatrick(n)))
-            for n in (64, 256, 1024, 2048)
-        }
-        | {
-            f"annealing, 3-regular n={n}": lambda n=n: _annealing(as_case(regular(n)))
-            for n in (512, 2048, 5000, 20_000)
-        }
-        | {f"annealing, Pegasus P{m}": lambda m=m: _annealing(as_case(pegasus(m))) for m in (6, 16)}
-        | {"annealing, Zephyr Z8": _zephyr}
-        | {"tempering, 3-regular n=512": lambda: _tempering(as_case(regular(512)))}
-        | {"tempering, Sudoku of 17 hints": _sudoku}
-        | {f"quantum, n={n}": lambda n=n: _quantum(n) for n in (10, 15, 18, 20)}
-        | {
-            f"fit, {name}": lambda name=name: _fit(name)
-            for name in ("likelihood", "gap", "hinge", "own module", "shared")
-        }
+        {f"exact, n={n}": partial(_batch, ql.ExhaustiveSearch(), n) for n in (8, 12, 15, 20, 24)}
+        | {f"log Z, n={n}": partial(_batch, lambda A, _: ql.log_partition(A, 1.0), n) for n in (8, 15, 20)}
+        | {f"annealing, dense n={n}": partial(_batch, few, n, 32) for n in (8, 15, 32)}
+        | {f"annealing, dense n={n}": partial(_annealing, sherrington_kirkpatrick, n) for n in (64, 256, 1024, 2048)}
+        | {f"annealing, 3-regular n={n}": partial(_annealing, regular, n) for n in (512, 2048, 5000, 20_000)}
+        | {f"annealing, Pegasus P{m}": partial(_annealing, pegasus, m) for m in (6, 16)}
+        | {"annealing, Zephyr Z8": partial(_annealing, zephyr, 8)}
+        | {"tempering, 3-regular n=512": _tempering, "tempering, Sudoku of 17 hints": _sudoku}
+        | {f"quantum, n={n}": partial(_batch, quantum, n, 4 if n < 18 else 1) for n in (10, 15, 18, 20)}
+        | {f"fit, {name}": partial(_fit, name) for name in ("likelihood", "gap", "hinge", "own module", "shared")}
     )
 
 
-def _exact(n: int) -> Callable[[], object]:
-    from benchmarks import random_qubos
-    from qubolearn import ExhaustiveSearch
-
-    A = random_qubos(max(8, min(141, 2**26 >> n)), n)
-    return lambda: ExhaustiveSearch()(A, 2)
+def _batch(solver: Any, n: int, batch: int | None = None) -> Call:
+    return partial(solver, random_qubos(batch or max(8, min(141, 2**26 >> n)), n), 2)
 
 
-def _log_z(n: int) -> Callable[[], object]:
-    from benchmarks import random_qubos
-    from qubolearn import log_partition
-
-    A = random_qubos(max(8, min(141, 2**26 >> n)), n)
-    return lambda: log_partition(A, 1.0)
+def _annealing(make: Callable[[int], Any], size: int) -> Call:
+    A = as_case(make(size)).A
+    return lambda: ql.SimulatedAnnealing(16, 1000 if A.shape[2] < 1000 else 200, seed=0).sample(A)
 
 
-def _small_annealing(n: int) -> Callable[[], object]:
-    from benchmarks import random_qubos
-    from qubolearn import SimulatedAnnealing
-
-    A = random_qubos(32, n)
-    return lambda: SimulatedAnnealing(100, 1000, seed=0)(A, 2)
+def _tempering() -> Call:
+    return partial(ql.ParallelTempering(sweeps=400, seed=0), as_case(regular(512)).A, 1)
 
 
-def _annealing(case: Any) -> Callable[[], object]:
-    from qubolearn import SimulatedAnnealing
-
-    return lambda: SimulatedAnnealing(16, 1000 if case.A.shape[2] < 1000 else 200, seed=0).sample(case.A)
-
-
-def _zephyr() -> Callable[[], object]:
-    import dwave.graphs
-    import networkx
-
-    from benchmarks.models import _signs, as_case
-
-    return _annealing(
-        as_case(_signs("Zephyr", networkx.convert_node_labels_to_integers(dwave.graphs.zephyr_graph(8)), 0))
-    )
-
-
-def _tempering(case: Any) -> Callable[[], object]:
-    from qubolearn import ParallelTempering
-
-    return lambda: ParallelTempering(sweeps=400, seed=0)(case.A, 1)
-
-
-def _sudoku() -> Callable[[], object]:
+def _sudoku() -> Call:
     """Return a fixed number of sweeps over the rules of a puzzle without its solution as a target."""
-    import torch
-
-    from qubolearn import ParallelTempering, solve
-    from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
-
-    puzzle = "000000010400000000020000000000050407008000300001090000300400200050100000000806000"
-    clamp = hint_clamp(torch.tensor([[int(digit) for digit in puzzle]], dtype=torch.uint8))
-    rules, groups = rule_qubo(9), rule_groups(9)
-    betas = tuple(0.5 + 0.25 * k for k in range(16))
-    solver = ParallelTempering(sweeps=500, betas=betas, seed=0)
-    return lambda: solve(rules, solver, 1, clamp=clamp, groups=groups)
+    clamp = hint_clamp(torch.tensor([[int(digit) for digit in PUZZLE]], dtype=torch.uint8))
+    solver = ql.ParallelTempering(sweeps=500, betas=tuple(0.5 + 0.25 * k for k in range(16)), seed=0)
+    return partial(ql.solve, rule_qubo(9), solver, 1, clamp=clamp, groups=rule_groups(9))
 
 
-def _quantum(n: int) -> Callable[[], object]:
-    from benchmarks import random_qubos
-    from qubolearn import QuantumAnnealing
-
-    A = random_qubos(4 if n < 18 else 1, n)
-    return lambda: QuantumAnnealing(seed=0)(A, 1)
-
-
-def _fit(name: str) -> Callable[[], object]:
+def _fit(name: str) -> Call:
     """Return 40 steps of 141 instances of RandGraph k=4."""
-    import torch
-
-    from benchmarks.training import Own
-    from qubolearn import MLP, Adam, ExhaustiveSearch, Gap, Hinge, Likelihood, QuboNetwork, SharedQubo, fit, topology
-    from qubolearn.problems.randgraph import RandGraph
-
     problem = RandGraph(k=4)
-    drawn, graph = problem.sample(5640, torch.Generator().manual_seed(0)), topology("chimera", problem.bits)
-    loss = {"gap": Gap(1e-3), "hinge": Hinge(0.5)}.get(name, Likelihood(6.0))
-    bodies = {"own module": lambda: QuboNetwork(Own(problem.input_size, graph.size), graph)}
-    bodies["shared"] = lambda: SharedQubo(problem.bits)
-    make = bodies.get(name, lambda: QuboNetwork(MLP(problem.input_size, graph.size, 5, 78), graph))
-    how = {"epochs": 1, "batch_size": 141, "validation": None, "seed": 0, "solver": ExhaustiveSearch()}
-    return lambda: fit(make(), (drawn.p, drawn.x_true), loss, optimizer=Adam(1e-3), **how)
+    drawn, graph = problem.sample(5640, torch.Generator().manual_seed(0)), ql.topology("chimera", problem.bits)
+    loss = {"gap": ql.Gap(1e-3), "hinge": ql.Hinge(0.5)}.get(name, ql.Likelihood(6.0))
+    bodies = {"own module": lambda: ql.QuboNetwork(Own(problem.input_size, graph.size), graph)}
+    bodies["shared"] = lambda: ql.SharedQubo(problem.bits)
+    make = bodies.get(name, lambda: ql.QuboNetwork(ql.MLP(problem.input_size, graph.size, 5, 78), graph))
+    how = {"epochs": 1, "batch_size": 141, "validation": None, "seed": 0, "solver": ql.ExhaustiveSearch()}
+    return lambda: ql.fit(make(), (drawn.p, drawn.x_true), loss, optimizer=ql.Adam(1e-3), **how)
 
 
 def serve() -> None:
     """Measure the workloads whose names arrive on stdin; each answer is the CPU seconds of one call."""
-    import torch
-
     torch.set_num_threads(1)
-    every, ready = workloads(), dict[str, tuple[Callable[[], object], int]]()
+    every, ready = workloads(), dict[str, tuple[Call, int]]()
     for line in sys.stdin:
         name = line.strip()
         if name not in ready:
@@ -188,33 +130,27 @@ def environment(checkout: Path, **more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, **more}
 
 
-class Side:
-    """A checkout, with a process that measures in it."""
+def served(checkout: Path) -> Callable[[str], float]:
+    """Start a process that measures in a checkout; return the function of its answers."""
+    words = [sys.executable, "-S", "-m", "benchmarks.race", "--serve", "."]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process: Any = subprocess.Popen(words, env=environment(checkout), cwd=checkout, **pipes)
 
-    def __init__(self, checkout: Path) -> None:
-        words = [sys.executable, "-S", "-m", "benchmarks.race", "--serve", "."]
-        self._process = subprocess.Popen(
-            words, env=environment(checkout), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=checkout
-        )
+    def seconds(name: str) -> float:
+        print(name, file=process.stdin, flush=True)
+        return float(process.stdout.readline())
 
-    def seconds(self, name: str) -> float:
-        """Return the CPU seconds of one call of a workload."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(name, file=self._process.stdin, flush=True)
-        return float(self._process.stdout.readline())
+    return seconds
 
 
-def start_seconds(checkout: Path, words: list[str]) -> float:
+def start_seconds(checkout: Path, name: str) -> float:
     """Return the seconds of a fresh process with an empty Numba cache, or those that it prints."""
     with tempfile.TemporaryDirectory() as folder:
-        began = time.perf_counter()
-        where = environment(checkout, NUMBA_CACHE_DIR=folder)
-        done = subprocess.run(
-            [sys.executable, "-S", *words], env=where, capture_output=True, text=True, check=True, cwd=folder
-        )
+        began, where = time.perf_counter(), environment(checkout, NUMBA_CACHE_DIR=folder)
+        words = [sys.executable, "-S", *STARTS[name]]
+        done = subprocess.run(words, env=where, capture_output=True, text=True, check=True, cwd=folder)
         taken = time.perf_counter() - began
-    return float(done.stdout) if words[-1] == FIRST_CALLS else taken
+    return float(done.stdout) if name == "first calls" else taken
 
 
 def main() -> None:
@@ -231,15 +167,13 @@ def main() -> None:
         serve()
         return
     checkouts = {"this": HERE, "other": args.other.resolve()}
-    if args.start:
-        measure = {side: lambda name, path=path: start_seconds(path, STARTS[name]) for side, path in checkouts.items()}
-    else:
-        sides = {side: Side(path) for side, path in checkouts.items()}
-        measure = {side: made.seconds for side, made in sides.items()}
+    measure: dict[str, Callable[[str], float]] = {
+        side: partial(start_seconds, path) if args.start else served(path) for side, path in checkouts.items()
+    }
     records = {}
-    for name in [
+    for name in (
         each for each in (STARTS if args.start else workloads()) if each.startswith(tuple(args.names or [""]))
-    ]:
+    ):
         times: dict[str, list[float]] = {side: [] for side in measure}
         for turn in range(args.rounds):
             for side in list(measure)[:: 1 if turn % 2 else -1]:
@@ -247,22 +181,15 @@ def main() -> None:
         ratio = median(a / b for a, b in zip(times["this"], times["other"], strict=True))
         records[name] = {side: median(taken) for side, taken in times.items()} | {"ratio": ratio, "rounds": args.rounds}
         print(name, *(f"{key}={value:.4g}" for key, value in records[name].items()), flush=True)
-    if args.write:
-        write(records, args.other)
+    if args.write:  # next to records of other workloads that were measured before
+        from qubolearn.provenance import code
 
-
-def write(records: dict[str, dict[str, float]], other: Path) -> None:
-    """Store records, next to those of other workloads that were measured before."""
-    from qubolearn.provenance import code, provenance
-
-    path = HERE / "benchmarks/results/race.json"
-    before = json.loads(path.read_text())["records"] if path.is_file() else []
-    mine = {"commit": code().get("commit")}
-    every = {one["workload"]: one for one in before} | {k: {"workload": k, **one, **mine} for k, one in records.items()}
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=other, capture_output=True, text=True, check=True).stdout
-    when = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "other": head.strip(), **code()}
-    result = {"benchmark": "race", "records": list(every.values()), **when, **provenance()}
-    path.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
+        path = HERE / "benchmarks/results/race.json"
+        every = {one["workload"]: one for one in json.loads(path.read_text())["records"]} if path.is_file() else {}
+        mine = {"commit": code().get("commit")}
+        every |= {name: {"workload": name, **one, **mine} for name, one in records.items()}
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=args.other, capture_output=True, text=True, check=True)
+        write("race", list(every.values()), other=head.stdout.strip())
 
 
 if __name__ == "__main__":

@@ -27,17 +27,16 @@ def test_large_annealing_draws_from_the_distribution_of_neal(monkeypatch: pytest
 
 @pytest.mark.parametrize("kind", ["bits", "groups"])
 def test_planted_labels_are_the_lowest_states(kind: losses.Kind) -> None:
-    problem = losses.Planted(16, kind, seed=1)
-    test = problem.sample(20, torch.Generator().manual_seed(0))
-    linear, couplings = problem.planted()
-    A = SparseQubo(linear + test.p, problem.edges, couplings.expand(20, -1))
-    assert torch.equal(solve(A, ExhaustiveSearch(), 1, groups=problem.groups).states[:, 0], test.x_true)
+    planted = losses.Planted(16, kind, seed=1)
+    p, x = planted.draw(20, 0)
+    A = SparseQubo(planted.linear + p, planted.edges, planted.couplings.expand(20, -1))
+    assert torch.equal(solve(A, ExhaustiveSearch(), 1, groups=planted.groups).states[:, 0], x)
 
 
 @pytest.mark.parametrize("kind", ["bits", "groups"])
 def test_every_loss_for_many_bits_trains(kind: losses.Kind) -> None:
     for loss in losses.losses_for(losses.Planted(16, kind)):
-        found = losses.trained(losses.Task(kind, 16, loss, 0, quick=True))
+        found = losses.trained(kind, 16, loss, 0, quick=True)
         assert found["bits_right"] > 60
 
 
