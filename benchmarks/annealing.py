@@ -1,11 +1,13 @@
-"""Annealing against neal: the same reads and sweeps of the same QUBOs."""
+"""Annealing against neal, with the same reads and sweeps of the same QUBOs, and tempering of Sudoku puzzles."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +15,10 @@ import torch
 from dwave.samplers import SimulatedAnnealingSampler
 from torch import Tensor
 
+import qubolearn as ql
 from benchmarks import Record, random_qubos, threads, timed
 from benchmarks.models import Model, as_case, pegasus, regular, sherrington_kirkpatrick
-from qubolearn import (
-    ExhaustiveSearch,
-    QuantumAnnealing,
-    QubolearnSampler,
-    SimulatedAnnealing,
-    SparseQubo,
-    energies,
-)
+from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
 from qubolearn.qubo import Qubo
 from qubolearn.solvers import make_solver
 
@@ -31,21 +27,35 @@ BATCH, READS, SWEEPS = 141, 16, 1000
 
 def small(quick: bool) -> Iterator[Record]:
     """Measure 100 reads of 1,000 sweeps, ours and neal's, on one thread."""
-    for n in (8,) if quick else (8, 15, 32):
-        A = random_qubos(BATCH, n)
-        best = ExhaustiveSearch()(A, 2) if n <= 24 else SimulatedAnnealing(400, 5000, seed=9)(A, 2)
-        with threads(1):
-            for name, spec in {"ours": "annealing:seed=0", "neal": "neal:seed=0"}.items():
-                yield {"n": n, "solver": name, **_scored(make_solver(spec), A, best.energies)}
+    with threads(1):
+        yield from _solved((8, 15, 32), BATCH, quick, {"ours": "annealing:seed=0", "neal": "neal:seed=0"})
+
+
+def quantum(quick: bool) -> Iterator[Record]:
+    """Measure simulated quantum annealing with and without control errors, and path-integral Monte Carlo."""
+    solvers = {
+        "quantum": "quantum:seed=0",
+        "quantum, no control errors": "quantum:seed=0,h_error=0,J_error=0",
+        "path-integral": "path-integral:seed=0",
+    }
+    yield from _solved((8, 10, 12, 15), 8 if quick else 32, quick, solvers)
+
+
+def _solved(sizes: tuple[int, ...], batch: int, quick: bool, solvers: dict[str, str]) -> Iterator[Record]:
+    for n in sizes[:1] if quick else sizes:
+        A = random_qubos(batch, n)
+        best = ql.ExhaustiveSearch()(A, 2) if n <= 24 else ql.SimulatedAnnealing(400, 5000, seed=9)(A, 2)
+        for name, spec in solvers.items():
+            yield {"n": n, "solver": name, **_scored(make_solver(spec), A, best.energies)}
 
 
 def _scored(solver: Any, A: Tensor, exact: Tensor) -> Record:
     """Measure a solver on all QUBOs and compare its two best states with the exact energies ``[batch, 2]``."""
     solver(A[:2], 2)
     seconds, solution = timed(partial(solver, A, 2))
-    right = (solution.energies - exact).abs() <= _near(exact)
+    right = (solution.energies - exact).abs() <= 1e-4 * exact.abs().clamp_min(1)  # which rounding may move
     success = solution.info["success_probability"].double()
-    if not isinstance(solver, QuantumAnnealing):  # then it is the share of reads at the best energy found
+    if not isinstance(solver, ql.QuantumAnnealing):  # then it is the share of reads at the best energy found
         success = success * right[:, 0]
     return {
         "us": 1e6 * seconds / len(A),
@@ -53,24 +63,6 @@ def _scored(solver: Any, A: Tensor, exact: Tensor) -> Record:
         "x_star_found": right[:, 0].double().mean().item(),
         "x_plus_found": right.all(1).double().mean().item(),
     }
-
-
-def _near(lowest: Tensor) -> Tensor:
-    """Return how far rounding may move energies."""
-    return 1e-4 * lowest.abs().clamp_min(1)
-
-
-def quantum(quick: bool) -> Iterator[Record]:
-    """Measure simulated quantum annealing with and without control errors, and path-integral Monte Carlo."""
-    for n in (8,) if quick else (8, 10, 12, 15):
-        A = random_qubos(8 if quick else 32, n)
-        best = ExhaustiveSearch()(A, 2).energies
-        for name, spec in {
-            "quantum": "quantum:seed=0",
-            "quantum, no control errors": "quantum:seed=0,h_error=0,J_error=0",
-            "path-integral": "path-integral:seed=0",
-        }.items():
-            yield {"n": n, "solver": name, **_scored(make_solver(spec), A, best)}
 
 
 def large(quick: bool) -> Iterator[Record]:
@@ -89,7 +81,7 @@ def large(quick: bool) -> Iterator[Record]:
 
 def _large(model: Model, turns: int) -> Record:
     A, offset, bqm = as_case(model)
-    solver, sampler, neal = SimulatedAnnealing(READS, SWEEPS), QubolearnSampler(), SimulatedAnnealingSampler()
+    solver, sampler, neal = ql.SimulatedAnnealing(READS, SWEEPS), ql.QubolearnSampler(), SimulatedAnnealingSampler()
     replace(solver, sweeps=1)(A)
     sampler.sample(bqm, num_reads=READS, num_sweeps=1)
     times: dict[str, list[float]] = {}
@@ -104,36 +96,25 @@ def _large(model: Model, turns: int) -> Record:
     for turn in range(turns):
         options: dict[str, Any] = {"num_sweeps": SWEEPS, "seed": turn}
         seeded = replace(solver, seed=turn)
-        ours.append(energies(A.to(torch.float64), clocked("ours", seeded.sample, A).double())[0].numpy() + offset)
+        ours.append(ql.energies(A.to(torch.float64), clocked("ours", seeded.sample, A).double())[0].numpy() + offset)
         clocked("call", seeded, A)
         clocked("sampler", sampler.sample, bqm, num_reads=READS, **options)
         theirs.append(clocked("neal", neal.sample, bqm, num_reads=READS, **options).record.energy)
         clocked("one", replace(seeded, reads=1).sample, A)
         clocked("neal_one", neal.sample, bqm, num_reads=1, **options)
     times["sweeps"] = [seconds - times["setup"][0] for seconds in times["neal"]]
-    ratios = {
-        "ratio": ("neal", "ours"),
-        "call_ratio": ("neal", "call"),
-        "sampler_ratio": ("neal", "sampler"),
-        "sweeps_ratio": ("sweeps", "ours"),
-        "one_read_ratio": ("neal_one", "one"),
-    }
+    ratios = {"ratio": ("neal", "ours"), "call_ratio": ("neal", "call"), "sampler_ratio": ("neal", "sampler")}
+    ratios |= {"sweeps_ratio": ("sweeps", "ours"), "one_read_ratio": ("neal_one", "one")}
     size = {"family": model.family, "n": model.n, "couplings": model.edges.shape[1]}
     effort = {"reads": READS, "sweeps": SWEEPS, "turns": turns}
     seconds = {f"{name}_seconds": float(np.median(times[name])) for name in ("ours", "neal")}
     medians = {name: float(np.median(np.divide(times[above], times[below]))) for name, (above, below) in ratios.items()}
-    return {**size, **effort, **seconds, **medians, **_quality(np.concatenate(ours), np.concatenate(theirs))}
-
-
-def _quality(ours: Any, theirs: Any) -> Record:
-    """Return the mean energies of all reads, and ours minus neal's in standard errors."""
-    error = np.hypot(ours.std(ddof=1) / np.sqrt(ours.size), theirs.std(ddof=1) / np.sqrt(theirs.size))
-    difference = float(ours.mean() - theirs.mean())
-    return {
-        "energy": float(ours.mean()),
-        "neal_energy": float(theirs.mean()),
-        "difference_in_errors": difference / float(error) if error > 0 else 0.0,
-    }
+    both = [np.concatenate(ours), np.concatenate(theirs)]
+    energy, peer = (float(each.mean()) for each in both)
+    error = float(np.hypot(*(each.std(ddof=1) / np.sqrt(each.size) for each in both)))
+    apart = (energy - peer) / error if error > 0 else 0.0  # in standard errors
+    quality = {"energy": energy, "neal_energy": peer, "difference_in_errors": apart}
+    return {**size, **effort, **seconds, **medians, **quality}
 
 
 def on_gpu(quick: bool, device: str = "cuda", batch: int = 100) -> Iterator[Record]:
@@ -146,14 +127,14 @@ def on_gpu(quick: bool, device: str = "cuda", batch: int = 100) -> Iterator[Reco
         edges = torch.from_numpy(np.sort(model.edges, 0))
         linear = torch.randn(batch, model.n, generator=torch.Generator().manual_seed(model.n))
         couplings = torch.from_numpy(model.couplings).float().expand(batch, -1).contiguous()
-        yield _on_both("Pegasus", SparseQubo(linear, edges, couplings), 100, device)
+        yield _on_both("Pegasus", ql.SparseQubo(linear, edges, couplings), 100, device)
 
 
 def _on_both(family: str, A: Qubo, reads: int, device: str) -> Record:
     """Measure all QUBOs on the GPU, and enough of them on the cores to keep every core busy for some seconds."""
     n, cores = A.shape[2], torch.get_num_threads()
     there, here = A.to(device), A[: cores * max(1, 204_800 // (n * reads))]
-    solver = SimulatedAnnealing(reads, SWEEPS, seed=0)
+    solver = ql.SimulatedAnnealing(reads, SWEEPS, seed=0)
     for some in (here[:cores], there):
         replace(solver, sweeps=2)(some)  # Triton compiles a separate kernel for one sweep
     cpu_seconds, cpu_reads = _best(partial(solver.sample, here))
@@ -163,24 +144,40 @@ def _on_both(family: str, A: Qubo, reads: int, device: str) -> Record:
     size = {"family": family, "n": n, "batch": len(A), "cpu_batch": len(here), "reads": reads, "sweeps": SWEEPS}
     speed = {"gpu_updates_per_second": rates[0], "cpu_updates_per_second": rates[1], "ratio": rates[0] / rates[1]}
     seconds = {"gpu_seconds": gpu_seconds, "cpu_seconds": cpu_seconds, "gpu_call_seconds": call_seconds}
-    means = {"gpu_energy": _mean(A, gpu_reads.cpu()), "cpu_energy": _mean(A, cpu_reads)}
+    reads_of = {"gpu_energy": gpu_reads.cpu(), "cpu_energy": cpu_reads}
+    means = {name: ql.energies(A[:10], some[:10]).double().mean().item() for name, some in reads_of.items()}
     return {**size, **seconds, **speed, "threads": cores, **means}
 
 
 def _best(work: Callable[[], Tensor], repeats: int = 3, enough: float = 1.0) -> tuple[float, Tensor]:
     """Return the best time of several calls, or of as many as take a second, and the last result."""
-
-    def synchronized() -> Tensor:
-        made = work()
-        made.flatten()[0].item()
-        return made
-
     times: list[float] = []
     while len(times) < repeats and sum(times) < enough:
-        seconds, made = timed(synchronized)
-        times.append(seconds)
+        began = time.perf_counter()
+        made = work()
+        made.flatten()[0].item()  # waits for a GPU
+        times.append(time.perf_counter() - began)
     return min(times), made
 
 
-def _mean(A: Qubo, reads: Tensor) -> float:
-    return energies(A[:10], reads[:10]).double().mean().item()
+def sudoku(quick: bool) -> Iterator[Record]:
+    """Measure puzzles of 17 and of 24 hints of Recurrent Relational Networks, one per call, on one thread."""
+    arrays = np.load(Path(os.environ["QUBOLEARN_DATA"]) / "sudoku/sudoku9.npz")
+    puzzles, rules, groups = (
+        torch.tensor(arrays["rrn_test_puzzle"]),
+        rule_qubo(9),
+        rule_groups(9),
+    )  # [hints - 17, 500, 81]
+    solver = ql.ParallelTempering(sweeps=1_000_000, target=0.0)
+    ql.solve(rules, replace(solver, sweeps=1), 1, clamp=hint_clamp(puzzles[0, :1]), groups=groups)
+    for hints in (17, 24):
+        seconds, sweeps, solved = [], [], 0
+        for number, puzzle in enumerate(puzzles[hints - 17, : 3 if quick else 100]):
+            clamp, seeded = hint_clamp(puzzle[None]), replace(solver, seed=number)
+            with threads(1):
+                taken, found = timed(partial(ql.solve, rules, seeded, 1, clamp=clamp, groups=groups))
+            seconds.append(taken)
+            sweeps.append(int(found.info["sweeps"]))
+            solved += int(found.energies.item() == 0)
+        means = {"seconds": float(np.mean(seconds)), "median": float(np.median(seconds)), "longest": max(seconds)}
+        yield {"hints": hints, "puzzles": len(seconds), "solved": solved, **means, "sweeps": float(np.mean(sweeps))}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from dwave.samplers import SimulatedAnnealingSampler
+from scipy.linalg import block_diag
 from scipy.optimize import quadratic_assignment as quadratic_assignment_scipy
 
 from benchmarks import Record, filled, in_processes, timed
@@ -46,10 +47,8 @@ def assignment(rng: np.random.Generator, jobs: int = 40, machines: int = 5) -> C
     a = np.zeros((machines, jobs, machines), int)
     for k in range(machines):
         a[k, :, k] = sizes[:, k]
-    A = np.diag(rng.integers(10, 51, n))
-    return Case(
-        A, Groups.consecutive(jobs, machines), a.reshape(machines, n), (0.8 * sizes.sum(0) / machines).astype(int)
-    )
+    A, limits = np.diag(rng.integers(10, 51, n)), (0.8 * sizes.sum(0) / machines).astype(int)
+    return Case(A, Groups.consecutive(jobs, machines), a.reshape(machines, n), limits)
 
 
 def bin_packing(rng: np.random.Generator, items: int = 20, bins: int = 14) -> Case:
@@ -190,16 +189,10 @@ def slack_bits(case: Case, seconds: float) -> float:
     """
     n, A = len(case.A), case.A.astype(float)
     largest = (np.abs(A) + np.abs(A.T)).sum(1).max()
-    rooms = case.b - np.minimum(case.a, 0).sum(1)
-    blocks = [
-        np.array([*(1 << np.arange(int(room).bit_length() - 1)), room - (1 << int(room).bit_length() - 1) + 1])
-        for room in rooms
-    ]
-    width = sum(len(block) for block in blocks)
-    rows, first = np.hstack([case.a, np.zeros((len(case.a), width), int)]).astype(float), n
-    for row, block in zip(rows, blocks, strict=True):
-        row[first : first + len(block)] = block
-        first += len(block)
+    rooms = [(int(room), 1 << int(room).bit_length() - 1) for room in case.b - np.minimum(case.a, 0).sum(1)]
+    blocks = [[*(1 << np.arange(top.bit_length() - 1)), room - top + 1] for room, top in rooms]
+    rows = np.hstack([case.a, block_diag(*blocks)]).astype(float) if blocks else case.a
+    width = rows.shape[1] - n
     whole = np.zeros((n + width, n + width))
     whole[:n, :n] = with_penalties(torch.tensor(A)[None], case.groups)[0][0].numpy()
     for row, bound in zip(rows, case.b, strict=True):

@@ -63,6 +63,10 @@ def graph(random: np.random.Generator) -> Tensor:
     return W.float().triu(1)
 
 
+def coloring_qubo(W: Tensor, factor: float) -> Tensor:
+    return torch.kron(W, torch.eye(COLORS)) + factor * (W + W.T).sum(1).max() * ONE_COLOR
+
+
 def coloring_cost(W: Tensor, x: Tensor) -> Tensor:
     colors = x.reshape(-1, NODES, COLORS)
     clashes = torch.einsum("ric,ij,rjc->r", colors, W, colors)
@@ -91,16 +95,8 @@ def knapsack_cost(given: tuple[Tensor, Tensor, int], x: Tensor) -> Tensor:
 
 TASKS = {
     "TSP, 6 cities, two weights": Task(distances, tour_qubo, tour_length, (2.0, 2.0), "2 max D", PAIRS),
-    "TSP, 6 cities, one weight": Task(
-        distances, lambda D, factor: tour_qubo(D, (factor, factor)), tour_length, 2.0, "2 max D"
-    ),
-    "coloring, 10 nodes": Task(
-        graph,
-        lambda W, factor: torch.kron(W, torch.eye(COLORS)) + factor * (W + W.T).sum(1).max() * ONE_COLOR,
-        coloring_cost,
-        1.0,
-        "max degree",
-    ),
+    "TSP, 6 cities, one weight": Task(distances, lambda D, f: tour_qubo(D, (f, f)), tour_length, 2.0, "2 max D"),
+    "coloring, 10 nodes": Task(graph, coloring_qubo, coloring_cost, 1.0, "max degree"),
     "knapsack, 10 items and slack bits": Task(items, knapsack_qubo, knapsack_cost, 1.0, "max value"),
 }
 

@@ -56,6 +56,11 @@ def on_gpu(quick: bool) -> Iterator[Record]:
         yield {"k": k, "n": problem.bits, "loss": name, **record, **more}
 
 
+def stack(inputs: int, outputs: int) -> nn.Sequential:
+    """Return three linear layers with ReLU."""
+    return nn.Sequential(nn.Linear(inputs, 78), nn.ReLU(), nn.Linear(78, 78), nn.ReLU(), nn.Linear(78, outputs))
+
+
 class Own(nn.Module):
     """A user's body, unknown to qubolearn."""
 
@@ -65,11 +70,6 @@ class Own(nn.Module):
 
     def forward(self, p: Tensor) -> Tensor:
         return self.layers(p)
-
-
-def stack(inputs: int, outputs: int) -> nn.Sequential:
-    """Return three linear layers with ReLU."""
-    return nn.Sequential(nn.Linear(inputs, 78), nn.ReLU(), nn.Linear(78, 78), nn.ReLU(), nn.Linear(78, outputs))
 
 
 def against_a_loop(quick: bool) -> Iterator[Record]:
