@@ -37,6 +37,7 @@ BENCHMARKS = {
     "costs-linear": ("costs.linear", "regret and time of SPO+ here and in PyEPO (pip install pyepo pyomo highspy)"),
     "defaults": ("defaults.defaults", "fit with its defaults on three problems, next to logistic chains"),
     "defaults-variants": ("defaults.variants", "the same problems with one default changed, on the tuning seeds"),
+    "labels": ("labels.labels", "QuboClassifier, chains and powerset SVC on multi-label data sets; 15 CPU minutes"),
     "penalties": ("penalties.penalties", "tuned penalty weights and chain strengths next to the usual rules"),
     "samples": ("samples.from_samples", "Boltzmann machines from samples (pip install dwave-pytorch-plugin)"),
     "rna": ("samples.rna", "base pairs of an RNA family by a Potts model (dataset rna), and ten lines of PyTorch"),

@@ -39,9 +39,7 @@ X, X_test, y, y_test = train_test_split(X, y, test_size=500, random_state=0)
 # %%
 # The search compares uncoupled with coupled labels on three folds. The score of scikit-learn for several labels is
 # strict: a sample counts if all six labels are correct.
-model = make_pipeline(
-    StandardScaler(), QuboClassifier(epochs=15, hidden=64, layers=2, random_state=0)
-)
+model = make_pipeline(StandardScaler(), QuboClassifier(random_state=0))
 search = GridSearchCV(model, {"quboclassifier__couplings": [False, True]}, cv=3)
 search.fit(X, y)
 scores = search.cv_results_["mean_test_score"]

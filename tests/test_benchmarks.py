@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from benchmarks import annealing, constraints, costs, instances, losses, penalties, samples
+from benchmarks import annealing, constraints, costs, instances, labels, losses, penalties, samples
 
 from qubolearn import ExhaustiveSearch, SparseQubo, solve
 
@@ -102,3 +102,17 @@ def test_boltzmann_machines_are_compared_with_grbm() -> None:
 def test_tuned_weights_find_more_optimal_reads_than_the_rule() -> None:
     for record in penalties.penalties(quick=True):
         assert record["tuned_share"] > record["rule_share"] > 0
+
+
+def test_labels_are_compared_on_test_rows_and_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.datasets import make_multilabel_classification
+
+    X, y = make_multilabel_classification(200, 10, n_classes=4, n_labels=2, random_state=0)
+    y[:, 3] = 0  # a label that never occurs
+    monkeypatch.setattr(labels, "rows", lambda name: (X[:120], y[:120], X[120:], y[120:]))
+    monkeypatch.setattr(labels, "MACHINES", labels.MACHINES[5:7])
+    records = list(labels.labels(quick=True))
+    assert [(record["data"], record["part"]) for record in records[::2]] == [("flags", part) for part in labels.PARTS]
+    for record in records:
+        assert all(record[key] > 35 for key in ("qubo", "chain", "chains", "powerset"))  # the most frequent set: 21
+        assert record["interval"][0] < record["qubo"] < record["interval"][1]

@@ -42,6 +42,11 @@ COLUMNS = {
         "problem | right=exactly right, % | spread=standard deviation | chain=logistic chain, % | "
         "seconds=CPU seconds | seeds"
     ),
+    "labels": (
+        "data | part=test rows | qubo=QuboClassifier, % | interval=95 % interval | chain=logistic chain, % | "
+        "minus chain=difference | p chain=p | chains=ten chains, % | minus chains=difference | "
+        "powerset=powerset SVC, % | minus powerset=difference | p powerset=p | seconds=CPU s per fit"
+    ),
     "exact-gpu": "n | seconds=seconds | states_per_second",
     "exact-groups": (
         "groups=groups of 5 | n | states | us=best two, µs per QUBO | log_z_us=log Z, µs | "
