@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError, check_counts, counted
+from qubolearn.errors import QubolearnError, check_counts
 from qubolearn.gpu import exhaustive_triton
 from qubolearn.kernels import kernel_call, native
 from qubolearn.qubo import Groups, Inequalities, Qubo, can_read_values
@@ -25,9 +25,6 @@ MAX_BITS = {"cpu": 36, "cuda": 40}
 OTHER_MAX_BITS = 28
 #: The largest log2 of the number of allowed states of QUBOs with groups, for the same reason.
 GROUPS_BITS = 28
-#: States per second (per thread on a CPU), for the estimate in errors.
-SPEED = {"cpu": 2e10, "cuda": 2e12}
-OTHER_SPEED = 1e8
 #: Rough costs of the compiled kernel on one thread, by the bytes of a number.
 SECONDS_PER_STATE = {4: 4e-11, 8: 8e-11}
 SECONDS_PER_QUBO = 1e-6
@@ -67,8 +64,8 @@ class ExhaustiveSearch(QuboSolver):
         limit = MAX_BITS.get(A.device.type, OTHER_MAX_BITS) if self.max_bits is None else self.max_bits
         if n > limit:
             raise QubolearnError(
-                f"exhaustive search over n={n} bits needs 2**{n} states (limit 2**{limit}), about {_hours(A):.2g} h "
-                f"for {counted(A.shape[0], 'QUBO')} on this {A.device.type}; use simulated annealing, or raise max_bits"
+                f"exhaustive search over n={n} bits needs 2**{n} states (limit 2**{limit} on this {A.device.type}); "
+                "use simulated annealing, or raise max_bits"
             )
         A = A if A.dtype == torch.float64 else A.to(torch.float32)
         if A.is_cpu:
@@ -122,9 +119,3 @@ def _lowest_codes(A: Tensor, count: int) -> Tensor:
         return exhaustive_triton.lowest_codes(A.double() if overflows else A, count)
     # In float32 a GPU may round products to TF32.
     return exhaustive_torch.lowest_codes(A.double() if device == "cuda" else A, min(count + SPARE_STATES, 2**n))
-
-
-def _hours(A: Tensor) -> float:
-    device = A.device.type
-    speed = SPEED.get(device, OTHER_SPEED) * (torch.get_num_threads() if device == "cpu" else 1)
-    return float(A.shape[0] * 2.0 ** min(A.shape[2], 900) / speed / 3600)

@@ -91,15 +91,7 @@ def _neighbors(x: Tensor, clamp: Tensor, groups: Groups) -> Tensor:
 
     States of bits that cannot change are the given ones.
     """
-    n = x.shape[1]
-    around = x[:, None].repeat(1, n, 1)
-    inside = groups.of_bits(n) >= 0
-    bits = torch.arange(n)
-    around[:, bits, bits] = torch.where((clamp == FREE) & ~inside, 1 - x, x)
-    for group in groups.members:
-        for bit in group:
-            free = clamp[:, bit] == FREE
-            around[free, bit] = (
-                around[free, bit].index_fill(1, torch.tensor(group), 0).index_fill(1, torch.tensor(bit), 1)
-            )
-    return around
+    one, number = torch.eye(x.shape[1], dtype=x.dtype), groups.of_bits(x.shape[1])
+    inside, together = (number >= 0)[:, None], number[:, None] == number
+    around = torch.where(inside, torch.where(together, one, x[:, None]), x[:, None] ^ one)
+    return torch.where((clamp == FREE)[:, :, None], around, x[:, None])
