@@ -164,6 +164,16 @@ def test_reads_do_not_depend_on_threads() -> None:
         assert torch.equal(*answers)
 
 
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: type(solver).__name__)
+def test_second_states_are_found_if_no_single_move_is_allowed(solver) -> None:
+    choose = [LinearConstraint([1] * 7, 3), LinearConstraint([-1] * 7, -3)]  # three of seven bits
+    A = torch.diag_embed(torch.arange(14.0).reshape(2, 7))
+    assert solve(A, solver, 2, constraints=choose).energies.tolist() == [[3, 4], [24, 25]]
+    match = [LinearConstraint({place + 3 * k: 1 for k in range(3)}, 1) for place in range(3)]  # a permutation
+    found = solve(torch.eye(9)[None], solver, 2, groups=Groups.consecutive(3, 3), constraints=match)
+    assert found.energies.tolist() == [[3, 3]]
+
+
 def test_larger_knapsack_reaches_dynamic_programming() -> None:
     rng = np.random.default_rng(0)
     values, sizes, capacity = rng.integers(10, 100, 60), rng.integers(10, 100, 60), 1500

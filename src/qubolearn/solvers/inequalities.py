@@ -13,6 +13,8 @@ from qubolearn.qubo.constraints import Inequalities
 from qubolearn.solvers.contract import NothingFoundError, SearchResult, instance_seeds
 from qubolearn.solvers.forms import SparseForm
 
+#: Pairs of moves that are tried if single ones leave too few allowed states.
+MAX_PAIRS = 10_000
 #: The largest log2 of the number of states for exact search; bounds usually cut most of them off.
 MAX_BITS = 32
 
@@ -52,15 +54,16 @@ def anneal_constrained(
     best = found.gather(1, energies.argmin(1)[:, None, None].expand(-1, 1, n))
     found = torch.where(allowed[:, :, None], found, best)
     if count > 1:
-        around = _neighbors(best[:, 0], clamp, groups)
-        found = torch.cat([found, torch.where(limits.satisfied(around)[:, :, None], around, best)], 1)
-    info = {
-        "source": "simulated",
-        "reads": reads,
-        "sweeps": torch.from_numpy(swept),
-        "feasible": allowed.double().mean(1),
-    }
-    return SearchResult(found, info)
+        moved = _neighbors(best[:, 0], clamp, groups)
+        around = torch.where(limits.satisfied(moved)[:, :, None], moved, best)
+        same = (around == best).all(2)
+        for row in ((~same).sum(1) < count - 1).nonzero()[:, 0].tolist():
+            pairs = _pairs_of_moves(best[row], moved[row], groups)
+            pairs = pairs[limits.satisfied(pairs.expand(batch, -1, -1))[row]][: same[row].sum()]
+            around[row, same[row].nonzero()[: len(pairs), 0]] = pairs
+        found = torch.cat([found, around], 1)
+    info = {"source": "simulated", "reads": reads, "feasible": allowed.double().mean(1)}
+    return SearchResult(found, {**info, "sweeps": torch.from_numpy(swept)})
 
 
 def search_constrained(
@@ -95,3 +98,11 @@ def _neighbors(x: Tensor, clamp: Tensor, groups: Groups) -> Tensor:
     inside, together = (number >= 0)[:, None], number[:, None] == number
     around = torch.where(inside, torch.where(together, one, x[:, None]), x[:, None] ^ one)
     return torch.where((clamp == FREE)[:, :, None], around, x[:, None])
+
+
+def _pairs_of_moves(x: Tensor, around: Tensor, groups: Groups) -> Tensor:
+    """Return some states ``[k, n]`` two moves from x ``[1, n]``, such as exchanges; ``around`` are one move away."""
+    pairs = torch.combinations((around != x).any(1).nonzero()[:, 0])
+    i, j = pairs[torch.randperm(len(pairs), generator=torch.Generator().manual_seed(0))[:MAX_PAIRS]].T
+    both = around[i] ^ around[j] ^ x
+    return both[groups.allowed(both)]
