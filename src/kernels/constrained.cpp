@@ -97,6 +97,7 @@ class Read {
   static constexpr double GROWTH = 1.1, DECAY = 0.98;  // of a weight, per sweep
   static constexpr double SETTLING = 0.8, TIE = 1e-9;  // share of the sweeps after which weights only grow
   static constexpr std::size_t MAX_PAIRED = 1024;      // bits or groups of which the descent tries all pairs
+  static constexpr int MAX_DESCENTS = 10000;           // passes: sums of rounded numbers could fall forever
 
   const Instance& I;
   Random random;
@@ -149,13 +150,13 @@ class Read {
   // Descend, from the best state if that is lower.
   void settle(Control& control) {
     if (found_ && (violation_ > 0 || best_energy_ < energy_)) restore();
-    while (!control.stopped() && descend()) {}
+    descend_fully(control);
     if (violation_ == 0) keep_best();
   }
 
   // Descend, and let the best state take what is good in this one, or this one what is good in the best.
   void improve_best(Control& control) {
-    while (!control.stopped() && descend()) {}
+    descend_fully(control);
     if (!found_ && violation_ == 0) keep_best();
     if (found_) energy_ <= best_energy_ + TIE && violation_ == 0 ? cross(best_, -TIE) : cross_best(x, TIE);
   }
@@ -330,6 +331,10 @@ class Read {
     apply(move);
     allowed();
     return true;
+  }
+
+  void descend_fully(Control& control) {
+    for (int pass = 0; pass < MAX_DESCENTS && !control.stopped() && descend();) ++pass;
   }
 
   bool descend() {
@@ -526,24 +531,17 @@ Inequalities inequalities(const nb::tuple& arrays, std::int64_t batch, std::int6
   return {count, s, which.data(), coefficients.data(), bounds.data()};
 }
 
-void anneal_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, nb::tuple limits,
+auto anneal_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, nb::tuple limits,
                         In<double, 2> betas, std::int64_t sweeps, In<double, 1> targets, std::int64_t size,
                         In<std::uint32_t, 1> seeds, Out<std::int8_t, 3> states, Out<double, 2> excess,
-                        Out<std::int64_t, 1> swept, int threads, nb::object progress) {
-  const SparseQubos A = sparse_qubos(qubos);
+                        Out<std::int64_t, 1> swept) {
+  const SparseQubos A = sparse_qubos(qubos, states.shape(0), states.shape(2));
   const Units all = units(members, A.n);
   const Inequalities given = inequalities(limits, A.batch, A.n);
   const std::int64_t reads = states.shape(1);
-  require_shape(clamps, {A.batch, A.n}, "clamps");
-  require_shape(betas, {A.batch, 2}, "betas");
-  require_shape(targets, {A.batch}, "targets");
-  require_shape(seeds, {A.batch}, "seeds");
-  require_shape(states, {A.batch, reads, A.n}, "states");
-  require_shape(excess, {A.batch, reads}, "excess");
-  require_shape(swept, {A.batch}, "swept");
   require(size >= 1 && reads % size == 0, "expected colonies of equal size");
   const std::int64_t colonies = reads / size;
-  call(threads, progress, [&](Control& control) {
+  return [=](Control& control) {
     control.share_each(A.batch * colonies, [&](std::int64_t task) {
       const std::int64_t k = task / colonies;
       const Instance instance(A, k, all, given, clamps.data());
@@ -556,43 +554,36 @@ void anneal_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> c
         std::copy(read.state().begin(), read.state().end(), states.data() + (task * size + r) * A.n);
       }
     });
-  });
+  };
 }
 
-void search_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, nb::tuple limits,
-                        Out<std::int8_t, 3> states, Out<double, 2> energies, Out<std::int64_t, 1> found, int threads,
-                        nb::object progress) {
-  const SparseQubos A = sparse_qubos(qubos);
+auto search_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, nb::tuple limits,
+                        Out<std::int8_t, 3> states, Out<double, 2> energies, Out<std::int64_t, 1> found) {
+  const SparseQubos A = sparse_qubos(qubos, states.shape(0), states.shape(2));
   const Units all = units(members, A.n);
   const Inequalities given = inequalities(limits, A.batch, A.n);
   const std::int64_t count = states.shape(1);
-  require_shape(clamps, {A.batch, A.n}, "clamps");
-  require_shape(states, {A.batch, count, A.n}, "states");
-  require_shape(energies, {A.batch, count}, "energies");
-  require_shape(found, {A.batch}, "found");
   require(count >= 1, "expected at least one state");
-  call(threads, progress, [&](Control& control) {
+  return [=](Control& control) {
     control.share_each(A.batch, [&](std::int64_t k) {
       const Instance instance(A, k, all, given, clamps.data());
       const Exact search(instance, count, states.data() + k * count * A.n, energies.data() + k * count, control);
       found.data()[k] = search.found;
     });
-  });
+  };
 }
 
 }  // namespace
 
 void bind_constrained(nb::module_& m) {
   define(m, "anneal_constrained", &anneal_constrained,
-         "Fill states [batch, reads, n] with annealed states under limits (starts [n + 1], which [k], coefficients\n"
-         "[batch, k], bounds [batch, m]), and excess [batch, reads] with what is left of their violation. A\n"
-         "colony of this size improves its reads until one reaches the target.",
-         "qubos", "units", "clamps", "limits", "betas", "sweeps"_a, "targets", "size"_a, "seeds", "states", "excess",
-         "swept");
+         "qubos units clamps:bn limits betas:b2 sweeps targets:b size seeds:b states:brn excess:br swept:b",
+         "Fill states with annealed states under limits (starts [n + 1], which [k], coefficients [batch, k], bounds\n"
+         "[batch, m]), and excess with what is left of their violation. A colony of this size improves its reads until\n"
+         "one reaches the target.");
   define(m, "search_constrained", &search_constrained,
-         "Fill states [batch, count, n] and energies with the lowest allowed states, and found [batch] with how many\n"
-         "there are.",
-         "qubos", "units", "clamps", "limits", "states", "energies", "found");
+         "qubos units clamps:bn limits states:bcn energies:bc found:b",
+         "Fill states and energies with the lowest allowed states, and found with how many there are.");
 }
 
 }  // namespace qubolearn

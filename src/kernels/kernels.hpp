@@ -50,12 +50,11 @@ struct Search {
 };
 
 // log Σ_x exp(-β xᵀAx) [batch], NaN if exponents leave the range of double, and E[x xᵀ] [batch, n, n].
-template <class T>
 struct Partition {
   std::int64_t batch, held;
   int n;
   double beta;
-  const T* A;
+  const double* A;
   double *values, *marginals;
 };
 
@@ -78,8 +77,8 @@ struct Refinement {
 // Parallel tempering of QUBOs whose bits are in units. clamps [batch, n] hold 0, 1, and -1 for free bits.
 struct Tempering {
   std::int64_t replicas, sweeps;
-  const SparseQubos& A;
-  const Units& units;
+  SparseQubos A;
+  Units units;
   const std::int8_t* clamps;
   const std::uint32_t* seeds;  // [batch]
   double* betas;               // [batch, replicas] from hot to cold: given, or filled if the first one is 0
@@ -116,8 +115,7 @@ struct PopulationSearch {
 #define QUBOLEARN_KERNELS(KERNEL) \
   KERNEL(search_single, const Search<float>&) \
   KERNEL(search_double, const Search<double>&) \
-  KERNEL(partition_single, const Partition<float>&) \
-  KERNEL(partition_double, const Partition<double>&) \
+  KERNEL(partition, const Partition&) \
   KERNEL(evolve, const Evolution&) \
   KERNEL(anneal_dense, const DenseQubos&, const Annealing&) \
   KERNEL(anneal_sparse, const SparseQubos&, const Annealing&) \

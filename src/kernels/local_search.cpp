@@ -7,17 +7,9 @@ namespace {
 // Reads that are improved if the best state was not the lowest of its exchanges, and those in a row that may be in vain.
 constexpr int STARTS = 64, PATIENCE = 6;
 
-// Return what rounding may change of an energy.
-double tolerance_of(const double* S, int n) {
-  double total = 0;
-  for (std::size_t i = 0; i < std::size_t(n) * n; ++i) total += absolute(S[i]);
-  return 1e-13 * total;
-}
-
 // Costs of several moves at once.
-template <class Model>
 class Exchanges {
-  const Model& A;
+  const Model& A;     // with rows
   Scratch<double> S;  // [n + 1, n + 1]: zeros stand for the bit that a move lacks
   int size = 0;
   Scratch<Move> moves;
@@ -27,10 +19,10 @@ class Exchanges {
  public:
   const double tolerance;
 
-  Exchanges(const Model& A, const double* matrix)
+  explicit Exchanges(const Model& A)
       : A(A), S((A.n + 1) * (A.n + 1), 0.0), moves(A.n), units(A.n), costs(padded(A.n)), after(padded(A.n)), least(A.n),
-        turned(A.n * padded(A.n)), tolerance(tolerance_of(matrix, A.n)) {
-    for (int i = 0; i < A.n; ++i) std::memcpy(&S[i * (A.n + 1)], matrix + i * A.n, A.n * sizeof(double));
+        turned(A.n * padded(A.n)), tolerance(1e-13 * A.size()) {
+    for (int i = 0; i < A.n; ++i) std::memcpy(&S[i * (A.n + 1)], A.row(i), A.n * sizeof(double));
   }
 
   // Make two or three moves at once if that lowers the energy, in one pass over all; return true if any did.
@@ -118,7 +110,6 @@ class Exchanges {
 };
 
 // Make each move in turn and descend with its unit held; keep what is lower.
-template <class Model>
 void chain(const Model& A, State& state, State& room, double tolerance) {
   for (int unit = 0; unit < A.units; ++unit) {
     bool lower = true;
@@ -136,8 +127,7 @@ void chain(const Model& A, State& state, State& room, double tolerance) {
 }
 
 // Lower a state by chains and exchanges in turn until neither does.
-template <class Model>
-void improve(const Model& A, Exchanges<Model>& exchanges, State& state, State& room, Control& control) {
+void improve(const Model& A, Exchanges& exchanges, State& state, State& room, Control& control) {
   for (int round = 0; round < ROUNDS && !control.stopped(); ++round) {
     const double before = state.energy;
     chain(A, state, room, exchanges.tolerance);
@@ -148,33 +138,32 @@ void improve(const Model& A, Exchanges<Model>& exchanges, State& state, State& r
   }
 }
 
-template <class Model>
-void exchange_moves(const Model& A, const double* S, const std::int8_t* reads, std::int64_t count, std::int64_t size,
-                    Pool& pool, Control& control) {
-  Exchanges<Model> exchanges(A, S);
-  State state(A.n), room(A.n);
-  A.load(state, pool.state(0));
-  if (!exchanges.pass(state, control)) return;
-  int vain = 0;
-  for (std::int64_t start = 0; start <= (count < STARTS ? count : STARTS) && vain < PATIENCE; ++start) {
-    if (control.stopped()) return;
-    const double best = pool.energy(0);
-    if (start == 0)
-      A.load(state, pool.state(0));
-    else
-      A.load_bits(state, reads + (start - 1) * size);
-    A.descend(state);
-    improve(A, exchanges, state, room, control);
-    pool.offer(state);
-    vain = pool.energy(0) < best - exchanges.tolerance ? 0 : vain + 1;
-  }
-  offer_neighbors(A, state, pool, control);
-}
+// The keys of reads that were met.
+class Seen {
+  Scratch<std::uint64_t> slots;  // mixed, so 0 is a free one
 
-// Search in and around the reads of QUBO k; exchange(reads, pool) follows up to MAX_EXCHANGE_BITS.
-template <class Model, class Exchange>
-void refine(const Model& A, const Refinement& how, std::int64_t k, double tolerance, Control& control,
-            Exchange exchange) {
+  static std::size_t size_for(std::int64_t reads) {
+    std::size_t size = 1;
+    while (size < 2 * static_cast<std::size_t>(reads)) size *= 2;
+    return size;
+  }
+
+ public:
+  explicit Seen(std::int64_t reads) : slots(size_for(reads), 0) {}
+
+  // Return true if the key is new.
+  bool add(std::uint64_t key) {
+    const std::uint64_t mixed = mix(key), last = slots.size() - 1;
+    std::size_t slot = mixed >> 1 & last;
+    while (slots[slot] != 0 && slots[slot] != mixed) slot = (slot + 1) & last;
+    if (slots[slot] == mixed) return false;
+    slots[slot] = mixed;
+    return true;
+  }
+};
+
+// Search in and around the reads of QUBO k.
+void refine(Model& A, const Refinement& how, std::int64_t k, Control& control) {
   const std::int8_t* reads = how.read + k * how.reads * how.n;
   Pool pool(static_cast<int>(how.count), A.n);
   State state(A.n);
@@ -189,43 +178,56 @@ void refine(const Model& A, const Refinement& how, std::int64_t k, double tolera
     A.descend(state);
     pool.offer(state);
   }
-  for (double energy : energies) low += energy <= lowest + tolerance;
+  const double tie = lowest + 1e-12 * A.size();
+  for (double energy : energies) low += energy <= tie;
   how.success[k] = low / static_cast<double>(how.reads);
   offer_held_descents(A, state, pool, control);
   offer_neighbors(A, state, pool, control);
-  if (how.exchanges && A.n <= MAX_EXCHANGE_BITS) exchange(reads, pool);
+  if (how.exchanges) exchange(A, reads, how.reads, pool, control);
   for (int rank = 0; rank < pool.count; ++rank)
     A.write(pool.state(rank), how.states + (k * how.count + rank) * how.n);
 }
 
 }  // namespace
 
-void exchange(const ListModel& A, const std::int8_t* reads, std::int64_t count, Pool& pool, Control& control) {
-  const Scratch<double> S = A.dense();
-  if (!A.grouped && A.n == A.all)  // the same moves, with faster rows
-    exchange_moves(DenseModel(S.data(), A.n), S.data(), reads, count, A.all, pool, control);
-  else
-    exchange_moves(A, S.data(), reads, count, A.all, pool, control);
+void exchange(Model& A, const std::int8_t* reads, std::int64_t count, Pool& pool, Control& control) {
+  if (A.n > MAX_EXCHANGE_BITS) return;
+  const bool lists = !A.rows;
+  const Scratch<double> S = lists ? A.matrix() : Scratch<double>(0);
+  if (lists) A.rows = S.data();  // for as long as this takes
+  Exchanges exchanges(A);
+  State state(A.n), room(A.n);
+  A.load(state, pool.state(0));
+  bool lower = exchanges.pass(state, control);
+  int vain = 0;
+  for (std::int64_t start = 0; lower && start <= (count < STARTS ? count : STARTS) && vain < PATIENCE; ++start) {
+    if (control.stopped()) break;
+    const double best = pool.energy(0);
+    if (start == 0)
+      A.load(state, pool.state(0));
+    else
+      A.load_bits(state, reads + (start - 1) * A.all);
+    A.descend(state);
+    improve(A, exchanges, state, room, control);
+    pool.offer(state);
+    vain = pool.energy(0) < best - exchanges.tolerance ? 0 : vain + 1;
+  }
+  if (lower) offer_neighbors(A, state, pool, control);
+  if (lists) A.rows = nullptr;
 }
 
 void refine_dense(const DenseQubos& all, const Refinement& how, Control& control) {
-  const int n = static_cast<int>(how.n);
   control.share_each(how.batch, [&](std::int64_t k) {
-    const double* S = all.S + k * how.n * how.n;
-    const DenseModel A(S, n);
-    refine(A, how, k, 10 * tolerance_of(S, n), control, [&](const std::int8_t* reads, Pool& pool) {
-      exchange_moves(A, S, reads, how.reads, n, pool, control);
-    });
+    Model A(all.S + k * how.n * how.n, static_cast<int>(how.n));
+    refine(A, how, k, control);
   });
 }
 
 void refine_sparse(const SparseQubos& all, const Units& units, const std::int8_t* clamps, const Refinement& how,
                    Control& control) {
   control.share_each(how.batch, [&](std::int64_t k) {
-    const ListModel A(all, k, units, clamps + k * how.n);
-    refine(A, how, k, 1e-12 * A.size(), control, [&](const std::int8_t* reads, Pool& pool) {
-      exchange(A, reads, how.reads, pool, control);
-    });
+    Model A(all, k, units, clamps + k * how.n);
+    refine(A, how, k, control);
   });
 }
 

@@ -129,88 +129,9 @@ class Pool {
   std::int8_t* at(int rank) { return states_.data() + std::size_t(rank) * n; }
 };
 
-// A dense QUBO: S [n, n] is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. Every bit is its own unit.
-class DenseModel {
-  const double* S;
-
- public:
-  const int n, units;
-
-  DenseModel(const double* S, int n) : S(S), n(n), units(n) {}
-
-  int few_bits() const { return 128; }  // up to here held descents begin again as long as they improve the best state
-  const double* row(int i) const { return S + std::size_t(i) * n; }
-  template <class Visit>
-  void for_moves(const State& state, int i, Visit visit) const {
-    visit(state.x[i] ? Move{i, -1} : Move{-1, i});
-  }
-
-  void load(State& state, const std::int8_t* bits) const {
-    double* fields = state.fields.data();
-    state.energy = 0, state.key = 0;
-    for (int i = 0; i < n; ++i) fields[i] = row(i)[i] * (1 - bits[i]);
-    for (int j = 0; j < n; ++j) {
-      state.x[j] = bits[j];
-      if (!bits[j]) continue;
-      for (int i = 0; i < n; ++i) fields[i] += row(j)[i];
-      state.key ^= bit_key(j, n);
-    }
-    for (int i = 0; i < n; ++i)
-      if (bits[i]) state.energy += 0.5 * (row(i)[i] + fields[i]);
-  }
-
-  void flip(State& state, int i) const {
-    double* fields = state.fields.data();
-    const double own = fields[i], step = 1 - 2 * state.x[i], *couplings = row(i);
-    for (int j = 0; j < n; ++j) fields[j] += step * couplings[j];
-    fields[i] = own;
-    state.x[i] ^= 1;
-    state.energy += step * own;
-    state.key ^= bit_key(i, n);
-  }
-  void apply(State& state, Move move) const { flip(state, move.on >= 0 ? move.on : move.off); }
-
-  // Flip the bit that lowers the energy most until none does.
-  void descend(State& state, int held = -1) const {
-    for (int round = 0; round < DESCENT * n + ROUNDS; ++round) {
-      const int best = steepest(state, held);
-      if (best < 0) return;
-      flip(state, best);
-    }
-  }
-
-  // Make a move and descend with its unit held.
-  void settle(State& state, Move move, int unit) const {
-    apply(state, move);
-    descend(state, unit);
-  }
-
-  // Offer what a move settles to, and leave the state as it was.
-  void try_move(State& state, State& room, Move move, int unit, Pool& pool) const {
-    room.copy(state);
-    settle(room, move, unit);
-    pool.offer(room);
-  }
-
-  void load_bits(State& state, const std::int8_t* bits) const { load(state, bits); }
-  void write(const std::int8_t* x, std::int8_t* bits) const { std::memcpy(bits, x, n); }
-
- private:
-  int steepest(const State& state, int held) const {
-    double lowest = -1e-13 * absolute(state.energy);
-    return find_lowest(0, n, lowest, [&](int i, Longs index) {
-      std::int64_t bits;  // one in each byte, which shifts bring to the places of signs
-      std::memcpy(&bits, state.x.data() + i, WIDE);
-      const Longs signs = splat<Longs>(bits) << Longs{63, 55, 47, 39, 31, 23, 15, 7} & INT64_MIN;
-      const auto fields = VARIANT::load<Longs>(state.fields.data() + i);
-      return index == held ? splat<Doubles>(INFINITE) : (Doubles)(fields ^ signs);
-    });
-  }
-};
-
-// A sparse QUBO without its clamped bits, whose bits are in units: one-hot groups, of which one bit is always 1, and
-// single bits. Couplings within a group are never felt and are left out.
-class ListModel {
+// A QUBO without its clamped bits, whose bits are in units: one-hot groups, of which one bit is always 1, and single
+// bits. Couplings within a group are never felt and are left out. Couplings are in lists, in rows of a matrix, or in both.
+class Model {
   const std::int8_t* const clamp;
   Scratch<std::int32_t> unit_of_;
   // units to look at, and the moves made since
@@ -230,25 +151,28 @@ class ListModel {
   Scratch<std::int64_t> starts;  // [n + 1]: of the couplings of each bit
   Scratch<std::int32_t> to;
   Scratch<double> value;
-  double constant = 0;  // energy of the clamped bits
+  const double* rows = nullptr;  // [n, n]: the couplings again, symmetric; the diagonal is ignored
+  double constant = 0;           // energy of the clamped bits
 
-  // clamp [n] holds 0, 1, and -1 for free bits.
-  ListModel(const SparseQubos& A, std::int64_t k, const Units& members, const std::int8_t* clamp)
-      : clamp(clamp), unit_of_(A.n), waiting(members.count), queued(members.count, 0), moves(DESCENT * A.n + ROUNDS),
-        all(static_cast<int>(A.n)), bit(A.n), first(members.count + 1), group(members.count), h(A.n), starts(A.n + 1),
-        to(A.starts[A.n]), value(A.starts[A.n]) {
+  // A dense QUBO S [n, n], symmetric with A_ij + A_ji off its diagonal and A_ii on it. Every bit is its own unit.
+  Model(const double* S, int n) : Model(n, n, 0, nullptr) {
+    rows = S;
+    for (int i = 0; i < n; ++i) {
+      add_bit(i), close_unit(false);
+      h[i] = S[std::size_t(i) * n + i];
+    }
+  }
+
+  // A sparse QUBO; clamp [n] holds 0, 1, and -1 for free bits.
+  Model(const SparseQubos& A, std::int64_t k, const Units& members, const std::int8_t* clamp)
+      : Model(A.n, members.count, A.starts[A.n], clamp) {
     Scratch<std::int32_t> place(A.n, -1);
-    first[0] = 0;
     for (std::int64_t member = 0; member < members.count; ++member) {
-      const int before = n;
       for (auto slot = members.first[member]; slot < members.first[member + 1]; ++slot) {
         const auto i = members.bits[slot];
-        if (clamp[i] >= 0) continue;
-        place[i] = n, bit[n] = static_cast<std::int32_t>(i), unit_of_[n++] = units;
+        if (clamp[i] < 0) place[i] = n, add_bit(static_cast<int>(i));
       }
-      if (n == before) continue;
-      grouped = grouped || members.group[member];
-      group[units++] = members.group[member], first[units] = n;
+      if (n > first[units]) close_unit(members.group[member]);
     }
     const double *linear = A.linear + k * A.n, *quadratic = A.quadratic + k * A.edges;
     std::int64_t edges = 0;
@@ -273,31 +197,36 @@ class ListModel {
     }
   }
 
+  // Up to here held descents begin again as long as they improve the best state.
   int few_bits() const { return grouped ? 512 : 128; }
   int unit_of(int b) const { return unit_of_[b]; }
+  const double* row(int b) const { return rows + std::size_t(b) * n; }
 
   // Return the sum of all coefficients' sizes.
   double size() const {
     double total = 0;
     for (int b = 0; b < n; ++b) total += absolute(h[b]);
-    for (auto slot = starts[0]; slot < starts[n]; ++slot) total += absolute(value[slot]);
+    if (rows)
+      for (int b = 0; b < n; ++b)
+        for (int c = 0; c < n; ++c) total += b == c ? 0 : absolute(row(b)[c]);
+    else
+      for (auto slot = starts[0]; slot < starts[n]; ++slot) total += absolute(value[slot]);
     return total;
   }
 
-  // Return the matrix of a DenseModel.
-  Scratch<double> dense() const {
+  // Return the couplings of the lists as a matrix.
+  Scratch<double> matrix() const {
     Scratch<double> S(std::size_t(n) * n, 0.0);
-    for (int b = 0; b < n; ++b) {
-      S[std::size_t(b) * n + b] = h[b];
+    for (int b = 0; b < n; ++b)
       for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) S[std::size_t(b) * n + to[slot]] = value[slot];
-    }
     return S;
   }
 
   template <class Visit>
   void for_moves(const State& state, int unit, Visit visit) const {
     if (!group[unit]) return visit(state.x[first[unit]] ? Move{first[unit], -1} : Move{-1, first[unit]});
-    const int own = chosen(state, unit);
+    int own = first[unit];
+    while (own < first[unit + 1] - 1 && !state.x[own]) ++own;
     for (int b = first[unit]; b < first[unit + 1]; ++b)
       if (b != own) visit(Move{own, b});
   }
@@ -323,16 +252,16 @@ class ListModel {
   }
 
   void load(State& state, const std::int8_t* x) const {
-    for (int b = 0; b < n; ++b) state.x[b] = x[b];
+    std::memcpy(state.x.data(), x, n);
     sum(state);
   }
 
   // Sum the energy, the fields and the key of the state again.
   void sum(State& state) const {
     state.energy = 0, state.key = 0;
-    for (int b = 0; b < n; ++b) state.fields[b] = h[b];
+    std::memcpy(state.fields.data(), h.data(), n * sizeof(double));
     for (int b = 0; b < n; ++b) {
-      if (!grouped)  // half of the bits are 1: no branch could foresee which
+      if (!grouped && !rows)  // half of the bits are 1: no branch could foresee which
         for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) state.fields[b] += state.x[to[slot]] * value[slot];
       else if (state.x[b])
         add(state, b, 1);
@@ -350,17 +279,26 @@ class ListModel {
 
   // Take moves that lower the energy until none does.
   void descend(State& state) const {
+    if (steep()) return flip_steepest(state, -1);
     for (int unit = 0; unit < units; ++unit) push(unit);
     follow(state, -1);
   }
 
+  // Make a move and descend with its unit held; return the moves that took, if it can be undone.
   int settle(State& state, Move move, int unit) const {
     apply(state, move);
+    if (steep()) return flip_steepest(state, unit), 0;
     push_around(move);
     return follow(state, unit);
   }
 
-  void try_move(State& state, State&, Move move, int unit, Pool& pool) const {
+  // Offer what a move settles to, and leave the state as it was.
+  void try_move(State& state, State& room, Move move, int unit, Pool& pool) const {
+    if (steep()) {
+      room.copy(state);
+      settle(room, move, unit);
+      return pool.offer(room);
+    }
     const double energy = state.energy;
     const std::uint64_t key = state.key;
     const int flips = settle(state, move, unit);  // undone below: a copy would take longer
@@ -372,16 +310,22 @@ class ListModel {
 
   // Write all bits of the QUBO in a state x [n].
   void write(const std::int8_t* x, std::int8_t* bits) const {
-    for (int i = 0; i < all; ++i) bits[i] = clamp[i] == 1;
+    for (int i = 0; i < all; ++i) bits[i] = clamp && clamp[i] == 1;
     for (int b = 0; b < n; ++b)
       if (x[b]) bits[bit[b]] = 1;
   }
 
  private:
-  int chosen(const State& state, int unit) const {
-    int b = first[unit];
-    while (b < first[unit + 1] - 1 && !state.x[b]) ++b;
-    return b;
+  Model(std::int64_t bits, std::int64_t units, std::int64_t slots, const std::int8_t* clamp)
+      : clamp(clamp), unit_of_(bits), waiting(units), queued(units, 0), moves(DESCENT * bits + ROUNDS),
+        all(static_cast<int>(bits)), bit(bits), first(units + 1), group(units), h(bits), starts(bits + 1), to(slots),
+        value(slots) {
+    first[0] = 0;
+  }
+  void add_bit(int i) { bit[n] = i, unit_of_[n++] = units; }
+  void close_unit(bool is_group) {
+    grouped = grouped || is_group;
+    group[units++] = is_group, first[units] = n;
   }
 
   // Make a move, but leave the energy and the key.
@@ -391,7 +335,33 @@ class ListModel {
   }
 
   void add(State& state, int b, double step) const {
-    for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) state.fields[to[slot]] += step * value[slot];
+    double* fields = state.fields.data();
+    if (!rows) {
+      for (auto slot = starts[b]; slot < starts[b + 1]; ++slot) fields[to[slot]] += step * value[slot];
+      return;
+    }
+    const double own = fields[b], *couplings = row(b);
+    for (int c = 0; c < n; ++c) fields[c] += step * couplings[c];
+    fields[b] = own;
+  }
+
+  // With rows all flips are compared at once; with lists, or groups, only the neighbors of the last move.
+  bool steep() const { return rows && !grouped; }
+
+  // Flip the bit that lowers the energy most until none does.
+  void flip_steepest(State& state, int held) const {
+    for (int round = 0; round < DESCENT * n + ROUNDS; ++round) {
+      double lowest = -1e-13 * absolute(state.energy);
+      const int best = find_lowest(0, n, lowest, [&](int i, Longs index) {
+        std::int64_t bits;  // one in each byte, which shifts bring to the places of signs
+        std::memcpy(&bits, state.x.data() + i, WIDE);
+        const Longs signs = splat<Longs>(bits) << Longs{63, 55, 47, 39, 31, 23, 15, 7} & INT64_MIN;
+        const auto fields = VARIANT::load<Longs>(state.fields.data() + i);
+        return index == held ? splat<Doubles>(INFINITE) : (Doubles)(fields ^ signs);
+      });
+      if (best < 0) return;
+      apply(state, state.x[best] ? Move{best, -1} : Move{-1, best});
+    }
   }
 
   void push(int unit) const {
@@ -427,8 +397,7 @@ class ListModel {
 };
 
 // Offer every change of one unit of the lowest states until all but the last in the pool have been expanded.
-template <class Model>
-void offer_neighbors(const Model& A, State& state, Pool& pool, Control& control) {
+inline void offer_neighbors(const Model& A, State& state, Pool& pool, Control& control) {
   for (int round = 0; round < ROUNDS * (A.n + pool.count); ++round) {
     const int rank = pool.next_to_expand();
     if (rank < 0 || control.stopped()) return;
@@ -442,8 +411,7 @@ void offer_neighbors(const Model& A, State& state, Pool& pool, Control& control)
 }
 
 // Make every move from the best state and descend with its unit held, as long as that improves the best.
-template <class Model>
-void offer_held_descents(const Model& A, State& state, Pool& pool, Control& control) {
+inline void offer_held_descents(const Model& A, State& state, Pool& pool, Control& control) {
   State room(A.n);
   double best = INFINITE;
   for (int round = 0; round < (A.n <= A.few_bits() ? ROUNDS : 2); ++round) {
@@ -456,34 +424,10 @@ void offer_held_descents(const Model& A, State& state, Pool& pool, Control& cont
   }
 }
 
-// The keys of reads that were met.
-class Seen {
-  Scratch<std::uint64_t> slots;  // mixed, so 0 is a free one
-
-  static std::size_t size_for(std::int64_t reads) {
-    std::size_t size = 1;
-    while (size < 2 * static_cast<std::size_t>(reads)) size *= 2;
-    return size;
-  }
-
- public:
-  explicit Seen(std::int64_t reads) : slots(size_for(reads), 0) {}
-
-  // Return true if the key is new.
-  bool add(std::uint64_t key) {
-    const std::uint64_t mixed = mix(key), last = slots.size() - 1;
-    std::size_t slot = mixed >> 1 & last;
-    while (slots[slot] != 0 && slots[slot] != mixed) slot = (slot + 1) & last;
-    if (slots[slot] == mixed) return false;
-    slots[slot] = mixed;
-    return true;
-  }
-};
-
 constexpr int MAX_EXCHANGE_BITS = 512;  // above, exchanges take longer than the annealing itself
 
 // Lower the best state of a pool, and if that succeeds some reads [count, all bits], by two and three moves at once: if a
 // penalty dwarfs the rest of a QUBO, no single move leads from one good state to another.
-void exchange(const ListModel& A, const std::int8_t* reads, std::int64_t count, Pool& pool, Control& control);
+void exchange(Model& A, const std::int8_t* reads, std::int64_t count, Pool& pool, Control& control);
 
 }  // namespace qubolearn::VARIANT

@@ -17,7 +17,6 @@ namespace qubolearn {
 namespace {
 
 constexpr int MAX_BITS = 50;  // of exhaustive search: tables of nodes would grow too large, and it would take years
-constexpr std::int64_t HELD = 1 << 26;
 
 // Builds that this processor runs, the fastest last.
 std::vector<const Kernels*> supported() {
@@ -55,192 +54,138 @@ void use(const std::string& name) {
 }
 
 template <class T>
-double search(In<T, 3> A, Out<T, 3> states, Out<double, 2> energies, std::int64_t held, int threads,
-              nb::object progress) {
+auto search(In<T, 3> A, Out<T, 3> states, Out<double, 2> energies, std::int64_t held) {
   const std::int64_t batch = A.shape(0), n = A.shape(1), count = energies.shape(1);
   require(1 <= n && n <= MAX_BITS, "expected 1 to 50 bits");
   require(1 <= count && count <= std::int64_t(1) << n, "expected 1 <= count <= 2**n");
-  require_shape(A, {batch, n, n}, "A");
-  require_shape(energies, {batch, count}, "energies");
-  require_shape(states, {batch, count, n}, "states");
-  double largest = 0;
-  const Search<T> search{batch, count, held, static_cast<int>(n), A.data(), states.data(), energies.data(), &largest};
-  call(threads, progress, [&](Control& control) {
-    if constexpr (sizeof(T) == 4) kernels().search_single(search, control);
-    else kernels().search_double(search, control);
-  });
-  return largest;
+  return [=](Control& control) {
+    double largest = 0;
+    const Search<T> how{batch, count, held, static_cast<int>(n), A.data(), states.data(), energies.data(), &largest};
+    if constexpr (sizeof(T) == 4) kernels().search_single(how, control);
+    else kernels().search_double(how, control);
+    return largest;
+  };
 }
 
-template <class T>
-void partition(In<T, 3> A, double beta, Out<double, 1> values, Out<double, 3> marginals, std::int64_t held, int threads,
-               nb::object progress) {
+auto partition(In<double, 3> A, double beta, Out<double, 1> values, Out<double, 3> marginals, std::int64_t held) {
   const std::int64_t batch = A.shape(0), n = A.shape(1);
   require(1 <= n && n <= MAX_BITS, "expected 1 to 50 bits");
-  require_shape(A, {batch, n, n}, "A");
-  require_shape(values, {batch}, "values");
-  require_shape(marginals, {batch, n, n}, "marginals");
-  const Partition<T> sums{batch, held, static_cast<int>(n), beta, A.data(), values.data(), marginals.data()};
-  call(threads, progress, [&](Control& control) {
-    if constexpr (sizeof(T) == 4) kernels().partition_single(sums, control);
-    else kernels().partition_double(sums, control);
-  });
+  const Partition sums{batch, held, static_cast<int>(n), beta, A.data(), values.data(), marginals.data()};
+  return [=](Control& control) { kernels().partition(sums, control); };
 }
 
-template <class T>
-void bind_exhaustive(nb::module_& m) {
-  define(m, "search", &search<T>,
-         "Fill states [batch, count, n] and energies [batch, count] with the lowest states of A [batch, n, n],\n"
-         "ascending. Return the largest sum of |A_ij|.",
-         "A", "states", "energies", "held"_a = HELD);
-  define(m, "partition", &partition<T>,
-         "Fill values [batch] with log Z of A [batch, n, n], NaN where its exponents are too large, and\n"
-         "marginals [batch, n, n] with E[x xT].",
-         "A", "beta"_a, "values", "marginals", "held"_a = HELD);
-}
-
-void evolve(Out<float, 2> re, Out<float, 2> im, In<float, 2> energies, In<float, 1> tangents, In<float, 1> norms,
-            In<float, 1> turns, int threads, nb::object progress) {
+auto evolve(Out<float, 2> re, Out<float, 2> im, In<float, 2> energies, In<float, 1> tangents, In<float, 1> norms,
+            In<float, 1> turns) {
   const std::int64_t batch = re.shape(0), states = re.shape(1), steps = turns.shape(0);
   require(states > 0 && (states & (states - 1)) == 0, "expected a power of two of amplitudes");
-  require_shape(im, {batch, states}, "im");
-  require_shape(energies, {batch, states}, "energies");
-  require_shape(tangents, {steps}, "tangents");
-  require_shape(norms, {steps}, "norms");
-  const Evolution evolution{batch,           states,          steps,        re.data(),   im.data(),
-                            energies.data(), tangents.data(), norms.data(), turns.data()};
-  call(threads, progress, [&](Control& control) { kernels().evolve(evolution, control); });
+  const Evolution how{batch,           states,          steps,        re.data(),   im.data(),
+                      energies.data(), tangents.data(), norms.data(), turns.data()};
+  return [=](Control& control) { kernels().evolve(how, control); };
 }
 
-DenseQubos qubos_of(const In<double, 3>& S) {
-  const std::int64_t batch = S.shape(0), n = S.shape(1);
-  require_shape(S, {batch, n, n}, "S");
-  return {batch, n, S.data()};
+DenseQubos qubos_of(const In<double, 3>& S, std::int64_t batch, std::int64_t n) { return {batch, n, S.data()}; }
+SparseQubos qubos_of(const nb::tuple& arrays, std::int64_t batch, std::int64_t n) {
+  return sparse_qubos(arrays, batch, n);
 }
-SparseQubos qubos_of(const nb::tuple& arrays) { return sparse_qubos(arrays); }
 
 template <class Given>
-void anneal(Given qubos, In<double, 2> betas, std::int64_t steps, std::int64_t sweeps, In<std::uint32_t, 1> seeds,
-            bool given, Out<std::int8_t, 3> states, int threads, nb::object progress) {
-  const auto A = qubos_of(qubos);
-  const std::int64_t reads = states.shape(1);
-  require_shape(betas, {A.batch, 2}, "betas");
-  require_shape(seeds, {A.batch}, "seeds");
-  require_shape(states, {A.batch, reads, A.n}, "states");
+auto anneal(Given qubos, In<double, 2> betas, std::int64_t steps, std::int64_t sweeps, In<std::uint32_t, 1> seeds,
+            bool given, Out<std::int8_t, 3> states) {
+  const std::int64_t batch = states.shape(0), reads = states.shape(1), n = states.shape(2);
+  const auto A = qubos_of(qubos, batch, n);
   require(steps >= 1 && sweeps >= 0, "expected steps >= 1 and sweeps >= 0");
-  for (std::int64_t k = 0; k < A.batch; ++k) {
+  for (std::int64_t k = 0; k < batch; ++k) {
     const double first = betas.data()[2 * k], last = betas.data()[2 * k + 1];
     require(first > 0 && first <= last && std::isfinite(last), "expected 0 < first beta <= last beta");
   }
   if (given) require_bits(states.data(), states.size());
-  const Annealing how{A.batch, reads, A.n, sweeps, steps, betas.data(), seeds.data(), given, states.data()};
-  call(threads, progress, [&](Control& control) {
+  const Annealing how{batch, reads, n, sweeps, steps, betas.data(), seeds.data(), given, states.data()};
+  return [=](Control& control) {
     if constexpr (std::is_same_v<Given, nb::tuple>) kernels().anneal_sparse(A, how, control);
     else kernels().anneal_dense(A, how, control);
-  });
+  };
 }
 
 Refinement refinement(const In<std::int8_t, 3>& reads, const Out<std::int8_t, 3>& states,
-                      const Out<double, 1>& success, bool exchanges, std::int64_t batch, std::int64_t n) {
-  const std::int64_t count = states.shape(1), r = reads.shape(1);
-  require_shape(reads, {batch, r, n}, "reads");
-  require_shape(states, {batch, count, n}, "states");
-  require_shape(success, {batch}, "success");
+                      const Out<double, 1>& success, bool exchanges) {
+  const std::int64_t batch = reads.shape(0), r = reads.shape(1), n = reads.shape(2), count = states.shape(1);
   require(count >= 1 && r >= 1, "expected at least one read and one state");
   require_bits(reads.data(), reads.size());
   return {batch, r, n, count, reads.data(), states.data(), success.data(), exchanges};
 }
 
-void refine_dense(In<double, 3> S, In<std::int8_t, 3> reads, Out<std::int8_t, 3> states, Out<double, 1> success,
-                  bool exchanges, int threads, nb::object progress) {
-  const DenseQubos A = qubos_of(S);
-  const Refinement how = refinement(reads, states, success, exchanges, A.batch, A.n);
-  call(threads, progress, [&](Control& control) { kernels().refine_dense(A, how, control); });
+auto refine_dense(In<double, 3> S, In<std::int8_t, 3> reads, Out<std::int8_t, 3> states, Out<double, 1> success,
+                  bool exchanges) {
+  const Refinement how = refinement(reads, states, success, exchanges);
+  const DenseQubos A = qubos_of(S, how.batch, how.n);
+  return [=](Control& control) { kernels().refine_dense(A, how, control); };
 }
 
-void refine_sparse(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, In<std::int8_t, 3> reads,
-                   Out<std::int8_t, 3> states, Out<double, 1> success, bool exchanges, int threads,
-                   nb::object progress) {
-  const SparseQubos A = sparse_qubos(qubos);
+auto refine_sparse(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, In<std::int8_t, 3> reads,
+                   Out<std::int8_t, 3> states, Out<double, 1> success, bool exchanges) {
+  const Refinement how = refinement(reads, states, success, exchanges);
+  const SparseQubos A = sparse_qubos(qubos, how.batch, how.n);
   const Units all = units(members, A.n);
-  require_shape(clamps, {A.batch, A.n}, "clamps");
-  const Refinement how = refinement(reads, states, success, exchanges, A.batch, A.n);
-  call(threads, progress, [&](Control& control) { kernels().refine_sparse(A, all, clamps.data(), how, control); });
+  return [=](Control& control) { kernels().refine_sparse(A, all, clamps.data(), how, control); };
 }
 
-// What tempering takes: (qubos, units, clamps [batch, n], seeds [batch]) and betas [batch, replicas].
-struct Problem {
-  const SparseQubos A;
-  const Units all;
-  Tempering how{0, 0, A, all, nullptr, nullptr, nullptr};
+// Check what tempering takes: (qubos, units, clamps [batch, n], seeds [batch]) and betas [batch, replicas].
+Tempering tempering(const nb::tuple& arrays, const Out<double, 2>& betas, std::int64_t sweeps,
+                    const Out<std::int8_t, 3>& states) {
+  const std::int64_t batch = states.shape(0), n = states.shape(2), replicas = betas.shape(1);
+  const auto clamps = item<In<std::int8_t, 2>>(arrays, 2, "clamps");
+  const auto seeds = item<In<std::uint32_t, 1>>(arrays, 3, "seeds");
+  require_shape(clamps, {batch, n}, "clamps");
+  require_shape(seeds, {batch}, "seeds");
+  require(replicas >= 1 && sweeps >= 0, "expected at least one replica and sweeps >= 0");
+  for (std::size_t k = 0; k < betas.size(); ++k)
+    require(betas.data()[k] >= 0 && std::isfinite(betas.data()[k]), "expected finite betas >= 0");
+  return {replicas,
+          sweeps,
+          sparse_qubos(item<nb::tuple>(arrays, 0, "qubos"), batch, n),
+          units(item<nb::tuple>(arrays, 1, "units"), n),
+          clamps.data(),
+          seeds.data(),
+          betas.data()};
+}
 
-  Problem(const nb::tuple& arrays, const Out<double, 2>& betas, std::int64_t sweeps)
-      : A(sparse_qubos(item<nb::tuple>(arrays, 0, "qubos"))), all(units(item<nb::tuple>(arrays, 1, "units"), A.n)) {
-    const auto clamps = item<In<std::int8_t, 2>>(arrays, 2, "clamps");
-    const auto seeds = item<In<std::uint32_t, 1>>(arrays, 3, "seeds");
-    require_shape(clamps, {A.batch, A.n}, "clamps");
-    require_shape(seeds, {A.batch}, "seeds");
-    how.clamps = clamps.data(), how.seeds = seeds.data();
-    how.replicas = betas.shape(1), how.sweeps = sweeps, how.betas = betas.data();
-    require_shape(betas, {A.batch, how.replicas}, "betas");
-    require(how.replicas >= 1 && sweeps >= 0, "expected at least one replica and sweeps >= 0");
-    for (std::size_t k = 0; k < betas.size(); ++k)
-      require(betas.data()[k] >= 0 && std::isfinite(betas.data()[k]), "expected finite betas >= 0");
-  }
-  Problem(const Problem&) = delete;  // `how` refers to it
-};
-
-void temper(nb::tuple arrays, Out<double, 2> betas, std::int64_t sweeps, In<double, 1> targets,
-            Out<std::int8_t, 3> states, Out<double, 2> rates, Out<std::int64_t, 1> swept, int threads,
-            nb::object progress) {
-  const Problem problem(arrays, betas, sweeps);
-  const std::int64_t batch = problem.A.batch, count = states.shape(1), replicas = problem.how.replicas;
-  require(replicas % 16 == 0, "expected a multiple of 16 replicas");
+auto temper(nb::tuple problem, Out<double, 2> betas, std::int64_t sweeps, In<double, 1> targets,
+            Out<std::int8_t, 3> states, Out<double, 2> rates, Out<std::int64_t, 1> swept) {
+  const Tempering how = tempering(problem, betas, sweeps, states);
+  const auto count = static_cast<std::int64_t>(states.shape(1));
+  require(how.replicas % 16 == 0, "expected a multiple of 16 replicas");
   require(count >= 1, "expected a count >= 1");
-  require_shape(targets, {batch}, "targets");
-  require_shape(states, {batch, count, problem.A.n}, "states");
-  require_shape(rates, {batch, replicas - 1}, "rates");
-  require_shape(swept, {batch}, "swept");
+  require_shape(rates, {how.A.batch, how.replicas - 1}, "rates");
   const TemperingSearch goal{count, targets.data(), states.data(), rates.data(), swept.data()};
-  call(threads, progress, [&](Control& control) { kernels().temper(problem.how, goal, control); });
+  return [=](Control& control) { kernels().temper(how, goal, control); };
 }
 
-void temper_sample(nb::tuple arrays, Out<double, 2> betas, In<double, 1> colds, std::int64_t burn, std::int64_t thin,
-                   Out<std::int8_t, 3> states, int threads, nb::object progress) {
-  const Problem problem(arrays, betas, burn);
-  const std::int64_t reads = states.shape(1);
-  require(problem.how.replicas % 16 == 0 && thin >= 0, "expected a multiple of 16 replicas and thin >= 0");
-  require_shape(colds, {problem.A.batch}, "colds");
-  require_shape(states, {problem.A.batch, reads, problem.A.n}, "states");
+auto temper_sample(nb::tuple problem, Out<double, 2> betas, In<double, 1> colds, std::int64_t burn, std::int64_t thin,
+                   Out<std::int8_t, 3> states) {
+  const Tempering how = tempering(problem, betas, burn, states);
+  require(how.replicas % 16 == 0 && thin >= 0, "expected a multiple of 16 replicas and thin >= 0");
   for (std::size_t k = 0; k < colds.size(); ++k) require(colds.data()[k] >= 0, "expected colds >= 0");
-  const TemperingSample goal{reads, burn, thin, colds.data(), states.data()};
-  call(threads, progress, [&](Control& control) { kernels().temper_sample(problem.how, goal, control); });
+  const TemperingSample goal{static_cast<std::int64_t>(states.shape(1)), burn, thin, colds.data(), states.data()};
+  return [=](Control& control) { kernels().temper_sample(how, goal, control); };
 }
 
-void move_chains(nb::tuple arrays, Out<double, 2> betas, std::int64_t sweeps, Out<std::int8_t, 3> states, int threads,
-                 nb::object progress) {
-  const Problem problem(arrays, betas, sweeps);
-  require_shape(states, {problem.A.batch, problem.how.replicas, problem.A.n}, "states");
+auto move_chains(nb::tuple problem, Out<double, 2> betas, std::int64_t sweeps, Out<std::int8_t, 3> states) {
+  const Tempering how = tempering(problem, betas, sweeps, states);
   require_bits(states.data(), states.size());
-  call(threads, progress, [&](Control& control) { kernels().move_chains(problem.how, states.data(), control); });
+  return [=](Control& control) { kernels().move_chains(how, states.data(), control); };
 }
 
-void search_population(nb::tuple qubos, In<std::int64_t, 1> widths, std::int64_t sweeps, In<double, 1> targets,
+auto search_population(nb::tuple qubos, In<std::int64_t, 1> widths, std::int64_t sweeps, In<double, 1> targets,
                        In<std::uint32_t, 1> seeds, Out<std::int64_t, 1> first, Out<std::int64_t, 2> swept,
-                       Out<std::int8_t, 4> states, int threads, nb::object progress) {
-  const SparseQubos A = sparse_qubos(qubos);
-  const auto islands = static_cast<std::int64_t>(states.shape(1));
-  require_shape(widths, {A.batch}, "widths");
-  require_shape(targets, {A.batch}, "targets");
-  require_shape(seeds, {A.batch}, "seeds");
-  require_shape(first, {A.batch}, "first");
-  require_shape(swept, {A.batch, islands}, "swept");
-  require_shape(states, {A.batch, islands, 64, A.n}, "states");
+                       Out<std::int8_t, 4> states) {
+  const SparseQubos A = sparse_qubos(qubos, states.shape(0), states.shape(3));
+  require(states.shape(2) == 64, "expected 64 reads per island");
   require(A.n < INT32_MAX, "expected fewer than 2**31 bits");
   require(sweeps >= 0, "expected sweeps >= 0");
+  const auto islands = static_cast<std::int64_t>(states.shape(1));
   const PopulationSearch how = {islands,      sweeps,       widths.data(), targets.data(),
                                 seeds.data(), first.data(), swept.data(),  states.data()};
-  call(threads, progress, [&](Control& control) { kernels().search_population(A, how, control); });
+  return [=](Control& control) { kernels().search_population(A, how, control); };
 }
 
 }  // namespace
@@ -265,12 +210,13 @@ Units units(const nb::tuple& arrays, std::int64_t n) {
   return {count, f, bits.data(), group.data()};
 }
 
-SparseQubos sparse_qubos(const nb::tuple& arrays) {
+SparseQubos sparse_qubos(const nb::tuple& arrays, std::int64_t batch, std::int64_t n) {
   const auto linear = item<In<double, 2>>(arrays, 0, "linear"), quadratic = item<In<double, 2>>(arrays, 1, "quadratic");
   const auto starts = item<In<std::int64_t, 1>>(arrays, 2, "starts");
   const auto neighbors = item<In<std::uint32_t, 1>>(arrays, 3, "neighbors");
   const auto places = item<In<std::int64_t, 1>>(arrays, 4, "places");
-  const std::int64_t batch = linear.shape(0), n = linear.shape(1), edges = quadratic.shape(1), *s = starts.data();
+  const std::int64_t edges = quadratic.shape(1), *s = starts.data();
+  require_shape(linear, {batch, n}, "linear");
   require_shape(quadratic, {batch, edges}, "quadratic");
   require_shape(starts, {n + 1}, "starts");
   require_shape(neighbors, {2 * edges}, "neighbors");
@@ -293,42 +239,42 @@ NB_MODULE(_kernels, m) {
   m.def("builds", &builds, "Return the names of the builds that this processor runs, the fastest last.");
   m.def("build", [] { return kernels().name; }, "Return the name of the build in use.");
   m.def("use", &use, "name"_a, "Use another build from now on; results do not change.");
-  bind_exhaustive<float>(m);
-  bind_exhaustive<double>(m);
+  const auto bind_search = [&](auto function) {
+    define(m, "search", function, "A:bnn states:bcn energies:bc held",
+           "Fill states and energies with the lowest states of A, ascending, while holding about so many bytes. Return\n"
+           "the largest sum of |A_ij|.");
+  };
+  bind_search(&search<float>);
+  bind_search(&search<double>);
+  define(m, "partition", &partition, "A:bnn beta values:b marginals:bnn held",
+         "Fill values with log Z of A, NaN where its exponents are too large, and marginals with E[x xT].");
+  define(m, "evolve", &evolve, "re:bs im:bs energies:bs tangents:k norms:k turns:k",
+         "Apply pulses to the states re + i im of 2**n amplitudes, in place: rotate all qubits by atan(tangents[k]),\n"
+         "multiply by norms[k] exp(-2πi turns[k] energies).");
+  define(m, "anneal_dense", &anneal<In<double, 3>>, "S:bnn betas:b2 steps sweeps seeds:b given states:brn",
+         "Anneal states in place, from where they are if given, else from random bits: β grows from betas[:, 0] to\n"
+         "betas[:, 1] over `steps` sweeps and stays there.");
+  define(m, "anneal_sparse", &anneal<nb::tuple>, "qubos betas:b2 steps sweeps seeds:b given states:brn",
+         "Like anneal_dense, of sparse QUBOs.");
+  define(m, "refine_dense", &refine_dense, "S:bnn reads:brn states:bcn success:b exchanges",
+         "Fill states with the lowest in and around reads, and success with the share of reads at the lowest energy of\n"
+         "all reads.");
+  define(m, "refine_sparse", &refine_sparse, "qubos units clamps:bn reads:brn states:bcn success:b exchanges",
+         "Like refine_dense, of sparse QUBOs with units and clamps (-1: free).");
+  define(m, "temper", &temper, "problem betas:bk sweeps targets:b states:bcn rates:bp swept:b",
+         "Fill states with the lowest states of a problem (qubos, units, clamps, seeds), lowest first; betas, from hot\n"
+         "to cold, if they are 0; rates with the shares of swaps; and swept with the sweeps taken.");
+  define(m, "temper_sample", &temper_sample, "problem betas:bk colds:b burn thin states:brn",
+         "Fill states with draws at β = colds, `thin` sweeps apart, after `burn` sweeps.");
+  define(m, "move_chains", &move_chains, "problem betas:bc sweeps states:bcn",
+         "Move states in place by some sweeps, each at its β of betas.");
+  define(m, "search_population", &search_population,
+         "qubos widths:b sweeps targets:b seeds:b first:b swept:bi states:birn",
+         "Fill states, 64 per island, with reads that were annealed generation by generation, swept with their sweeps,\n"
+         "and first with the first island that reached targets, else the number of islands. Widths are the bytes of\n"
+         "integers that hold all fields, 4 for any numbers.");
   bind_constrained(m);
   bind_elimination(m);
   bind_ranking(m);
   bind_scaling(m);
-  define(m, "evolve", &evolve,
-         "Apply pulses to the states re + i im [batch, 2**n], in place: rotate all qubits by atan(tangents[k]), multiply\n"
-         "by norms[k] exp(-2πi turns[k] energies).",
-         "re", "im", "energies", "tangents", "norms", "turns");
-  define(m, "anneal_dense", &anneal<In<double, 3>>,
-         "Anneal states [batch, reads, n] in place, from where they are if given, else from random bits: β grows from\n"
-         "betas[:, 0] to betas[:, 1] over `steps` sweeps and stays there.",
-         "S", "betas", "steps"_a, "sweeps"_a, "seeds", "given"_a, "states");
-  define(m, "anneal_sparse", &anneal<nb::tuple>, "Like anneal_dense, of sparse QUBOs.",
-         "qubos", "betas", "steps"_a, "sweeps"_a, "seeds", "given"_a, "states");
-  define(m, "refine_dense", &refine_dense,
-         "Fill states [batch, count, n] with the lowest in and around reads [batch, r, n], and success [batch] with the\n"
-         "share of reads at the lowest energy of all reads.",
-         "S", "reads", "states", "success", "exchanges"_a);
-  define(m, "refine_sparse", &refine_sparse,
-         "Like refine_dense, of sparse QUBOs with units and clamps [batch, n] (-1: free).",
-         "qubos", "units", "clamps", "reads", "states", "success", "exchanges"_a);
-  define(m, "temper", &temper,
-         "Fill states [batch, count, n] with the lowest states of a problem (qubos, units, clamps, seeds), lowest first;\n"
-         "betas [batch, replicas], from hot to cold, if they are 0; the shares of swaps; and the sweeps taken.",
-         "problem", "betas", "sweeps"_a, "targets", "states", "rates", "swept");
-  define(m, "temper_sample", &temper_sample,
-         "Fill states [batch, reads, n] with draws at β = colds [batch], `thin` sweeps apart, after `burn` sweeps.",
-         "problem", "betas", "colds", "burn"_a, "thin"_a, "states");
-  define(m, "move_chains", &move_chains,
-         "Move states [batch, chains, n] in place by some sweeps, each at its β of betas [batch, chains].",
-         "problem", "betas", "sweeps"_a, "states");
-  define(m, "search_population", &search_population,
-         "Fill states [batch, islands, 64, n] with reads that were annealed generation by generation, swept [batch,\n"
-         "islands] with their sweeps, and first [batch] with the first island that reached targets [batch], else the\n"
-         "number of islands. Widths [batch] are the bytes of integers that hold all fields, 4 for any numbers.",
-         "qubos", "widths", "sweeps"_a, "targets", "seeds", "first", "swept", "states");
 }

@@ -302,8 +302,7 @@ class Summer {
 };
 
 // Sum over all states of few bits by a table of their energies.
-template <class T>
-void few(const T* A, int n, double beta, double& value, double* marginals) {
+void few(const double* A, int n, double beta, double& value, double* marginals) {
   const int states = 1 << n, room = states < 16 ? 16 : states;
   double E[1 << FEW];
   few_energies(A, n, E);
@@ -323,8 +322,7 @@ void few(const T* A, int n, double beta, double& value, double* marginals) {
     for (int j = 0; j < n; ++j) marginals[i * n + j] = E[1 << i | 1 << j] / E[0];
 }
 
-template <class T>
-void sum_many(const Partition<T>& sums, Control& control) {
+void sum_many(const Partition& sums, Control& control) {
   const int n = sums.n;
   const Tasks tasks(n);
   const std::int64_t square = std::int64_t(n) * n, held = sums.held / (tasks.count * square * 8);
@@ -368,8 +366,9 @@ void sum_many(const Partition<T>& sums, Control& control) {
   }
 }
 
-template <class T>
-void partition(const Partition<T>& sums, Control& control) {
+}  // namespace
+
+void partition(const Partition& sums, Control& control) {
   if (sums.n > FEW) return sum_many(sums, control);
   const std::int64_t square = std::int64_t(sums.n) * sums.n;
   control.share(sums.batch, control.piece(sums.batch), [&](std::int64_t first, std::int64_t last) {
@@ -377,10 +376,5 @@ void partition(const Partition<T>& sums, Control& control) {
       few(sums.A + b * square, sums.n, sums.beta, sums.values[b], sums.marginals + b * square);
   });
 }
-
-}  // namespace
-
-void partition_single(const Partition<float>& sums, Control& control) { partition(sums, control); }
-void partition_double(const Partition<double>& sums, Control& control) { partition(sums, control); }
 
 }  // namespace qubolearn::VARIANT

@@ -28,17 +28,13 @@ double energy(const Real* A, const std::uint8_t* x, std::int64_t n, std::vector<
 }
 
 template <class Real>
-std::int64_t rank(In<Real, 3> A, In<std::uint8_t, 3> candidates, Out<Real, 3> states, Out<double, 2> energies,
-                  int threads, nb::object progress) {
+auto rank(In<Real, 3> A, In<std::uint8_t, 3> candidates, Out<Real, 3> states, Out<double, 2> energies) {
   const std::int64_t batch = candidates.shape(0), c = candidates.shape(1), n = candidates.shape(2);
   const std::int64_t count = energies.shape(1);
-  require_shape(A, {batch, n, n}, "A");
-  require_shape(energies, {batch, count}, "energies");
-  require_shape(states, {batch, count, n}, "states");
   const std::uint8_t* bits = candidates.data();
   require(std::all_of(bits, bits + batch * c * n, [](std::uint8_t bit) { return bit < 2; }), "expected bits 0 and 1");
-  std::atomic<std::int64_t> fewest{count};
-  call(threads, progress, [&](Control& control) {
+  return [=](Control& control) {
+    std::atomic<std::int64_t> fewest{count};
     control.share(batch, std::max<std::int64_t>(1, batch / (4 * control.threads())), [&](auto first, auto last) {
       std::vector<std::int64_t> ones(n + 1), order(c);
       std::vector<double> value(c);
@@ -68,18 +64,17 @@ std::int64_t rank(In<Real, 3> A, In<std::uint8_t, 3> candidates, Out<Real, 3> st
         }
       }
     });
-  });
-  return fewest;
+    return fewest.load();
+  };
 }
 
 }  // namespace
 
 void bind_ranking(nb::module_& m) {
   const auto bind = [&](auto function) {
-    define(m, "rank", function,
-           "Fill states [batch, count, n] and energies [batch, count] with the lowest distinct candidates [batch, c, n],\n"
-           "ascending; of equal energies the earlier comes first. Return the smallest number of states found in a QUBO.",
-           "A", "candidates", "states", "energies");
+    define(m, "rank", function, "A:bnn candidates:brn states:bcn energies:bc",
+           "Fill states and energies with the lowest distinct candidates, ascending; of equal energies the earlier comes\n"
+           "first. Return the smallest number of states found in a QUBO.");
   };
   bind(&rank<float>);
   bind(&rank<double>);

@@ -59,24 +59,19 @@ void scale_one(const Real* A, std::int64_t n, double* S, double& scale, double* 
 }
 
 template <class Real>
-void scale_dense(In<Real, 3> A, Out<double, 3> S, Out<double, 1> scale, Out<double, 2> betas, int threads,
-                 nb::object progress) {
+auto scale_dense(In<Real, 3> A, Out<double, 3> S, Out<double, 1> scale, Out<double, 2> betas) {
   const std::int64_t batch = A.shape(0), n = A.shape(1);
-  require_shape(A, {batch, n, n}, "A");
-  require_shape(S, {batch, n, n}, "S");
-  require_shape(scale, {batch}, "scale");
-  require_shape(betas, {batch, 2}, "betas");
-  call(threads, progress, [&](Control& control) {
+  return [=](Control& control) {
     control.share_each(batch, [&](std::int64_t k) {
       scale_one(A.data() + k * n * n, n, S.data() + k * n * n, scale.data()[k], betas.data() + 2 * k);
     });
-  });
+  };
 }
 
-void sparse_beta_ranges(nb::tuple qubos, Out<double, 2> betas, int threads, nb::object progress) {
-  const SparseQubos A = sparse_qubos(qubos);
-  require_shape(betas, {A.batch, 2}, "betas");
-  call(threads, progress, [&](Control& control) {
+auto sparse_beta_ranges(nb::tuple qubos, Out<double, 2> betas) {
+  const auto linear = item<In<double, 2>>(qubos, 0, "linear");
+  const SparseQubos A = sparse_qubos(qubos, betas.shape(0), linear.shape(1));
+  return [=](Control& control) {
     control.share_each(A.batch, [&](std::int64_t k) {
       const auto ising = [&](std::int64_t i, auto visit) {
         double field = A.linear[k * A.n + i] / 2;
@@ -88,22 +83,21 @@ void sparse_beta_ranges(nb::tuple qubos, Out<double, 2> betas, int threads, nb::
       };
       write_betas(A.n, ising, betas.data() + 2 * k);
     });
-  });
+  };
 }
 
 }  // namespace
 
 void bind_scaling(nb::module_& m) {
-  const auto scale = [&](auto function) {
-    define(m, "scale_dense", function,
-           "Fill S [batch, n, n] with A + Aᵀ, A_ii on its diagonal, divided by A's largest entry; scale [batch] with\n"
-           "that entry, or 1; and betas [batch, 2] with neal's first and last β for S.",
-           "A", "S", "scale", "betas");
+  const auto bind = [&](auto function) {
+    define(m, "scale_dense", function, "A:bnn S:bnn scale:b betas:b2",
+           "Fill S with A + Aᵀ, A_ii on its diagonal, divided by A's largest entry; scale with that entry, or 1; and\n"
+           "betas with neal's first and last β for S.");
   };
-  scale(&scale_dense<float>);
-  scale(&scale_dense<double>);
-  define(m, "sparse_beta_ranges", &sparse_beta_ranges,
-         "Fill betas [batch, 2] with neal's first and last β of sparse QUBOs.", "qubos", "betas");
+  bind(&scale_dense<float>);
+  bind(&scale_dense<double>);
+  define(m, "sparse_beta_ranges", &sparse_beta_ranges, "qubos betas:b2",
+         "Fill betas with neal's first and last β of sparse QUBOs.");
 }
 
 }  // namespace qubolearn

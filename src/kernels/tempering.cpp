@@ -17,7 +17,7 @@ constexpr int STEPS = 90, SWEEPS_PER_STEP = 4;
 // The hottest and the coldest replica raise the energy in these shares of their moves.
 constexpr double HOT_RATE = 0.05, COLD_RATE = 0.003;
 
-int largest_unit(const ListModel& A) {
+int largest_unit(const Model& A) {
   int largest = 1;
   for (int unit = 0; unit < A.units; ++unit)
     if (A.first[unit + 1] - A.first[unit] > largest) largest = A.first[unit + 1] - A.first[unit];
@@ -25,7 +25,7 @@ int largest_unit(const ListModel& A) {
 }
 
 class Replicas {
-  const ListModel& A;
+  const Model& A;
   const int columns;      // vectors of 16 replicas
   Scratch<Mask> ones;     // [n, columns]: the replicas in which a bit is 1
   Scratch<Words> random;  // [columns]
@@ -39,7 +39,7 @@ class Replicas {
   Scratch<std::int32_t> order;  // [count]: the replicas from hot to cold
   State state;
 
-  Replicas(const ListModel& A, std::int64_t count, std::uint64_t seed)
+  Replicas(const Model& A, std::int64_t count, std::uint64_t seed)
       : A(A), columns(static_cast<int>(count) / LANES), ones(std::size_t(A.n) * columns, 0), random(columns),
         swaps(seed, ~std::uint64_t(0)), h(A.n), values(A.starts[A.n]), change(count), room(2 * LANES * largest_unit(A)),
         count(static_cast<int>(count)), betas(count, 0.0f), raised(count, 0.0f), energies(count, 0.0), order(count),
@@ -195,7 +195,7 @@ class Replicas {
 };
 
 // Return a β at which all values of a unit are nearly equally likely.
-double first_beta(const ListModel& A) {
+double first_beta(const Model& A) {
   double largest = 0;
   for (int b = 0; b < A.n; ++b) {
     double size = absolute(A.h[b]);
@@ -230,7 +230,7 @@ void spread(const double* steps, const double* rates, const double* means, int s
 
 // Set the replicas' β: those given, or others chosen by a short annealing up to β = cold or until few moves raise the
 // energy. Return the sweeps that took.
-std::int64_t set_betas(const ListModel& A, Replicas& replicas, const double* given, double cold, Pool& pool,
+std::int64_t set_betas(const Model& A, Replicas& replicas, const double* given, double cold, Pool& pool,
                        double target, Control& control) {
   if (given[0] > 0) {
     for (int k = 0; k < replicas.count; ++k) replicas.betas[k] = static_cast<float>(given[k]);
@@ -266,7 +266,7 @@ std::int64_t set_betas(const ListModel& A, Replicas& replicas, const double* giv
 }
 
 // Return the least energy that each bit adds if it is 1: h and half of the best couplings with every other unit.
-void fill_bounds(const ListModel& A, Scratch<double>& bounds) {
+void fill_bounds(const Model& A, Scratch<double>& bounds) {
   Scratch<double> lowest(A.units);
   Scratch<std::int32_t> hits(A.units, 0);
   for (int b = 0; b < A.n; ++b) {
@@ -293,7 +293,7 @@ void rule_out(const Tempering& how, std::int64_t k, double target, std::int8_t* 
   const std::int8_t* clamp = how.clamps + k * n;
   std::memcpy(ruled, clamp, n);
   for (std::int64_t round = 0; round <= n; ++round) {
-    const ListModel A(how.A, k, how.units, ruled);
+    const Model A(how.A, k, how.units, ruled);
     Scratch<double> bounds(A.n), lowest(A.units);
     fill_bounds(A, bounds);
     double slack = target - A.constant, size = 1 + absolute(A.constant);
@@ -329,7 +329,7 @@ void rule_out(const Tempering& how, std::int64_t k, double target, std::int8_t* 
 double search(const Tempering& how, const TemperingSearch& goal, std::int64_t k, const std::int8_t* clamp,
               Control& control) {
   const std::int64_t n = how.A.n;
-  const ListModel A(how.A, k, how.units, clamp);
+  Model A(how.A, k, how.units, clamp);
   Pool pool(static_cast<int>(goal.count), A.n);
   Replicas replicas(A, how.replicas, how.seeds[k]);
   double* betas = how.betas + k * how.replicas;
@@ -348,7 +348,7 @@ double search(const Tempering& how, const TemperingSearch& goal, std::int64_t k,
     }
     offer_neighbors(A, replicas.state, pool, control);
   }
-  if (A.n <= MAX_EXCHANGE_BITS && pool.energy(0) > target) {
+  if (pool.energy(0) > target) {
     Scratch<std::int8_t> reads(std::size_t(replicas.count) * n);
     for (int r = 0; r < replicas.count; ++r) {
       replicas.get(replicas.order[r]);
@@ -385,7 +385,7 @@ void temper_sample(const Tempering& how, const TemperingSample& goal, Control& c
   const std::int64_t n = how.A.n;
   control.share_each(how.A.batch, [&](std::int64_t k) {
     const std::int8_t* clamp = how.clamps + k * n;
-    const ListModel A(how.A, k, how.units, clamp);
+    const Model A(how.A, k, how.units, clamp);
     Pool pool(1, A.n);
     Replicas replicas(A, how.replicas, how.seeds[k]);
     Scratch<double> rates(how.replicas);
@@ -405,7 +405,7 @@ void move_chains(const Tempering& how, std::int8_t* states, Control& control) {
   const std::int64_t n = how.A.n, count = how.replicas;
   control.share_each(how.A.batch, [&](std::int64_t k) {
     const std::int8_t* clamp = how.clamps + k * n;
-    const ListModel A(how.A, k, how.units, clamp);
+    const Model A(how.A, k, how.units, clamp);
     Replicas replicas(A, (count + LANES - 1) / LANES * LANES, how.seeds[k]);
     for (int r = 0; r < replicas.count; ++r)
       replicas.betas[r] = static_cast<float>(how.betas[k * count + (r < count ? r : 0)]);

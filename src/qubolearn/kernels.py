@@ -16,8 +16,10 @@ import torch
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["Bar", "kernel_call", "kernel_threads", "native", "thread_count"]
+__all__ = ["HELD", "Bar", "kernel_call", "kernel_threads", "native", "thread_count"]
 
+#: Bytes of partial results that a kernel over all states may hold, beyond those of one QUBO.
+HELD = 2**26
 #: Below this many seconds of work, sharing it between threads costs more than it saves.
 SHORT = 5e-4
 #: Above this many seconds of work a progress bar is shown.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts
 from qubolearn.gpu import exhaustive_triton
-from qubolearn.kernels import kernel_call, native
+from qubolearn.kernels import HELD, kernel_call, native
 from qubolearn.qubo import Groups, Inequalities, Qubo, can_read_values
 from qubolearn.qubo.algebra import code_bits
 from qubolearn.solvers import exhaustive_torch
@@ -104,7 +104,7 @@ def _search_cpu(A: Tensor, count: int) -> SearchResult:
     states, energies = np.empty((batch, count, n), values.dtype), np.empty((batch, count))
     seconds = batch * (2**n * SECONDS_PER_STATE[values.itemsize] + SECONDS_PER_QUBO)
     with kernel_call(f"exhaustive search, n={n}", seconds) as options:
-        largest = native().search(values, states, energies, **options)
+        largest = native().search(values, states, energies, HELD, **options)
     if largest > OVERFLOW["float64"]:
         raise QubolearnError(f"energies of A overflow: |A_ij| add up to {largest:.1e}; divide A by 1e10")
     found = torch.from_numpy(states), torch.from_numpy(energies)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.gpu import exhaustive_triton
-from qubolearn.kernels import kernel_call, native
+from qubolearn.kernels import HELD, kernel_call, native
 from qubolearn.qubo import (
     Clamp,
     Groups,
@@ -39,8 +39,8 @@ TRITON_BITS = 15
 #: The largest n: a sum over 2**30 states takes about 0.2 s on one thread of a CPU.
 MAX_BITS = 30
 
-#: Rough costs of the compiled kernel on one thread, by the bytes of a number.
-SECONDS_PER_STATE = {4: 1.2e-10, 8: 2.5e-10}
+#: Rough cost of the compiled kernel on one thread.
+SECONDS_PER_STATE = 2e-10
 
 
 @eager
@@ -207,12 +207,12 @@ def _check_bits(n: int) -> None:
 
 
 def _sums_cpu(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    values = A.contiguous().numpy()
+    values = A.double().contiguous().numpy()
     batch, n = values.shape[:2]
     log_z, marginals = np.empty(batch), np.empty(values.shape)
-    seconds = batch * (2**n * SECONDS_PER_STATE[values.itemsize] + 1e-6)
+    seconds = batch * (2**n * SECONDS_PER_STATE + 1e-6)
     with kernel_call(f"partition function, n={n}", seconds) as options:
-        native().partition(values, beta, log_z, marginals, **options)
+        native().partition(values, beta, log_z, marginals, HELD, **options)
     value, moments = torch.from_numpy(log_z), torch.from_numpy(marginals)
     if np.isnan(log_z).any():  # exponents that leave the range of the kernel
         steep = value.isnan()

@@ -61,15 +61,15 @@ def all_energies(A: np.ndarray) -> np.ndarray:
     return np.stack([np.einsum("si,si->s", x @ each, x) for each in A.astype(np.float64)])
 
 
-def search(A: np.ndarray, count: int, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+def search(A: np.ndarray, count: int, held: int = 2**26, **options: Any) -> tuple[np.ndarray, np.ndarray]:
     states, energies = np.empty((len(A), count, A.shape[1]), A.dtype), np.empty((len(A), count))
-    kernels.search(A, states, energies, **options)
+    kernels.search(A, states, energies, held, **options)
     return states, energies
 
 
-def partition(A: np.ndarray, beta: float, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+def partition(A: np.ndarray, beta: float, held: int = 2**26, **options: Any) -> tuple[np.ndarray, np.ndarray]:
     values, marginals = np.empty(len(A)), np.empty(A.shape)
-    kernels.partition(A, beta, values, marginals, **options)
+    kernels.partition(A.astype(np.float64), beta, values, marginals, held, **options)
     return values, marginals
 
 

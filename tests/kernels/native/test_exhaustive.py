@@ -72,4 +72,4 @@ def test_too_steep_sums_are_nan() -> None:
 def test_search_returns_the_largest_sum_of_entries() -> None:
     A = qubos(4, 9, "float64")
     states, energies = np.empty((4, 1, 9)), np.empty((4, 1))
-    assert kernels.search(A, states, energies) == pytest.approx(np.abs(A).sum((1, 2)).max())
+    assert kernels.search(A, states, energies, 2**26) == pytest.approx(np.abs(A).sum((1, 2)).max())
