@@ -17,6 +17,7 @@ namespace qubolearn::VARIANT {
 namespace {
 
 constexpr int W = 8, INSIDE = 3;  // lanes of a vector, and how many bits number them
+constexpr int VECTORS = ROW / W;
 using V = Vector<double, W>;
 using Bits = Vector<std::int64_t, W>;
 
@@ -66,21 +67,17 @@ inline V lanes_with(int i, V v) {
   return chosen;
 }
 
-// out[i] = Σ_s s_i v[s] over the 2^bits lanes of v, which is overwritten; Σ_s v[s] is returned. 2^bits >= W.
-double first_moments(double* v, int bits, double* out) {
-  for (int i = bits - 1; i >= INSIDE; --i) {
-    const int half = 1 << i;
+// out[i] = Σ of v[stride g] over the g < 2^bits with bit i set. v is overwritten; v[0] becomes the sum of all.
+INLINE void fold(V* v, int stride, int bits, double* out) {
+  for (int i = bits; i-- > 0;) {
     V total = {};
-    for (int s = 0; s < half; s += W) {
-      const V upper = load<V>(v + half + s);
+    for (int g = 0; g < 1 << i; ++g) {
+      const V upper = v[stride * ((1 << i) + g)];
       total += upper;
-      store(v + s, load<V>(v + s) + upper);
+      v[stride * g] += upper;
     }
     out[i] = sum(total);
   }
-  const V rest = load<V>(v);
-  for (int i = 0; i < INSIDE; ++i) out[i] = sum(lanes_with(i, rest));
-  return sum(rest);
 }
 
 // The exponents of all couplings of a QUBO: how far they reach.
@@ -145,7 +142,8 @@ class Summer {
     for (V& each : by_node_) each = V{};
     for (V& each : pairs_) each = V{};
     for (int first = 0; first < walk.lanes; first += W) sum_lanes(first);
-    sums.total = collect();
+    // of 9 bits 6 number lanes, of 10 bits 7; known loops are faster
+    sums.total = walk.used == LOW ? collect<LOW>() : walk.used == 7 ? collect<7>() : collect<6>();
     store_moments(part, sums.total, sums.moments);
   }
 
@@ -192,7 +190,7 @@ class Summer {
             factor_c = load<V>(&factors_[2 * ROW + first]);
     V levels[OUTER + 1], halves[OUTER + 1], upper[OUTER + 1];  // `upper`: sums of nodes with an outer bit set
     for (int i = 0; i < walk.outer; ++i) upper[i] = V{};
-    V sum_a = {}, sum_b = {}, sum_c = {}, sum_ab = {}, sum_ac = {}, sum_bc = {}, any;
+    V sum_a = {}, sum_b = {}, sum_c = {}, sum_ab = {}, sum_ac = {}, sum_bc = {}, any = {};
     for (int g = 0; g < walk.nodes; ++g) {
       const double* leaf = &leaves_[8 * g];
       const V row = enter_node(levels, g, first);
@@ -214,68 +212,55 @@ class Summer {
       }
       halves[k] = any;
     }
-    store(&all_[first], any);
-    for (int i = 0; i < walk.outer; ++i) store(&by_outer_[i * ROW + first], upper[i]);
-    store(&by_inner_[first], sum_a), store(&by_inner_[ROW + first], sum_b), store(&by_inner_[2 * ROW + first], sum_c);
+    const int place = first / W;
+    all_[place] = any;
+    for (int i = 0; i < walk.outer; ++i) by_outer_[i * VECTORS + place] = upper[i];
+    by_inner_[place] = sum_a, by_inner_[VECTORS + place] = sum_b, by_inner_[2 * VECTORS + place] = sum_c;
     pairs_[0] += sum_ab, pairs_[1] += sum_ac, pairs_[2] += sum_bc;
   }
 
   double* M(int i) { return M_.data() + i * walk.size; }
 
   // All pair moments of the bits inside a part into the lower triangle of M; the sum of all weights is returned.
+  template <int USED>
   double collect() {
-    const int outer = walk.outer;
-    for (int k = 0; k < INNER; ++k) first_moments(&by_inner_[k * ROW], walk.used, M(LOW + k));
-    for (int i = 0; i < outer; ++i) first_moments(&by_outer_[i * ROW], walk.used, M(CLOSED + i));
-    low_moments();
-    for (int k = 0; k < INNER; ++k) {
-      M(LOW + k)[LOW + k] = fold_nodes(outer, WITH_A + k);
-      for (int i = 0; i < outer; ++i) M(CLOSED + i)[LOW + k] = folded_[i];
+    constexpr int above = USED - INSIDE;  // bits that number the vectors of lanes
+    for (int k = 0; k < INNER; ++k) fold_lanes(&by_inner_[k * VECTORS], above, M(LOW + k));
+    for (int i = 0; i < walk.outer; ++i) fold_lanes(&by_outer_[i * VECTORS], above, M(CLOSED + i));
+    for (int i = above; i-- > 0;) {
+      take_upper(all_.data(), 1, i);
+      fold_lanes(work_.data(), i, M(INSIDE + i));
+      M(INSIDE + i)[INSIDE + i] = sum(work_[0]);
     }
-    M(LOW + 1)[LOW] = sum(pairs_[0]);
-    M(LOW + 2)[LOW] = sum(pairs_[1]);
-    M(LOW + 2)[LOW + 1] = sum(pairs_[2]);
-    for (int i = outer; i-- > 0;) {  // moments of outer bits below i among the nodes with bit i set
-      const int half = 1 << i;
-      for (int g = 0; g < half; ++g) {
-        const V upper = by_node_[4 * (half + g) + ANY];
-        by_node_[4 * g + ANY] += upper;
-        by_node_[4 * g + WITH_A] = upper;
-      }
-      M(CLOSED + i)[CLOSED + i] = fold_nodes(i, WITH_A);
-      for (int j = 0; j < i; ++j) M(CLOSED + i)[CLOSED + j] = folded_[j];
+    for (int i = 0; i < INSIDE; ++i)
+      for (int j = 0; j <= i; ++j) M(i)[j] = sum(lanes_with(i, lanes_with(j, all_[0])));
+    double folded[OUTER];
+    for (int k = 0; k < INNER; ++k) {
+      fold(&by_node_[WITH_A + k], 4, walk.outer, folded);
+      M(LOW + k)[LOW + k] = sum(by_node_[WITH_A + k]);
+      for (int i = 0; i < walk.outer; ++i) M(CLOSED + i)[LOW + k] = folded[i];
+    }
+    M(LOW + 1)[LOW] = sum(pairs_[0]), M(LOW + 2)[LOW] = sum(pairs_[1]), M(LOW + 2)[LOW + 1] = sum(pairs_[2]);
+    for (int i = walk.outer; i-- > 0;) {
+      take_upper(&by_node_[ANY], 4, i);
+      fold(work_.data(), 1, i, M(CLOSED + i) + CLOSED);
+      M(CLOSED + i)[CLOSED + i] = sum(work_[0]);
     }
     return sum(by_node_[ANY]);
   }
 
-  // folded_[i] = sum over nodes with bit i set of one column of `by_node_`, overwritten; the sum of all is returned.
-  double fold_nodes(int bits, int column) {
-    for (int i = bits; i-- > 0;) {
-      V total = {};
-      for (int g = 0; g < 1 << i; ++g) {
-        const V upper = by_node_[4 * ((1 << i) + g) + column];
-        total += upper;
-        by_node_[4 * g + column] += upper;
-      }
-      folded_[i] = sum(total);
+  // Copy what has the last bit i set to `work_`, and add it to the rest: its moments are those of pairs with bit i.
+  INLINE void take_upper(V* v, int stride, int i) {
+    for (int g = 0; g < 1 << i; ++g) {
+      work_[g] = v[stride * ((1 << i) + g)];
+      v[stride * g] += work_[g];
     }
-    return sum(by_node_[column]);
   }
 
-  // Moments of the low bits, from `all_`, which is overwritten.
-  void low_moments() {
-    for (int i = walk.used; i-- > INSIDE;) {
-      const int half = 1 << i;
-      for (int s = 0; s < half; s += W) {
-        const V upper = load<V>(&all_[half + s]);
-        store(&by_inner_[s], upper);  // working memory by now
-        store(&all_[s], load<V>(&all_[s]) + upper);
-      }
-      M(i)[i] = first_moments(by_inner_.data(), i, M(i));
-    }
-    const V rest = load<V>(all_.data());
-    for (int i = 0; i < INSIDE; ++i)
-      for (int j = 0; j <= i; ++j) M(i)[j] = sum(lanes_with(i, lanes_with(j, rest)));
+  // out[i] = Σ_s s_i v[s] over the lanes of 2^bits vectors, which are overwritten.
+  INLINE static void fold_lanes(V* v, int bits, double* out) {
+    fold(v, 1, bits, out + INSIDE);
+    for (int i = 0; i < INSIDE; ++i) out[i] = sum(lanes_with(i, v[0]));
   }
 
   // M without unused low bits and with the part's bits, symmetric.
@@ -293,12 +278,12 @@ class Summer {
   }
 
   double head_ = 0, floor_ = 0;
-  Scratch<double> factors_{INNER * ROW}, all_{ROW}, by_inner_{INNER * ROW};
-  Scratch<double> by_outer_{std::size_t(walk.outer) * ROW}, leaves_{std::size_t(walk.nodes) * 8};
+  Scratch<double> factors_{INNER * ROW}, leaves_{std::size_t(walk.nodes) * 8};
+  Scratch<V> all_{VECTORS}, by_inner_{INNER * VECTORS}, by_outer_{std::size_t(walk.outer) * VECTORS};
   Scratch<V> by_node_{std::size_t(walk.nodes) * 4};  // sums over lanes: of all weights, with a, with b, with c
+  Scratch<V> work_{1 << OUTER};
   Scratch<double> M_{std::size_t(walk.size) * walk.size};
   V pairs_[INNER];
-  double folded_[OUTER];
 };
 
 // Sum over all states of few bits by a table of their energies.

@@ -152,10 +152,12 @@ struct Walk {
     }
   }
 
-  // Fill `rows` and `alone`.
-  void load_lanes() {
-    for (int j = LOW; j < size; ++j) combine_lanes<Ops>(row(j), &c(j, 0), used);
-    all_energies<Ops>(alone.data(), C.data(), size, used, base.data());
+  // Fill `rows` and `alone`. With a known number of bits the loops are faster.
+  void load_lanes() { used == LOW ? fill_lanes<LOW>() : used == 7 ? fill_lanes<7>() : fill_lanes<6>(); }
+  template <int USED>
+  void fill_lanes() {
+    for (int j = LOW; j < size; ++j) combine_lanes<Ops>(row(j), &c(j, 0), USED);
+    all_energies<Ops>(alone.data(), C.data(), size, USED, base.data());
   }
 
   // Set the part's bits: fill `base`, `field` and the energies of all nodes.
