@@ -105,6 +105,8 @@ struct Tables {
         const float value = i < n && j < n && j != i ? static_cast<float>(S[std::size_t(i) * n + j]) : 0.0f;
         for (int v = 0; v < 1 << b; ++v) table[v + (1 << b)] = table[v] + value;
       }
+      for (int v = 0; v < 16 && c == d; ++v)
+        if (v >> (i % 4) & 1) table[v] = -table[v];
     }
   }
 };
@@ -194,12 +196,14 @@ class DenseProblem {
       Ints* here = &bits[std::size_t(chunk) * GROUPS];
       Ints x[GROUPS];
       for (int g = 0; g < GROUPS; ++g) x[g] = here[g];
+      for (int k = 0; k < 4; ++k)  // to (1 - 2x) field: no bit changes before its turn
+        for (int g = 0; g < GROUPS; ++g)
+          fields[g][k] = (Floats)((Ints)fields[g][k] ^ ((x[g] << (31 - k)) & INT32_MIN));
       for (int k = 0; k < 4; ++k) {
         const Floats part = load(A.at(own) + 16 * k);
         const float* thresholds = quantile.at(number, k);
         for (int g = 0; g < GROUPS; ++g) {
-          const Floats field = fields[g][k] + lookup(part, x[g]);
-          const Floats cost = (Floats)((Ints)field ^ ((x[g] << (31 - k)) & INT32_MIN));  // (1 - 2x) field
+          const Floats cost = fields[g][k] + lookup(part, x[g]);
           const Ints accepted = cost < load(thresholds + groups[g].place) * temperature;
           x[g] ^= accepted & (1 << k);
           if (MEASURE) flipped[g] -= accepted, lowest[g] = minimum(cost, lowest[g]);

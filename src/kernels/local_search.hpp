@@ -233,6 +233,7 @@ class Model {
 
   // Read the free bits of the QUBO's `bits`; in a group the best bit of those that are 1, or of all if none is.
   void load_bits(State& state, const std::int8_t* bits) const {
+    if (!clamp) return load(state, bits);
     for (int unit = 0; unit < units; ++unit) {
       if (!group[unit]) {
         state.x[first[unit]] = bits[bit[first[unit]]];
@@ -266,10 +267,8 @@ class Model {
       else if (state.x[b])
         add(state, b, 1);
     }
-    for (int b = 0; b < n; ++b) {
-      state.energy += state.x[b] * 0.5 * (h[b] + state.fields[b]);
-      state.key ^= bit_key(b, n) & -std::uint64_t(state.x[b]);
-    }
+    for (int b = 0; b < n; ++b)
+      if (state.x[b]) state.energy += 0.5 * (h[b] + state.fields[b]), state.key ^= bit_key(b, n);
   }
 
   void apply(State& state, Move move) const {
