@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError
-from qubolearn.qubo import energies
+from qubolearn.qubo import Groups, energies
 from qubolearn.qubo.algebra import code_bits
-from qubolearn.solvers import exhaustive_torch
+from qubolearn.solvers import exhaustive, exhaustive_torch
 from qubolearn.solvers.exhaustive import ExhaustiveSearch
 
 
@@ -165,3 +165,19 @@ def test_triton_kernels_in_the_interpreter() -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     tools = Path(__file__).parents[2] / "tools"
     subprocess.run([sys.executable, "-c", INTERPRETED], env=environment, cwd=tools, check=True, timeout=300)
+
+
+@pytest.mark.parametrize("sizes", [[5] * 6, [2] * 5 + [3] * 3 + [1, 4]])
+@pytest.mark.parametrize("whole", [False, True])
+def test_groups_in_the_kernel_and_in_torch(monkeypatch, sizes, whole):
+    ends = torch.tensor(sizes).cumsum(0).tolist()
+    groups = Groups(range(end - size, end) for size, end in zip(sizes, ends, strict=True))
+    A = torch.randn(3, ends[-1] + 2, ends[-1] + 2, generator=torch.Generator().manual_seed(0))
+    A = A.round() if whole else A
+    found = {}
+    for few in (0, 2**40):
+        monkeypatch.setattr(exhaustive, "FEW_STATES", few)
+        states = ExhaustiveSearch().search_groups(A, 4, groups).states.double()
+        assert all((states[..., list(group)].sum(-1) == 1).all() for group in groups.members)
+        found[few] = energies(A.double(), states)
+    torch.testing.assert_close(found[0], found[2**40])

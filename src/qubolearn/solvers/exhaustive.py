@@ -12,7 +12,7 @@ from torch import Tensor
 from qubolearn.errors import QubolearnError, check_counts
 from qubolearn.gpu import exhaustive_triton
 from qubolearn.kernels import HELD, kernel_call, native
-from qubolearn.qubo import Groups, Inequalities, Qubo, can_read_values
+from qubolearn.qubo import FREE, Groups, Inequalities, Qubo, can_read_values
 from qubolearn.qubo.algebra import code_bits
 from qubolearn.solvers import exhaustive_torch
 from qubolearn.solvers.contract import QuboSolver, SearchResult
@@ -25,6 +25,8 @@ MAX_BITS = {"cpu": 36, "cuda": 40}
 OTHER_MAX_BITS = 28
 #: The largest log2 of the number of allowed states of QUBOs with groups, for the same reason.
 GROUPS_BITS = 28
+#: Up to this many allowed states torch visits them all sooner than branch and bound starts.
+FEW_STATES = 2**13
 #: Rough costs of the compiled kernel on one thread, by the bytes of a number.
 SECONDS_PER_STATE = {4: 4e-11, 8: 8e-11}
 SECONDS_PER_QUBO = 1e-6
@@ -73,8 +75,11 @@ class ExhaustiveSearch(QuboSolver):
         return SearchResult(code_bits(_lowest_codes(A, count), n), {"source": "exhaustive"}, distinct=True)
 
     def search_groups(self, A: Tensor, count: int, groups: Groups) -> SearchResult:
-        """Search the allowed states of consecutive groups of A's first bits."""
+        """Search the allowed states of consecutive groups of A's first bits: few of them in torch, else in a kernel."""
         states = allowed_states(A.double(), groups, GROUPS_BITS if self.max_bits is None else self.max_bits)
+        if A.is_cpu and len(states.low) * states.high_count > FEW_STATES:
+            free = torch.full(A.shape[:2], FREE, dtype=torch.int8)
+            return self.search_limited(A, count, free, groups, Inequalities((), *A.shape[:2]))
         codes = exhaustive_torch.lowest_codes(A.double(), count, states)
         return SearchResult(states.of(codes), {"source": "exhaustive"}, distinct=True)
 
