@@ -38,10 +38,6 @@ class CostData(Arrays):
         x: the best decisions ``[N, n]``, if they are known.
         validation, test, seed: the split, as for :class:`qubolearn.Arrays`.
 
-    Raises:
-        QubolearnError: If A_true is not finite, has another number of instances than p, or an instance has no allowed
-            decision.
-
     >>> p = torch.tensor([[1.0], [2.0]])
     >>> data = CostData(p, torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]) * p[:, :, None], validation=0)
     >>> data.whole("train").x_true.tolist()
@@ -72,9 +68,7 @@ class CostData(Arrays):
             x = solve(costs, self.solver, 1, clamp=self.clamp(as_tensors(p)), groups=groups).states[:, 0]
         super().__init__(p, x, validation=validation, test=test, seed=seed, answer=costs)
         if count_rows(self.instances.p) != len(costs) or self.bits != costs.shape[2]:
-            raise QubolearnError(
-                f"A_true is {list(costs.shape)}; expected {len(x)} QUBOs of {self.bits} bits, as x has"
-            )
+            raise QubolearnError(f"A_true is {list(costs.shape)}; expected {len(x)} QUBOs of {self.bits} bits as x has")
 
     @property
     def groups(self) -> Groups | None:
@@ -99,18 +93,12 @@ def _tensor(A_true: Any) -> Tensor:
     try:
         return torch.as_tensor(np.asarray(A_true) if not isinstance(A_true, Tensor) else A_true)
     except (TypeError, ValueError):
-        raise QubolearnError(
-            f"A_true is a {type(A_true).__name__}; expected numbers [N, n, n] or a SparseQubo"
-        ) from None
+        kind = type(A_true).__name__
+        raise QubolearnError(f"A_true is a {kind}; expected numbers [N, n, n] or a SparseQubo") from None
 
 
 def regret(A_true: Qubo, x: Tensor, x_best: Tensor) -> Tensor:
-    """Return E_true(x) - E_true(x_best) ``[batch]`` of decisions ``[batch, n]``, in float64.
-
-    >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
-    >>> regret(A, torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]])).tolist()
-    [2.0]
-    """
+    """Return E_true(x) - E_true(x_best) ``[batch]`` of decisions ``[batch, n]``, in float64."""
     found = energies(A_true.to(torch.float64), torch.stack([x, x_best], 1))
     return found[:, 0] - found[:, 1]
 
@@ -134,7 +122,7 @@ class SPOPlus(EnergyLoss):
 
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         A_true = _costs(A, batch, "SPOPlus")
-        x_tilde = batch.solver(_combined(A, A_true), 1).states[:, 0]
+        x_tilde = batch.solver(_combined(2, A, A_true), 1).states[:, 0]
         X = torch.stack([batch.x_true.to(A.dtype), x_tilde], 1)
         best, other = energies(A_true, X).unbind(1)
         weights = torch.tensor([2.0, -2.0], dtype=A.dtype, device=A.device).expand(len(batch), 2)
@@ -194,12 +182,10 @@ class CostRegression(Loss):
     capturable = False
 
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
-        A_true = _costs(A, batch, "CostRegression")
-        if isinstance(A, SparseQubo) and isinstance(A_true, SparseQubo) and torch.equal(A.edges, A_true.edges):
-            apart = torch.cat([A.linear - A_true.linear, A.quadratic - A_true.quadratic], 1)
-            return apart.square().mean(1)
-        squares = upper_triangular(as_dense(A) - as_dense(A_true)).square().sum((1, 2))
-        return squares / (A.shape[2] * (A.shape[2] + 1) / 2)
+        apart = _combined(1, A, _costs(A, batch, "CostRegression"))
+        if isinstance(apart, SparseQubo):
+            return torch.cat([apart.linear, apart.quadratic], 1).square().mean(1)
+        return upper_triangular(apart).square().sum((1, 2)) / (A.shape[2] * (A.shape[2] + 1) / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,8 +228,8 @@ def _costs(A: Qubo, batch: Batch, name: str) -> Qubo:
     return A_true.to(A.device, A.dtype)
 
 
-def _combined(A: Qubo, A_true: Qubo) -> Qubo:
-    """Return 2A - A_true, sparse if both are on one graph."""
+def _combined(factor: float, A: Qubo, A_true: Qubo) -> Qubo:
+    """Return factor · A - A_true, sparse if both are on one graph."""
     if isinstance(A, SparseQubo) and isinstance(A_true, SparseQubo) and torch.equal(A.edges, A_true.edges):
-        return A.with_values(2 * A.linear - A_true.linear, 2 * A.quadratic - A_true.quadratic)
-    return 2 * as_dense(A) - as_dense(A_true)
+        return A.with_values(factor * A.linear - A_true.linear, factor * A.quadratic - A_true.quadratic)
+    return factor * as_dense(A) - as_dense(A_true)

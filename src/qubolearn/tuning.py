@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from qubolearn.errors import QubolearnError, error_context, missing_extra
+from qubolearn.errors import QubolearnError, error_context
 from qubolearn.qubo import Qubo, SparseQubo, as_dense, check_solvable, energies
 from qubolearn.random import derive_seed
 from qubolearn.solvers.contract import SamplingSolver, check_solver, seeded
@@ -31,34 +31,22 @@ Weights: TypeAlias = float | tuple[float, ...]
 
 @dataclass(frozen=True)
 class Tuned:
-    """The curve of a tuning: the share of optimal reads of each candidate, with an interval, and the best candidate.
+    """The curve of a tuning: the share of optimal reads of each candidate, with an interval, and the best candidate."""
 
-    Attributes:
-        best: the candidate with the highest share among those that were measured on all instances.
-        candidates: what was tried.
-        share: the mean share of optimal reads, one per candidate; optimal is the lowest feasible cost that is known.
-        low, high: 95 % intervals of the means, over instances.
-        feasible: the mean share of feasible reads.
-        instances: how many instances each candidate was measured on.
-        calls: the number of solver calls in all.
-    """
-
-    best: Weights
+    best: Weights  # with the highest share among those that were measured on all instances
     candidates: tuple[Weights, ...]
-    share: tuple[float, ...]
-    low: tuple[float, ...]
+    share: tuple[float, ...]  # of optimal reads, mean per candidate; optimal is the lowest feasible cost that is known
+    low: tuple[float, ...]  # 95 % intervals of the means, over instances
     high: tuple[float, ...]
-    feasible: tuple[float, ...]
-    instances: tuple[int, ...]
-    calls: int
+    feasible: tuple[float, ...]  # the mean share of feasible reads
+    instances: tuple[int, ...]  # how many instances each candidate was measured on
+    calls: int  # solver calls in all
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the shares with their intervals over the candidates, or over their numbers if these are tuples."""
         if ax is None:
-            try:
-                from matplotlib.figure import Figure
-            except ImportError as error:
-                raise missing_extra("drawing", "plots") from error
+            from matplotlib.figure import Figure
+
             ax = Figure(figsize=(4.5, 3), layout="constrained").subplots()
         plain = not any(isinstance(each, tuple) for each in self.candidates)
         x = np.asarray(self.candidates if plain else range(len(self.candidates)), np.float64)
@@ -199,10 +187,8 @@ def _costs(cost: Callable[[int, Tensor], Any], number: int, x: Tensor) -> Tensor
     with error_context("the cost of instance", number):
         costs = torch.as_tensor(cost(number, x)).double()
     if costs.shape != x.shape[:1] or bool(costs.isnan().any()):
-        raise QubolearnError(
-            f"cost returned {list(costs.shape)} for reads {list(x.shape)} of instance {number}; expected [{len(x)}] "
-            "without NaN"
-        )
+        given = f"cost returned {list(costs.shape)} for reads {list(x.shape)} of instance {number}"
+        raise QubolearnError(f"{given}; expected [{len(x)}] without NaN")
     return costs
 
 

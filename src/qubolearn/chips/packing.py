@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from qubolearn.chips.embedding import Chip, Coupler, find_tiles
+from qubolearn.chips.programming import strength_of_chains
 from qubolearn.errors import QubolearnError
 
 Floats = npt.NDArray[np.float64]
@@ -83,8 +85,7 @@ class Packing:
 def pack(n: int, couplers: frozenset[Coupler], chip: Chip) -> Packing:
     """Return the packing of as many copies of the graph as fit on the chip's working qubits. Cached."""
     tiling = find_tiles(n, couplers, chip)
-    qubits: list[int] = []
-    nodes, ends, tiles_of, pairs, shares = [], [], [], [], []
+    qubits, nodes, ends, tiles_of, pairs, shares = [], [], [], [], [], []  # type: ignore[var-annotated]
     for index, tile in enumerate(tiling.tiles):
         bit_of = {qubit: bit for bit, chain in enumerate(tile) for qubit in chain}
         position = {qubit: len(qubits) + k for k, qubit in enumerate(bit_of)}
@@ -101,17 +102,9 @@ def pack(n: int, couplers: frozenset[Coupler], chip: Chip) -> Packing:
             tiles_of += [index] * len(found)
             pairs += [pair] * len(found)
             shares += [1 / len(found)] * len(found)
-    return Packing(
-        n,
-        len(tiling.tiles),
-        tiling.method,
-        np.array(qubits, dtype=np.int64),
-        np.array(nodes, dtype=np.int64),
-        np.array(ends, dtype=np.int64).reshape(-1, 2).T,
-        np.array(tiles_of, dtype=np.int64),
-        np.array(pairs, dtype=np.int64).reshape(-1, 2).T,
-        np.array(shares, dtype=np.float64),
-    )
+    whole = [np.array(part, dtype=np.int64) for part in (qubits, nodes, ends, tiles_of, pairs)]
+    whole[2], whole[4] = (whole[k].reshape(-1, 2).T for k in (2, 4))
+    return Packing(n, len(tiling.tiles), tiling.method, *whole, np.array(shares))  # type: ignore[call-arg, arg-type]
 
 
 class Programmed(NamedTuple):
@@ -126,14 +119,14 @@ def program(packing: Packing, J: Floats, h: Floats, ranges: Ranges, chain_streng
     """Return physical h and J of Ising models J ``[tiles, n, n]`` (upper triangular), h ``[tiles, n]``, one per tile.
 
     h_i is shared evenly by the qubits of a chain and J_ij by the couplers between two chains. Couplers within a
-    chain are -chain_strength · rms(J) · √(mean degree), D-Wave's "uniform torque compensation", for each tile. Each
-    tile is then scaled to fill the ranges.
+    chain are -:func:`strength_of_chains` of the tile. Each tile is then scaled to fill the ranges.
     """
     length = np.bincount(packing.node, minlength=h.size)
     physical_h = (h.reshape(-1) / length)[packing.node]
     within = packing.pair[0] == packing.pair[1]
     logical_J = J[packing.coupler_tile, packing.pair[0], packing.pair[1]]
-    strength = _chain_strength(J, h, chain_strength)
+    both = torch.from_numpy(J + J.swapaxes(1, 2))
+    strength = strength_of_chains(both, torch.from_numpy(h), chain_strength).numpy()
     physical_J = np.where(within, -strength[packing.coupler_tile], logical_J * packing.share)
     used = _used_range(packing, physical_h, physical_J, within, ranges)
     scale = 1 / np.where(used > 0, used, 1.0)
@@ -142,14 +135,6 @@ def program(packing: Packing, J: Floats, h: Floats, ranges: Ranges, chain_streng
     # Rounding may leave the last digit outside the range, which a chip rejects.
     clipped_J = np.where(within, np.clip(scaled_J, *ranges.chain), np.clip(scaled_J, *ranges.J))
     return Programmed(np.clip(scaled_h, *ranges.h), clipped_J, scale)
-
-
-def _chain_strength(J: Floats, h: Floats, chain_strength: float) -> Floats:
-    count = (J != 0).sum((1, 2))
-    rms = np.sqrt((J**2).sum((1, 2)) / np.maximum(count, 1))
-    strength = chain_strength * rms * np.sqrt(2 * count / h.shape[1])
-    # Without any coupling there is no torque; the largest bias then sets the scale.
-    return np.asarray(np.where(strength > 0, strength, np.abs(h).max(1)))
 
 
 def _used_range(packing: Packing, h: Floats, J: Floats, within: npt.NDArray[np.bool_], ranges: Ranges) -> Floats:

@@ -66,28 +66,24 @@ class Embedding:
         """Return the physical (J, h) of logical J ``[batch, n, n]``, h ``[batch, n]``; J upper triangular.
 
         h_i is shared by the chain's qubits and J_ij by all couplers between the two chains. Couplers within a
-        chain are -strength, strength = chain_strength · √(mean degree) · rms(J): D-Wave's "uniform torque
-        compensation", per instance.
+        chain are -:func:`strength_of_chains`, D-Wave's "uniform torque compensation", per instance.
         """
         if len(self.chains) != h.shape[1]:
             raise QubolearnError(f"the embedding has {len(self.chains)} chains, but the QUBO has n={h.shape[1]} bits")
-        owner = torch.tensor([bit for bit, chain in enumerate(self.chains) for _ in chain])
-        membership = torch.nn.functional.one_hot(owner, len(self.chains)).to(h)  # [qubits, n]
-        couplers = torch.zeros(self.qubits, self.qubits, dtype=h.dtype, device=h.device)
-        for u, v in self.edges:
-            couplers[u, v] = 1
-        within = couplers * (membership @ membership.T)
-        links, S = couplers - within, J + J.mT
-        joining = membership.T @ (links + links.T) @ membership  # [n, n] how many couplers join two chains
+        owner = torch.tensor([bit for bit, chain in enumerate(self.chains) for _ in chain], device=h.device)
+        u, v = torch.tensor(self.edges, dtype=torch.int64, device=h.device).reshape(-1, 2).T
+        i, j, S = owner[u], owner[v], J + J.mT
+        joining = torch.zeros_like(S[0]).index_put(
+            (i, j), S.new_ones(len(u)), accumulate=True
+        )  # couplers of two chains
+        joining = joining + joining.T
         if len(missing := ((S != 0) & (joining == 0)).nonzero()):
-            _, i, j = missing[0].tolist()
-            raise QubolearnError(
-                f"logical qubits {i} and {j} are coupled, but no physical coupler joins their chains; embed again"
-            )
-        shared = S / joining.clamp(min=1)
-        strength = _chain_strength(S, h, chain_strength)
-        physical_J = links * (membership @ shared @ membership.T) - within * strength[:, None, None]
-        return physical_J, (h / membership.sum(0)) @ membership.T
+            remedy = "are coupled, but no physical coupler joins their chains; embed again"
+            raise QubolearnError(f"logical qubits {int(missing[0, 1])} and {int(missing[0, 2])} {remedy}")
+        physical_J = S.new_zeros(len(S), self.qubits, self.qubits)
+        strength = strength_of_chains(S, h, chain_strength)[:, None]
+        physical_J[:, u, v] = torch.where(i == j, -strength, (S / joining.clamp(min=1))[:, i, j])
+        return physical_J, (h / torch.bincount(owner))[:, owner]
 
     def majority(self, bits: Tensor) -> Tensor:
         """Return logical bits ``[..., n]`` of physical ones ``[..., qubits]``; ties go to the chain's first qubit."""
@@ -100,7 +96,8 @@ class Embedding:
         return torch.stack([part.amin(-1) != part.amax(-1) for part in parts], -1).double().mean(-1)
 
 
-def _chain_strength(S: Tensor, h: Tensor, chain_strength: float) -> Tensor:
+def strength_of_chains(S: Tensor, h: Tensor, chain_strength: float) -> Tensor:
+    """Return chain_strength · √(mean degree) · rms(J) ``[batch]`` of J + Jᵀ ``[batch, n, n]``."""
     degree = (S != 0).sum((-1, -2)).clamp(min=1)  # twice the number of couplings
     strength = chain_strength * (S.square().sum((-1, -2)) / degree).sqrt() * (degree / S.shape[-1]).sqrt()
     # Without any coupling there is no torque; the largest bias then sets the scale.
