@@ -59,8 +59,8 @@ class BoltzmannMachine:
 
     Args:
         pattern: the pairs of bits that may be coupled: a Topology or edges ``[2, m]`` over visible bits, then hidden
-            ones. By default all pairs, but those within a group.
-        hidden: the number of hidden bits. log p(v) is the difference of two log-partition functions.
+            ones; by default all pairs but those within a group.
+        hidden: the number of hidden bits.
         groups: sets of visible bits of which exactly one is 1: each is a variable of a Potts model.
         l1, l2: penalties l1 Σ|J_ij| + l2 ΣJ_ij² of couplings of spins, or of bits with groups, where l2 also holds for
             linear terms.
@@ -76,8 +76,7 @@ class BoltzmannMachine:
         visible_: the number of visible bits.
 
     >>> X = np.random.default_rng(0).integers(0, 2, (500, 3))
-    >>> X[:, 1] = X[:, 0]
-    >>> X[::10, 1] = 1 - X[::10, 0]
+    >>> X[:, 1] = X[:, 0] ^ (np.arange(500) % 10 == 0)
     >>> machine = BoltzmannMachine().fit(X)
     >>> round(machine.score(X) + math.log(4) - 0.9 * math.log(0.9) - 0.1 * math.log(0.1), 2)  # the best possible
     0.0

@@ -1,8 +1,4 @@
-"""Pictures of what a run learned.
-
-Each function takes data and returns matplotlib axes, one or a list from left to right. ``ax=`` draws into axes of
-yours, as many as it would return; without it they are in a new figure, ``axes.figure``.
-"""
+"""Pictures of what a run learned: functions that return matplotlib axes, new ones or those of ``ax=``."""
 
 from __future__ import annotations
 
@@ -71,11 +67,12 @@ def save(made: Figure | Axes | Sequence[Axes], path: Path) -> Path:
     """Write a figure, or that of axes, as .png or .svg; the same figure gives the same bytes."""
     from matplotlib.figure import Figure
 
-    part = made[0] if isinstance(made, Sequence) else made
-    whole: Any = part if isinstance(part, Figure) else part.figure
+    part: Any = made[0] if isinstance(made, Sequence) else made
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
     buffer = io.BytesIO()
-    whole.savefig(buffer, format=path.suffix[1:], dpi=150, metadata=metadata)
+    (part if isinstance(part, Figure) else part.figure).savefig(
+        buffer, format=path.suffix[1:], dpi=150, metadata=metadata
+    )
     make_folder(path.parent)
     write_atomic(path, buffer.getvalue())
     return path
@@ -208,9 +205,8 @@ def _records(run: Run) -> list[dict[str, Any]]:
 def _moments(run: Run) -> list[dict[str, Any]]:
     """Return the first record, the last, and some in between."""
     records = _records(run)
-    last = len(records) - 1
-    chosen = sorted({round(last * moment / (MOMENTS - 1)) for moment in range(MOMENTS)})
-    return [records[index] for index in chosen]
+    chosen = {round((len(records) - 1) * moment / (MOMENTS - 1)) for moment in range(MOMENTS)}
+    return [records[index] for index in sorted(chosen)]
 
 
 def _title(run: Run) -> str:

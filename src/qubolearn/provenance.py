@@ -17,8 +17,6 @@ __all__ = ["code", "provenance", "source_digest"]
 
 PACKAGES = ("torch", "numpy", "scipy", "dimod", "dwave-samplers", "dwave-graphs")
 PACKAGE = Path(__file__).parent
-#: Parts of the package that print and draw: no number in a record depends on them.
-ONLY_SHOW = ("cli",)
 
 
 def provenance() -> dict[str, Any]:
@@ -61,7 +59,7 @@ def source_digest() -> str:
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
-        if not name.startswith(tuple(f"{part}/" for part in ONLY_SHOW)):
+        if not name.startswith("cli/"):  # which only prints: no number in a record depends on it
             digest.update(f"{name}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -70,10 +68,8 @@ def _git(*words: str) -> str | None:
     """Return the output of git in the package's folder, or None if it fails or is not installed."""
     # Inside a git hook these variables name another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    how: Any = {"cwd": PACKAGE, "env": environment, "capture_output": True, "text": True, "timeout": 20, "check": True}
     try:
-        done = subprocess.run(
-            ["git", *words], cwd=PACKAGE, env=environment, capture_output=True, text=True, timeout=20, check=True
-        )
+        return str(subprocess.run(["git", *words], **how).stdout).strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()

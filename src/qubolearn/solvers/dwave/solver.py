@@ -40,12 +40,9 @@ class DWaveSolver(QuboSolver):
     answer does not depend on its neighbors in the call. Reference: Cai, Macready and Roy, arXiv 2014 (embedding).
 
     Every call is estimated first, and raises if it would exceed ``budget_seconds`` of QPU access time, which the solver
-    shares with its copies. No call is repeated, and one that fails counts as paid; its answer is requested again,
-    which is free. Calls that miss their deadline or are interrupted are canceled. D-Wave's client reads the
-    token (``DWAVE_API_TOKEN`` or its configuration file); the solver never stores it.
-
-    ``info`` holds the ``source`` of the answers (``"qpu"``, ``"mock"``, ``"simulated"``), calls and costs, and per QUBO
-    the share of reads at the lowest energy (``success_probability``), of broken chains, and the scale.
+    shares with its copies. No call is repeated, and one that fails counts as paid. Calls that miss their deadline or
+    are interrupted are canceled. D-Wave's client reads the token; the solver never stores it. ``info`` holds the
+    ``source`` of the answers (``"qpu"``, ``"mock"``, ``"simulated"``), costs, and measurements of each QUBO.
 
     Args:
         reads: anneals per call.
@@ -98,18 +95,12 @@ class DWaveSolver(QuboSolver):
     ) -> DWaveSolver:
         """Return the solver without a token or a network, on D-Wave's mock of a chip.
 
-        Reads come from simulated annealing of the programmed problem, not from the ground state that D-Wave's mock
-        would plant. QPU times are D-Wave's estimates for Advantage; only these depend on ``anneal_time``.
+        Reads come from simulated annealing of the programmed problem. QPU times are D-Wave's estimates for Advantage;
+        only these depend on ``anneal_time``.
         """
         sampler = _mock_sampler(topology, size, sweeps, seed, list(broken_qubits), list(broken_couplers))
-        return cls(
-            reads=reads,
-            anneal_time=anneal_time,
-            chain_strength=chain_strength,
-            budget_seconds=budget_seconds,
-            deadline_seconds=deadline_seconds,
-            access=QpuAccess(sampler),
-        )
+        access = QpuAccess(sampler)
+        return cls(reads, anneal_time, chain_strength, budget_seconds, deadline_seconds, access=access)
 
     def search(self, A: Tensor, count: int) -> SearchResult:
         states, info = self._anneal(A)
@@ -168,17 +159,15 @@ class DWaveSolver(QuboSolver):
         self.access.close()
 
     def _parameters(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        low, high = stated_range(properties, "num_reads_range", (1, 10000))
-        if not low <= self.reads <= high:
-            raise QubolearnError(f"reads={self.reads}, but this chip takes {low} ... {high}")
         wanted: dict[str, Any] = {"answer_mode": "raw", "auto_scale": False}
         known = properties.get("parameters") or wanted
         parameters = {"num_reads": self.reads, **{key: value for key, value in wanted.items() if key in known}}
-        if self.anneal_time is not None:
-            low, high = stated_range(properties, "annealing_time_range", (0.0, math.inf))
-            if not low <= self.anneal_time <= high:
-                raise QubolearnError(f"anneal_time={self.anneal_time} µs, but this chip takes {low} ... {high}")
-            parameters["annealing_time"] = self.anneal_time
+        parameters |= {} if self.anneal_time is None else {"annealing_time": self.anneal_time}
+        limits = {"num_reads": (1, 10000), "annealing_time": (0.0, math.inf)}
+        for name, otherwise in limits.items():
+            low, high = stated_range(properties, f"{name}_range", otherwise)
+            if name in parameters and not low <= parameters[name] <= high:
+                raise QubolearnError(f"{name}={parameters[name]}, but this chip takes {low} ... {high}")
         return parameters
 
     def _call(self, A: Tensor, packing: Packing, opened: Opened, parameters: Any, estimate: float) -> _Call:
