@@ -199,7 +199,6 @@ class Model {
 
   // Up to here held descents begin again as long as they improve the best state.
   int few_bits() const { return grouped ? 512 : 128; }
-  int unit_of(int b) const { return unit_of_[b]; }
   const double* row(int b) const { return rows + std::size_t(b) * n; }
 
   // Return the sum of all coefficients' sizes.

@@ -2,95 +2,32 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <system_error>
-#ifndef _WIN32
-#include <pthread.h>
-#endif
+#include <vector>
 
 namespace qubolearn {
 namespace {
 
 constexpr auto POLL = std::chrono::milliseconds(50);
-constexpr unsigned CALLS_PER_CLOCK = 16;  // reading the clock costs as much as a sweep over 8 bits
 constexpr int MAX_THREADS = 1024;
+constexpr unsigned CALLS_PER_CLOCK = 16;  // reading the clock costs as much as a sweep over 8 bits
 
 }  // namespace
 
-// The pieces of one Control::share.
+// The pieces of one Control::share, and the threads that help with it.
 struct Control::Job {
-  Control& control;
   std::int64_t tasks, piece;
   Body body;
   void* work;
   std::atomic<std::int64_t> next{0};
-  int active = 0;  // helpers at work, guarded by the pool's mutex
-  std::condition_variable finished{};
+  std::mutex mutex{};
+  std::condition_variable left{};
+  int helpers = 0;  // at work, guarded by the mutex
 };
-
-// Helper threads that wait for jobs. Callers always work on their own job, so that none waits for a free thread.
-class Pool {
- public:
-  using Job = Control::Job;
-
-  // Invite helpers to the job; fewer may come.
-  void invite(Job& job, int count) noexcept {
-    std::lock_guard lock(mutex_);
-    try {
-      for (int i = 0; i < count; ++i) queue_.push_back(&job);
-      while (idle_ < static_cast<int>(queue_.size()) && threads_ < MAX_THREADS) {
-        std::thread([this] { serve(); }).detach();  // it inherits the floating-point environment
-        ++threads_, ++idle_;
-      }
-    } catch (const std::exception&) {  // no memory or no more threads: the caller works with those it has
-    }
-    wake_.notify_all();
-  }
-
-  // Withdraw open invitations; wait for helpers, at most until the next poll. Returns true if all have left.
-  bool leave(Job& job) {
-    std::unique_lock lock(mutex_);
-    std::erase(queue_, &job);
-    return job.finished.wait_for(lock, POLL, [&] { return job.active == 0; });
-  }
-
- private:
-  void serve() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      wake_.wait(lock, [&] { return !queue_.empty(); });
-      Job& job = *queue_.front();
-      queue_.pop_front();
-      --idle_;
-      ++job.active;
-      lock.unlock();
-      job.control.drain(job);
-      lock.lock();
-      ++idle_;
-      if (--job.active == 0) job.finished.notify_all();  // under the lock: the job ends with its caller
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Job*> queue_;
-  int idle_ = 0, threads_ = 0;
-};
-
-namespace {
-
-// Threads do not survive a fork, so a child starts with a new pool. Pools are never freed: helpers outlive main().
-Pool* pool = new Pool;
-
-#ifndef _WIN32
-[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { pool = new Pool; });
-#endif
-
-}  // namespace
 
 Control::Control(int threads, Poll poll, void* context)
-    : threads_(std::max(threads, 1)),
+    : threads_(std::clamp(threads, 1, MAX_THREADS)),
       poll_(poll),
       context_(context),
       caller_(std::this_thread::get_id()),
@@ -104,13 +41,31 @@ Control::~Control() { std::fesetenv(&floats_); }
 void Control::run(std::int64_t tasks, std::int64_t piece, Body body, void* work) {
   piece = std::max<std::int64_t>(piece, 1);
   if (counts_tasks_) total_ += tasks;
-  Job job{*this, tasks, piece, body, work};
+  Job job{tasks, piece, body, work};
   const std::int64_t pieces = (tasks + piece - 1) / piece;
-  const int helpers = static_cast<int>(std::min<std::int64_t>(threads_, pieces)) - 1;
-  if (helpers > 0) pool->invite(job, helpers);
+  std::vector<std::thread> threads;
+  threads.reserve(std::min<std::int64_t>(threads_, pieces));
+  try {  // a thread takes about 20 µs to start, and a pool would not survive a fork
+    while (static_cast<std::int64_t>(threads.size()) + 1 < std::min<std::int64_t>(threads_, pieces)) {
+      const std::lock_guard lock(job.mutex);
+      threads.emplace_back([&] {  // it inherits the floating-point environment
+        drain(job);
+        const std::lock_guard done(job.mutex);
+        if (--job.helpers == 0) job.left.notify_all();
+      });
+      ++job.helpers;
+    }
+  } catch (const std::system_error&) {  // no more threads: the caller works with those it has
+  }
   drain(job);
-  if (helpers > 0)
-    while (!pool->leave(job)) poll_now();
+  std::unique_lock lock(job.mutex);
+  while (!job.left.wait_for(lock, POLL, [&] { return job.helpers == 0; })) {
+    lock.unlock();  // polling may wait for the GIL
+    poll_now();
+    lock.lock();
+  }
+  lock.unlock();
+  for (std::thread& thread : threads) thread.join();
   rethrow();
 }
 

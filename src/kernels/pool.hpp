@@ -53,7 +53,6 @@ class Control {
  private:
   using Body = void (*)(void* work, std::int64_t first, std::int64_t last);
   struct Job;
-  friend class Pool;
   void run(std::int64_t tasks, std::int64_t piece, Body body, void* work);
   void drain(Job& job) noexcept;
   void poll_now() noexcept;

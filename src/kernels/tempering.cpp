@@ -265,29 +265,10 @@ std::int64_t set_betas(const Model& A, Replicas& replicas, const double* given, 
   return std::int64_t(size) * SWEEPS_PER_STEP;
 }
 
-// Return the least energy that each bit adds if it is 1: h and half of the best couplings with every other unit.
-void fill_bounds(const Model& A, Scratch<double>& bounds) {
-  Scratch<double> lowest(A.units);
-  Scratch<std::int32_t> hits(A.units, 0);
-  for (int b = 0; b < A.n; ++b) {
-    bounds[b] = A.h[b];
-    for (auto k = A.starts[b]; k < A.starts[b + 1]; ++k) {
-      const int unit = A.unit_of(A.to[k]);
-      if (hits[unit]++ == 0 || A.value[k] < lowest[unit]) lowest[unit] = A.value[k];
-    }
-    for (auto k = A.starts[b]; k < A.starts[b + 1]; ++k) {
-      const int unit = A.unit_of(A.to[k]);
-      if (hits[unit] == 0) continue;
-      const bool coupled = A.group[unit] && hits[unit] == A.first[unit + 1] - A.first[unit];  // with every value
-      bounds[b] += 0.5 * (coupled || lowest[unit] < 0 ? lowest[unit] : 0);
-      hits[unit] = 0;
-    }
-  }
-}
-
-// Fill `ruled` with the clamp and every bit that has one value in all states of at most the target. With m the bounds of
-// fill_bounds every energy is at least Σ_u min m over the values of unit u, and at least m - min m more with another
-// value. Fixed bits change the fields of others, hence the rounds. If no state can be that low, the clamp is copied.
+// Fill `ruled` with the clamp and every bit that has one value in all states of at most the target. A bit that is 1 adds
+// at least m = h and half of its negative couplings. So every energy is at least Σ_u min m over the values of unit u, and
+// at least m - min m more with another value. Fixed bits change the fields of others, hence the rounds. If no state can
+// be that low, the clamp is copied.
 void rule_out(const Tempering& how, std::int64_t k, double target, std::int8_t* ruled) {
   const std::int64_t n = how.A.n;
   const std::int8_t* clamp = how.clamps + k * n;
@@ -295,7 +276,10 @@ void rule_out(const Tempering& how, std::int64_t k, double target, std::int8_t* 
   for (std::int64_t round = 0; round <= n; ++round) {
     const Model A(how.A, k, how.units, ruled);
     Scratch<double> bounds(A.n), lowest(A.units);
-    fill_bounds(A, bounds);
+    for (int b = 0; b < A.n; ++b) {
+      bounds[b] = A.h[b];
+      for (auto k = A.starts[b]; k < A.starts[b + 1]; ++k) bounds[b] += 0.5 * minimum(A.value[k], 0.0);
+    }
     double slack = target - A.constant, size = 1 + absolute(A.constant);
     for (int unit = 0; unit < A.units; ++unit) {
       lowest[unit] = A.group[unit] ? INFINITE : 0;
@@ -325,7 +309,8 @@ void rule_out(const Tempering& how, std::int64_t k, double target, std::int8_t* 
   }
 }
 
-// Run one search; return the lowest energy, or the target if that was reached up to rounding. Its sweeps are added to those that the instance took before.
+// Run one search; return the lowest energy, or the target if that was reached up to rounding. Its sweeps are added to
+// those that the instance took before.
 double search(const Tempering& how, const TemperingSearch& goal, std::int64_t k, const std::int8_t* clamp,
               Control& control) {
   const std::int64_t n = how.A.n;

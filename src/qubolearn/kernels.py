@@ -20,8 +20,8 @@ __all__ = ["HELD", "Bar", "kernel_call", "kernel_threads", "native", "thread_cou
 
 #: Bytes of partial results that a kernel over all states may hold, beyond those of one QUBO.
 HELD = 2**26
-#: Below this many seconds of work, sharing it between threads costs more than it saves.
-SHORT = 5e-4
+#: Seconds of work that are worth a thread, which takes about 2e-5 s to start.
+PER_THREAD = 2e-4
 #: Above this many seconds of work a progress bar is shown.
 LONG = 2.0
 
@@ -71,7 +71,7 @@ os.register_at_fork(after_in_child=_after_fork)
 @contextmanager
 def kernel_call(title: str, seconds: float) -> Iterator[dict[str, Any]]:
     """Yield the arguments ``threads`` and ``progress`` of a kernel that takes about ``seconds`` on one thread."""
-    threads = 1 if seconds < SHORT else thread_count()
+    threads = max(1, min(thread_count(), int(seconds / PER_THREAD)))
     if seconds < LONG:
         yield {"threads": threads, "progress": None}
     else:

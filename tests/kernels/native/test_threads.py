@@ -40,7 +40,7 @@ def test_ctrl_c_ends_long_work_within_a_second(threads: int, work: str, n: int) 
     finally:
         signal.signal(signal.SIGINT, before)
     assert time.monotonic() - began < (5 if SANITIZED else 1.3)
-    assert np.isfinite(search(qubo(0), 1, threads=threads)[1]).all()  # the pool still works
+    assert np.isfinite(search(qubo(0), 1, threads=threads)[1]).all()  # later calls work
 
 
 def test_progress_is_reported_and_may_raise() -> None:
@@ -78,9 +78,9 @@ def test_the_gil_is_released() -> None:
 
 
 def test_a_forked_child_has_its_own_threads() -> None:
-    expected = search(qubo(1, 19), 2, threads=4)[1]  # the parent's pool has threads by now
+    expected = search(qubo(1, 19), 2, threads=4)[1]
     running = threading.Thread(target=lambda: search(qubo(2, 24), 1, threads=3))
-    running.start()  # and its lock may be held during the fork
+    running.start()  # in the middle of a call
     child = os.fork()
     if child == 0:
         os._exit(0 if np.array_equal(search(qubo(1, 19), 2, threads=4)[1], expected) else 1)
