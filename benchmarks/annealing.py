@@ -17,7 +17,7 @@ from torch import Tensor
 
 import qubolearn as ql
 from benchmarks import Record, random_qubos, threads, timed
-from benchmarks.models import Model, as_case, pegasus, regular, sherrington_kirkpatrick
+from benchmarks.models import Model, as_qubo, pegasus, regular, sherrington_kirkpatrick
 from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
 from qubolearn.qubo import Qubo
 from qubolearn.solvers import make_solver
@@ -80,7 +80,7 @@ def large(quick: bool) -> Iterator[Record]:
 
 
 def _large(model: Model, turns: int) -> Record:
-    A, offset, bqm = as_case(model)
+    (A, offset), bqm = as_qubo(model), model.bqm()
     solver, sampler, neal = ql.SimulatedAnnealing(READS, SWEEPS), ql.QubolearnSampler(), SimulatedAnnealingSampler()
     replace(solver, sweeps=1)(A)
     sampler.sample(bqm, num_reads=READS, num_sweeps=1)

@@ -54,19 +54,9 @@ def _signs(family: str, graph: Any, seed: int) -> Model:
     return Model(family, len(graph), edges, np.random.default_rng(seed).choice([-1.0, 1.0], edges.shape[1]))
 
 
-class Case(NamedTuple):
-    """One QUBO in the form of each library; its energy is xᵀAx + offset, which is also the model's."""
-
-    A: Qubo  # a batch of one, float32
-    offset: float
-    bqm: Any
-
-
-def as_case(model: Model) -> Case:
-    """Return a spin glass as bits, s = 2x - 1; sparse unless its graph is complete."""
-    couplings, fields = torch.from_numpy(model.couplings), torch.zeros(model.n, dtype=torch.float64)
-    edges = torch.from_numpy(np.sort(model.edges, 0))
-    for ends in edges:
-        fields.index_add_(0, ends, -2 * couplings)
+def as_qubo(model: Model) -> tuple[Qubo, float]:
+    """Return a spin glass as bits, s = 2x - 1, sparse unless its graph is complete, and the offset of energies."""
+    couplings, edges = torch.from_numpy(model.couplings), torch.from_numpy(np.sort(model.edges, 0))
+    fields = torch.zeros(model.n, dtype=torch.float64).index_add(0, edges.flatten(), -2 * couplings.repeat(2))
     A = SparseQubo(fields[None].float(), edges, 4 * couplings[None].float())
-    return Case(A.dense() if model.family == "dense" else A, float(couplings.sum()), model.bqm())
+    return A.dense() if model.family == "dense" else A, float(couplings.sum())

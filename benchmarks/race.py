@@ -27,7 +27,7 @@ import torch
 
 import qubolearn as ql
 from benchmarks import random_qubos, write
-from benchmarks.models import as_case, pegasus, regular, sherrington_kirkpatrick, zephyr
+from benchmarks.models import as_qubo, pegasus, regular, sherrington_kirkpatrick, zephyr
 from benchmarks.training import Own
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
@@ -75,12 +75,12 @@ def _batch(solver: Any, n: int, batch: int | None = None) -> Call:
 
 
 def _annealing(make: Callable[[int], Any], size: int) -> Call:
-    A = as_case(make(size)).A
+    A = as_qubo(make(size))[0]
     return lambda: ql.SimulatedAnnealing(16, 1000 if A.shape[2] < 1000 else 200, seed=0).sample(A)
 
 
 def _tempering() -> Call:
-    return partial(ql.ParallelTempering(sweeps=400, seed=0), as_case(regular(512)).A, 1)
+    return partial(ql.ParallelTempering(sweeps=400, seed=0), as_qubo(regular(512))[0], 1)
 
 
 def _sudoku() -> Call:
