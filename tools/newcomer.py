@@ -1,12 +1,11 @@
-"""Do what a newcomer does who has nothing but the site: fresh environment, own arrays, train, evaluate, solve.
+"""Do what a newcomer does who has nothing but the site: fresh environment, own arrays, train, evaluate, serve.
 
     python tools/newcomer.py [--python PATH] [--torch FOLDER] [--quick] [--page]
 
-Builds the wheel, creates an environment, installs torch and the wheel there, and follows docs/start.md. The script
-comes from that page; only the two lines that generate arrays are replaced. Commands, output and times go to
-benchmarks/results/newcomer.json, and from there to docs/newcomer.md. --quick runs the
-scripts in this Python, installs nothing and writes nothing; --page writes only the page. --torch is as for
-release_check.py.
+Builds the wheel, creates an environment, installs torch and the wheel there, and follows docs/start.md and
+docs/production.md. The script comes from the first page; only the two lines that generate arrays are replaced. Commands,
+output and times go to benchmarks/results/newcomer.json, and from there to docs/newcomer.md. --quick runs the scripts in
+this Python and writes nothing; --page writes only the page. --torch is as for release_check.py.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -58,6 +58,11 @@ print(clashes)
 """
 
 
+#: The service of docs/production.md with the saved network, and a request.
+SERVE = """MODEL=mine.safetensors uvicorn serving:app &
+curl -s --retry 9 --retry-connrefused localhost:8000/solve --json '[0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]'"""
+
+
 def script() -> str:
     """Return the page's script with the newcomer's arrays."""
     text = (ROOT / "docs/start.md").read_text()
@@ -97,9 +102,15 @@ def session(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         wheel = build(folder)
         began = time.perf_counter()
         own = environment(given.python, folder, given.torch)
-        steps.append({"typed": "python -m venv mine; . mine/bin/activate", "printed": "", "seconds": since(began)})
+        steps.append(
+            {
+                "typed": "python -m venv mine; . mine/bin/activate",
+                "printed": "",
+                "seconds": round(time.perf_counter() - began, 1),
+            }
+        )
         pin = (ROOT / "constraints-torch.txt").read_text().splitlines()[-1]
-        installs = {f"pip install {wheel.name}": [str(wheel)]}
+        installs = {f"pip install {wheel.name}": [str(wheel)], "pip install fastapi uvicorn": ["fastapi", "uvicorn"]}
         if not given.torch:
             installs = {f"pip install {pin}": [pin]} | installs
         for typed, names in installs.items():
@@ -107,25 +118,27 @@ def session(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     steps.append(step("qubolearn --version", [str(own), "-m", "qubolearn", "--version"], work))
     steps.append(step("python make_data.py", [str(own), "make_data.py"], work))
     steps.append(step("python learn.py", [str(own), "learn.py"], work))
+    shutil.copy(ROOT / "examples/serving.py", work)
+    service = SERVE.replace("uvicorn", f"{own} -m uvicorn --log-level error")
+    steps.append(step(SERVE, ["bash", "-c", f"{service}; kill %1"], work))
     version = step("", [str(own), "-c", "import platform; print(platform.python_version())"], work)["printed"]
-    with_torch = "a torch that was there" if given.torch else "torch by pip"
-    said = {"python": version, "torch": with_torch, "machine": machine(), "date": str(date.today())}
-    return {**said, "script": script(), "steps": steps}
+    made = {"python": version, "machine": machine(), "date": str(date.today())}
+    return {**made, "script": script(), "steps": steps}
 
 
 def step(typed: str, command: list[str], folder: Path, shown: bool = True) -> dict[str, Any]:
     """Run a command and return its output and seconds."""
     began = time.perf_counter()
     # a fresh environment must not see our path
-    variables = None if command[0] == sys.executable else clean()
+    variables = None if sys.executable in command[0] + command[-1] else clean()
     done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=LIMIT)
     if done.returncode:
         raise SystemExit(f"newcomer: {typed or command} failed:\n{(done.stdout + done.stderr)[-2000:]}")
-    return {"typed": typed, "printed": done.stdout.strip() if shown else "", "seconds": since(began)}
-
-
-def since(began: float) -> float:
-    return round(time.perf_counter() - began, 1)
+    return {
+        "typed": typed,
+        "printed": done.stdout.strip() if shown else "",
+        "seconds": round(time.perf_counter() - began, 1),
+    }
 
 
 def page(done: dict[str, Any]) -> str:
@@ -149,7 +162,8 @@ The script is that of [first steps](start.md) with these arrays, and a few lines
 
 ## The session
 
-Python {done["python"]}, {done["machine"]}, {done["date"]}. The time of each step is below it; all take {total:.0f} s.
+`serving.py` is `examples/serving.py`, see [From training to production](production.md). The time of each step is below it; all
+take {total:.0f} s. Python {done["python"]}, {done["machine"]}, {done["date"]}.
 
 ```console
 {lines}
