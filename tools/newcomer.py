@@ -2,10 +2,9 @@
 
     python tools/newcomer.py [--python PATH] [--torch FOLDER] [--quick] [--page]
 
-Builds the wheel, creates an environment, installs torch and the wheel there, and follows docs/start.md and
-docs/production.md. The script comes from the first page; only the two lines that generate arrays are replaced. Commands,
-output and times go to benchmarks/results/newcomer.json, and from there to docs/newcomer.md. --quick runs the scripts in
-this Python and writes nothing; --page writes only the page. --torch is as for release_check.py.
+Builds the wheel, installs torch and it in a new environment, and follows docs/start.md, whose script gets other arrays.
+Commands, output and times go to benchmarks/results/newcomer.json, and from there to docs/newcomer.md. --quick runs the
+scripts in this Python and writes nothing; --page writes only the page. --torch is as for release_check.py.
 """
 
 from __future__ import annotations
@@ -102,13 +101,8 @@ def session(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         wheel = build(folder)
         began = time.perf_counter()
         own = environment(given.python, folder, given.torch)
-        steps.append(
-            {
-                "typed": "python -m venv mine; . mine/bin/activate",
-                "printed": "",
-                "seconds": round(time.perf_counter() - began, 1),
-            }
-        )
+        taken = round(time.perf_counter() - began, 1)
+        steps.append({"typed": "python -m venv mine; . mine/bin/activate", "printed": "", "seconds": taken})
         pin = (ROOT / "constraints-torch.txt").read_text().splitlines()[-1]
         installs = {f"pip install {wheel.name}": [str(wheel)], "pip install fastapi uvicorn": ["fastapi", "uvicorn"]}
         if not given.torch:
@@ -132,20 +126,16 @@ def step(typed: str, command: list[str], folder: Path, shown: bool = True) -> di
     # a fresh environment must not see our path
     variables = None if sys.executable in command[0] + command[-1] else clean()
     done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=LIMIT)
+    taken = round(time.perf_counter() - began, 1)
     if done.returncode:
         raise SystemExit(f"newcomer: {typed or command} failed:\n{(done.stdout + done.stderr)[-2000:]}")
-    return {
-        "typed": typed,
-        "printed": done.stdout.strip() if shown else "",
-        "seconds": round(time.perf_counter() - began, 1),
-    }
+    return {"typed": typed, "printed": done.stdout.strip() if shown else "", "seconds": taken}
 
 
 def page(done: dict[str, Any]) -> str:
     """Return docs/newcomer.md: the scripts, and the session with its times."""
     steps = [(f"$ {each['typed']}", each["printed"], f"# {each['seconds']} s") for each in done["steps"]]
     lines = "\n".join(line for step in steps for line in step if line)
-    total = sum(each["seconds"] for each in done["steps"])
     return f"""# A newcomer's session
 
 `make newcomer` writes this page. It builds the wheel, creates a fresh environment, and follows [first steps](start.md)
@@ -162,8 +152,8 @@ The script is that of [first steps](start.md) with these arrays, and a few lines
 
 ## The session
 
-`serving.py` is `examples/serving.py`, see [From training to production](production.md). The time of each step is below it; all
-take {total:.0f} s. Python {done["python"]}, {done["machine"]}, {done["date"]}.
+`serving.py` is `examples/serving.py`, see [From training to production](production.md). The time of each step
+is below it; all take {sum(each["seconds"] for each in done["steps"]):.0f} s. Python {done["python"]}, {done["machine"]}, {done["date"]}.
 
 ```console
 {lines}
