@@ -152,8 +152,8 @@ The script is that of [first steps](start.md) with these arrays, and a few lines
 
 ## The session
 
-`serving.py` is `examples/serving.py`, see [From training to production](production.md). The time of each step
-is below it; all take {sum(each["seconds"] for each in done["steps"]):.0f} s. Python {done["python"]}, {done["machine"]}, {done["date"]}.
+`serving.py` is `examples/serving.py`, see [From training to production](production.md). All steps take
+{sum(each["seconds"] for each in done["steps"]):.0f} s. Python {done["python"]}, {done["machine"]}, {done["date"]}.
 
 ```console
 {lines}

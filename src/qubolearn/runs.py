@@ -146,7 +146,8 @@ class Run(Predicts, Folder):
         path = Path(file)
         metadata = read_metadata(path)
         if "run" not in metadata:
-            raise QubolearnError(f"{path} holds weights without a recipe; expected a file that Run.save wrote")
+            remedy = "pass its run folder, or use qubolearn.networks.load" if "network" in metadata else "train one"
+            raise QubolearnError(f"{path} holds a network without a problem to score; {remedy}")
         header, score = _object(metadata["run"], path), _object(metadata.get("score", "{}"), path)
         run = SavedRun(path, *_parsed(header, path, problem), _plain(score), _provenance(header))
         _check_size(run, path)
@@ -232,11 +233,17 @@ class SavedRun(Run):
 
 
 class StoredInstances(Arrays):
-    """The validation instances that a run of ``fit`` stores; all splits are these."""
+    """Instances to score, such as those that a run of ``fit`` stores; every split is all of them."""
 
     name = OWN
 
-    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+    def __init__(self, p: Any, x_true: Any, right: RightAnswers | None = None) -> None:
+        super().__init__(p, x_true, validation=0, right=right)
+        self._rows = dict.fromkeys(("train", "validation", "test"), self._rows["train"].sort().values)
+
+    @classmethod
+    def read(cls, path: Path, header: Mapping[str, Any]) -> StoredInstances:
+        """Return the instances of a run's file."""
         kind = found if isinstance(found := header.get("problem"), dict) else {}
         names = kind.get("arrays")
         if not isinstance(names, list) or "x_true" not in names:
@@ -246,8 +253,7 @@ class StoredInstances(Arrays):
         p: Any = parts if kind.get("named") else tuple(parts.values()) if len(parts) > 1 else parts["0"]
         states, valid = (torch.tensor(arrays[key]) if key in arrays else None for key in ("states", "valid"))
         right = None if states is None or valid is None else RightAnswers(states, valid)
-        super().__init__(p, arrays["x_true"], validation=0, right=right)
-        self._rows = dict.fromkeys(("train", "validation", "test"), self._rows["train"].sort().values)
+        return cls(p, arrays["x_true"], right)
 
     def available(self, split: Split) -> int:
         return self.size(split)
@@ -307,7 +313,7 @@ class OwnRun(Run):
         data, stored = problem, folder / INSTANCES
         if not isinstance(problem, Problem):
             bits = found["bits"] if isinstance(found := header.get("problem"), dict) and "bits" in found else 0
-            data = StoredInstances(stored, header) if stored.is_file() else NoInstances(str(folder), int(bits))
+            data = StoredInstances.read(stored, header) if stored.is_file() else NoInstances(str(folder), int(bits))
         choices = _made(OwnChoices, header["training"], path)
         return cls(folder, data, choices, json.dumps(header.get("structure")), network)
 

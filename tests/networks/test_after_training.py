@@ -254,6 +254,16 @@ def test_commands_take_the_file_of_an_own_class(
     assert __name__ in sys.modules
     (runs / "mine.py").write_text(source)
     assert main(["evaluate", "own", "--network", "mine.py:made"]) == 0
+    capsys.readouterr()
+    assert main(["compare", "plain", "own", "--network", "mine.py:made", "--data", "new.npz", "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert compared["instances"] == 120  # all rows of the file
+    with np.load("new.npz") as new:
+        right = (Run.open("plain").predict(new["p"]) == new["x_true"]).all(1).mean()
+    assert compared["runs"][0]["accuracy"] == pytest.approx(right)
+    assert main(["runs", ".", "--json"]) == 0
+    listed = {each["run"]: each for each in json.loads(capsys.readouterr().out)["runs"]}
+    assert listed["plain"]["accuracy"] == Run.open("plain").scored()["validation_accuracy"]
     assert main(["evaluate", "own"]) == 2
     assert "Own" in capsys.readouterr().err
 

@@ -134,12 +134,16 @@ def open_run(folder: Path | str, args: argparse.Namespace | None = None) -> Run:
     if str(folder).startswith("pretrained:"):
         return pretrained(str(folder).partition(":")[2])
     if args and (args.network or args.data):
-        from qubolearn.data import Arrays, load_npz
+        from qubolearn.data import load_npz
         from qubolearn.problems import load_attribute
+        from qubolearn.runs import OwnRun, StoredInstances
 
         arrays = load_npz(args.data, {"p": ("biuf", None), "x_true": ("biuf", 2)}) if args.data else {}
-        data = Arrays(arrays["p"], arrays["x_true"], validation=0) if args.data else None
-        return Run.open(folder, data, load_attribute(args.network)() if args.network else None)
+        data = StoredInstances(arrays["p"], arrays["x_true"]) if args.data else None
+        here = Run.open(folder, data)
+        if not args.network or not isinstance(here, OwnRun) or '"own": ' not in here.structure:  # it needs no code
+            return here
+        return Run.open(folder, data, load_attribute(args.network)())
     return Run.open(folder, problem_class(args.problem) if args and args.problem else None)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from qubolearn.cli.options import add_device, add_draw, add_run, add_seed, add_solver, count, open_run, pick_device
 from qubolearn.cli.output import Output, metric_rows
 from qubolearn.errors import QubolearnError, counted, printable
-from qubolearn.files import make_folder, read_json, write_output
+from qubolearn.files import make_folder, read_json, read_records, write_output
 from qubolearn.provenance import provenance
 from qubolearn.solvers import make_solver
 
@@ -206,7 +206,8 @@ def _summary(folder: Path) -> dict[str, Any]:
         header = read_json(folder / "config.json")
         parts = [header.get(key) for key in ("problem", "training")]
         problem, training = (part if isinstance(part, dict) else {} for part in parts)
-        score = read_json(folder / "result.json") if (folder / "result.json").is_file() else {}
+        result, metrics = folder / "result.json", folder / "metrics.jsonl"  # a run of fit has only the latter
+        scores = [read_json(result)] if result.is_file() else read_records(metrics, 2**26) if metrics.is_file() else []
     except QubolearnError as error:
         return {"run": str(folder), "problem": str(error)}
     state = "finished" if (folder / "model.safetensors").is_file() else "not finished"
@@ -216,7 +217,7 @@ def _summary(folder: Path) -> dict[str, Any]:
         "network": training.get("network"),
         **_numbers({key: training.get(key) for key in ("epochs", "seed")}),
         "state": state,
-        **_numbers(score),
+        **_numbers(scores[-1] if scores else {}),
     }
 
 

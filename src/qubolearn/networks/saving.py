@@ -96,7 +96,9 @@ def build(found: Any) -> Any:
         return tuple(map(build, found)) if isinstance(found, list) else found
     if "own" in found:
         name = printable(str(found["own"]))[:100]
-        raise QubolearnError(f"its network uses {name}, which a file cannot build; pass network=, made with that class")
+        raise QubolearnError(
+            f"its network uses {name}, which a file cannot build; pass network= made with it, or --network FILE.py:NAME"
+        )
     if "topology" in found and "kind" not in found:
         name, n, couplers = found["topology"], build(found["n"]), found["couplers"]
         if not isinstance(n, int) or not 0 < n <= MAX_BITS:
