@@ -17,14 +17,14 @@ optionally labels, which are not read.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import torch
 
@@ -37,13 +37,21 @@ __all__ = ["FORMATS", "Instance", "max_cut", "parse_qubo", "read_bqm", "read_qub
 
 MAGIC = b"DIMODBQM"
 PREFIX = len(MAGIC) + 6
-VERSIONS = (1, 2)
-BIASES = ("float32", "float64")
-INDICES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+Index = Literal["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 #: The most bytes of a file.
 MAX_BYTES = 2**29
 #: n and the type of the variables in a comment of COO text: ``# n=3`` or, as dimod reads it, ``# vartype: SPIN``.
 NOTE = re.compile(r"^#.*?\b(n|vartype)[ \t]*[:=][ \t]*([-_.a-zA-Z0-9]+)", re.MULTILINE)
+
+
+class _Header(msgspec.Struct):
+    """The header of a BQM file."""
+
+    shape: tuple[int, int]  # variables and couplers
+    dtype: Literal["float32", "float64"]
+    itype: Index
+    ntype: Index
+    vartype: Literal["BINARY", "SPIN"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,9 +228,9 @@ def read_bqm(data: bytes) -> tuple[SparseQubo, float]:
     ([[[1.0, -3.0], [0.0, 0.0]]], 0.5)
     """
     header, body = _header(data)
-    n, pairs, bias = header["n"], header["pairs"], np.dtype(header["dtype"])
-    row = np.dtype([("start", header["ntype"]), ("bias", bias)])
-    entry = np.dtype([("column", header["itype"]), ("bias", bias)])
+    (n, pairs), bias = header.shape, np.dtype(header.dtype)
+    row = np.dtype([("start", header.ntype), ("bias", bias)])
+    entry = np.dtype([("column", header.itype), ("bias", bias)])
     needed = bias.itemsize + n * row.itemsize + 2 * pairs * entry.itemsize
     if len(body) < needed:
         raise QubolearnError(f"BQM file of n={n} with {pairs} couplers needs {needed} bytes, but {len(body)} are left")
@@ -241,31 +249,22 @@ def read_bqm(data: bytes) -> tuple[SparseQubo, float]:
     if np.unique(keys).size < keys.size:
         raise QubolearnError(f"BQM file of n={n}: a coupler occurs twice in a row; write it again with dimod")
     edges = np.stack([line[above], columns[above]])
-    return as_bits(edges, rows["bias"], entries["bias"][above], offset, header["vartype"] == "SPIN")
+    return as_bits(edges, rows["bias"], entries["bias"][above], offset, header.vartype == "SPIN")
 
 
-def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:
-    """Return the header's checked n, pairs, dtype, itype, ntype and vartype, and the bytes that follow it."""
+def _header(data: bytes) -> tuple[_Header, memoryview]:
+    """Return the checked header, and the bytes that follow it."""
     if data[: len(MAGIC)] != MAGIC or len(data) < PREFIX:
         raise QubolearnError(f"not a BQM file: it begins with {data[:8]!r}, not {MAGIC!r}")
-    if data[len(MAGIC)] not in VERSIONS:
-        raise QubolearnError(
-            f"BQM file of version {data[len(MAGIC)]}; versions {VERSIONS} are read, convert it in dimod"
-        )
-    length = int.from_bytes(data[PREFIX - 4 : PREFIX], "little")
+    if data[len(MAGIC)] not in (1, 2):
+        raise QubolearnError(f"BQM file of version {data[len(MAGIC)]}; versions 1 and 2 are read, convert it in dimod")
+    end = PREFIX + int.from_bytes(data[PREFIX - 4 : PREFIX], "little")
     try:
-        header = json.loads(data[PREFIX : PREFIX + length].decode("ascii"))
-        n, pairs = header["shape"]
-        types = {name: str(header[name]) for name in ("dtype", "itype", "ntype", "vartype")}
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise QubolearnError(f"BQM file with a header that is not dimod's ({type(error).__name__})") from error
-    if type(n) is not int or type(pairs) is not int or not 1 <= n <= MAX_SPARSE_FILE_BITS or not 0 <= pairs <= n * n:
-        shape = str(header["shape"])[:40]
-        raise QubolearnError(
-            f"BQM file of shape {shape}; expected 1 to {MAX_SPARSE_FILE_BITS} variables and their couplers"
-        )
-    known = {"dtype": BIASES, "itype": INDICES, "ntype": INDICES, "vartype": ("BINARY", "SPIN")}
-    for name, options in known.items():
-        if types[name] not in options:
-            raise QubolearnError(f"BQM file with {name} {types[name][:20]!r}; expected one of {', '.join(options)}")
-    return {"n": n, "pairs": pairs, **types}, memoryview(data)[PREFIX + length :]
+        header = msgspec.json.decode(data[PREFIX:end], type=_Header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise QubolearnError(f"BQM file with a header that is not dimod's: {str(error)[:80]}") from error
+    n, pairs = header.shape
+    if not 1 <= n <= MAX_SPARSE_FILE_BITS or not 0 <= pairs <= n * n:
+        wanted = f"expected 1 to {MAX_SPARSE_FILE_BITS} variables and their couplers"
+        raise QubolearnError(f"BQM file of shape {[n, pairs]}; {wanted}")
+    return header, memoryview(data)[end:]
