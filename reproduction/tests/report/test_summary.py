@@ -24,6 +24,7 @@ def test_a_hostile_recount_of_the_records_gives_the_same_verdicts(protocol: str)
         found["within 10 %"] = summary.close[protocol]
     assert found == recount(RECORDS, protocol)
     assert summary.done == len(stored(RECORDS))
+    assert all(f"quant reproduce --key {each['key']}" in each["command"] for each in stored(RECORDS))
 
 
 def test_the_readme_gives_the_counts_of_the_records() -> None:
