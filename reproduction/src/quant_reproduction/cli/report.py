@@ -50,13 +50,7 @@ def run_report(args: argparse.Namespace, output: Output) -> None:
         raise QubolearnError(f"no folder {results}; run: {again}")
     with concise_errors(results):
         summary = write_report(results, Path(args.out), args.quick, seeds)
-    counted, claims = sum(summary.cells["a"].values()), sum(summary.claims["a"].values())
-    found = ", ".join(f"{cells['reproduced']} under ({protocol})" for protocol, cells in summary.cells.items())
-    holding = ", ".join(f"{answers['holds']} under ({protocol})" for protocol, answers in summary.claims.items())
-    output.say(
-        f"{args.out}: of {counted} numbers reproduced within 25 % {found}; of {claims} claims hold {holding}; "
-        f"{summary.done} of {summary.jobs} jobs done"
-    )
+    output.say("\n".join([*summary.in_words(), f"{args.out}: {summary.done} of {summary.jobs} jobs done"]))
     output.result(out=args.out, **asdict(summary))
 
 

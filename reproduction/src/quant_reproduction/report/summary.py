@@ -119,6 +119,29 @@ class Summary:
     done: int
     grid: Mapping[str, Any] | None  # seconds, machine and pieces, if one command ran all jobs of the folder
 
+    def in_words(self) -> list[str]:
+        """Say in one sentence per protocol how many of the paper's numbers come out, and in one how its claims fare."""
+        starts = {
+            "a": "As the text describes it",
+            "r": "As the released code runs it",
+            "c": "With our recipe and inputs",
+        }
+        said = []
+        for protocol, start in starts.items():
+            found = self.cells[protocol]
+            missing = found["not measured"]
+            said.append(
+                f"{start}, {found['reproduced']} of {sum(found.values()) - missing} numbers of the paper's method come "
+                f"out within 25 % ({self.close[protocol]} within 10 %); {found['better']} are better, {found['worse']} "
+                f"worse and {found['inconclusive']} inconclusive{f'; {missing} were not measured' if missing else ''}."
+            )
+        answers = self.claims["a"]
+        said.append(
+            f"Of the text's {sum(answers.values())} claims {answers['holds']} hold under (a), "
+            f"{answers['does not hold']} do not, and {answers['inconclusive']} are inconclusive."
+        )
+        return said
+
 
 @dataclass(frozen=True)
 class Report:
