@@ -12,6 +12,7 @@ import torch
 
 from quant_reproduction import released, stacks
 from quant_reproduction.datasets.files import data_folder
+from quant_reproduction.problems.clouds import aqm_expansion
 from quant_reproduction.released import Data
 from quant_reproduction.stacks import Net, Stack
 from qubolearn.errors import QubolearnError
@@ -44,11 +45,11 @@ def test_pairs_are_those_of_the_released_code_and_p_is_the_matrix_of_stacked_pro
     for i in range(len(P)):
         for j in np.argsort(((P.numpy() - H[i]) ** 2).sum(1))[:neighbors]:
             blocks = [np.eye(2), M, -np.eye(2), -M]
-            basis = [w * block for block in blocks for w in (0.5, 0.2, 0.1, 0.1, 0.05)]
+            basis = [w * block for w in (0.5, 0.2, 0.1, 0.1, 0.05) for block in blocks]
             rows.append(np.stack([P[i].numpy(), *(-Q @ H[j] for Q in basis)]))
     wanted = sum(phi @ phi.T for phi in rows)
     numbers = released.planar_numbers(P, torch.tensor([angle], dtype=torch.float64), neighbors)
-    found = (numbers.float() @ stacks.planar_expansion()).reshape(21, 21)
+    found = (numbers.float() @ aqm_expansion()).reshape(21, 21)
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-2)
     assert numbers[0, 0].item() == pytest.approx(2 * len(P) * neighbors)
 
@@ -136,7 +137,7 @@ def test_a_network_of_a_stack_trains_like_one_of_pytorch(kind: Any, hidden: int,
     adam = torch.optim.Adam([each for layer in layers for each in layer.parameters()], made.rates["quant"])
     order = training.order[0].reshape(batches, -1)
     for rows in order:
-        p = numbers[rows] @ stacks.planar_expansion() if kind == "2d" else numbers[rows]
+        p = numbers[rows] @ aqm_expansion() if kind == "2d" else numbers[rows]
         naive_step(layers, p, labels[rows], kind, repeats)
         adam.step()
         adam.zero_grad()

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from quant_reproduction.presets import Method
+from quant_reproduction.problems.clouds import aqm_expansion
 from qubolearn.files import read_tensors, write_tensors
 from qubolearn.qubo import all_states
 from qubolearn.random import stream
@@ -27,7 +28,6 @@ from qubolearn.random import stream
 Kind = Literal["2d", "3d", "randgraph", "five", "willow"]
 #: Steps of one CUDA graph at most, graphs that wait for the GPU, and seconds between two checkpoints.
 CHUNK, AHEAD, CHECKPOINT = 50, 4, 20.0
-WEIGHTS = torch.tensor([0.5, 0.2, 0.1, 0.1, 0.05])
 
 
 class Setting(NamedTuple):
@@ -59,18 +59,6 @@ SETTINGS: Mapping[Kind, Setting] = {
 }
 
 
-def planar_expansion() -> Tensor:
-    """Return the linear map ``[4, 441]`` from sums over pairs to p: five weights each for I, M, -I, -M."""
-    signs = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]).repeat_interleave(5, 0)  # of c and d
-    basis = WEIGHTS.repeat(4)[:, None] * signs
-    P = torch.zeros(4, 21, 21)
-    P[0, 0, 0] = 1
-    P[1, 1:, 1:] = basis @ basis.T
-    P[2, 0, 1:] = P[2, 1:, 0] = -basis[:, 0]
-    P[3, 0, 1:] = P[3, 1:, 0] = -basis[:, 1]
-    return P.flatten(1)
-
-
 def classes_of(kind: Kind) -> tuple[Tensor, Tensor]:
     """Return the class of each input ``[inputs]``, -1 if it is always 0, and the map ``[m, classes]`` from stored
     numbers.
@@ -80,7 +68,7 @@ def classes_of(kind: Kind) -> tuple[Tensor, Tensor]:
     if kind != "2d":
         size = SETTINGS[kind].inputs
         return torch.arange(size), torch.eye(size, dtype=SETTINGS[kind].dtype)
-    P = planar_expansion()
+    P = aqm_expansion()
     there = P.any(0)
     columns, index, count = torch.unique(P[:, there], dim=1, return_inverse=True, return_counts=True)
     return torch.full((P.shape[1],), -1).masked_scatter(there, index), columns * count

@@ -74,14 +74,15 @@ def test_padding_does_not_matter() -> None:
     assert torch.equal(stacked(pair_moments(template, reference, 2, *counts)), stacked(cut))
 
 
-def test_the_gpu_implementation_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moments, "MAX_DISTANCES", 20 * 9 * 8)
+def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(0)
     template, reference = torch.randn(50, 9, 2, generator=generator), torch.randn(50, 8, 2, generator=generator)
     counts = torch.randint(4, 10, (50,), generator=generator), torch.randint(4, 9, (50,), generator=generator)
-    wanted = moments._means_numpy(template, reference, *counts, 3)
-    torch.testing.assert_close(moments._means_torch(template, reference, *counts, 3), wanted)
-    assert moments._means_torch(template[:0], reference[:0], counts[0][:0], counts[1][:0], 3).shape == (0, 8)
+    wanted = stacked(pair_moments(template, reference, 3, *counts))
+    monkeypatch.setitem(moments.MAX_DISTANCES, "cpu", 20 * 9 * 8)
+    torch.testing.assert_close(stacked(pair_moments(template, reference, 3, *counts)), wanted)
+    none = stacked(pair_moments(template[:0], reference[:0], 3, *(each[:0] for each in counts)))
+    assert not none.numel()
 
 
 def test_aqm_matrix_is_phi_phi_transposed() -> None:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -213,9 +212,7 @@ BASIS = torch.tensor(
         for cosine, sine in ((1, 0), (0, 1), (-1, 0), (0, -1))
     ]
 )
-PAIR_CHUNK = 32  # instances per chunk on the CPU
-MAX_DISTANCES = 2**26  # per chunk on a GPU
-Array = np.ndarray[Any, Any]
+MAX_DISTANCES = {"cpu": 2**19, "cuda": 2**26}  # per chunk; those of a CPU fit its cache
 
 
 class PairMoments(NamedTuple):
@@ -259,45 +256,18 @@ def pair_moments(
     fewest = int(counts[1].min()) if len(template) else neighbors
     if not 1 <= neighbors <= fewest:
         raise QubolearnError(f"expected 1 to {fewest} neighbors, the points of a reference, got {neighbors}")
-    means = _means_numpy if template.device.type == "cpu" else _means_torch
-    sums = means(template.detach().float(), reference.detach().float(), counts[0], counts[1], neighbors)
+    sums = _means(template.detach().float(), reference.detach().float(), counts[0], counts[1], neighbors)
     xx, yy, dot, cross = sums[:, :4].unbind(1)
     return PairMoments(xx, yy, dot, cross, sums[:, 4:6], sums[:, 6:])
 
 
-def _means_numpy(y: Tensor, x: Tensor, y_counts: Tensor, x_counts: Tensor, k: int) -> Tensor:
-    """Return the eight means of :class:`PairMoments`, ``[batch, 8]``, in chunks that fit the cache."""
-    arrays = [tensor.numpy() for tensor in (y, x, y_counts, x_counts)]
-    rows = [slice(start, start + PAIR_CHUNK) for start in range(0, len(y), PAIR_CHUNK)]
-    means = [_chunk_means(k, *(array[part] for array in arrays)) for part in rows]
-    return torch.from_numpy(np.concatenate([*means, np.empty((0, 8), np.float32)])).float()
-
-
-def _chunk_means(k: int, y: Array, x: Array, y_counts: Array, x_counts: Array) -> Array:
-    y, x = y[:, : y_counts.max()], x[:, : x_counts.max()]
-    x = np.where((np.arange(x.shape[1]) < x_counts[:, None])[..., None], x, np.inf)
-    rows, points = np.ogrid[: len(y), : y.shape[1]]
-    distance = (y[:, :, None, 0] - x[:, None, :, 0]) ** 2
-    distance += (y[:, :, None, 1] - x[:, None, :, 1]) ** 2
-    y0, y1 = y[..., 0], y[..., 1]
-    total = np.zeros((*y.shape[:2], 8), np.float32)
-    for _ in range(k):
-        nearest = distance.argmin(2)
-        distance[rows, points, nearest] = np.inf
-        u, v = np.moveaxis(x[rows, nearest], -1, 0)
-        total += np.stack([u * u + v * v, y0 * y0 + y1 * y1, u * y0 + v * y1, v * y0 - u * y1, u, v, y0, y1], -1)
-    total[np.arange(y.shape[1]) >= y_counts[:, None]] = 0
-    means: Array = total.sum(1) / (k * y_counts[:, None])
-    return means
-
-
-def _means_torch(y: Tensor, x: Tensor, y_counts: Tensor, x_counts: Tensor, k: int) -> Tensor:
-    """Return the same on a GPU; among equally near points the choice may differ."""
+def _means(y: Tensor, x: Tensor, y_counts: Tensor, x_counts: Tensor, k: int) -> Tensor:
+    """Return the eight means of :class:`PairMoments`, ``[batch, 8]``, in chunks."""
     batch, m, n = len(y), y.shape[1], x.shape[1]
-    rows = max(1, MAX_DISTANCES // (m * n))
+    rows = max(1, MAX_DISTANCES[y.device.type] // (m * n))
     if batch > rows:
         chunks = [slice(start, start + rows) for start in range(0, batch, rows)]
-        return torch.cat([_means_torch(y[part], x[part], y_counts[part], x_counts[part], k) for part in chunks])
+        return torch.cat([_means(y[part], x[part], y_counts[part], x_counts[part], k) for part in chunks])
     distance = (y[:, :, None] - x[:, None]).square().sum(-1)  # [batch, m, n]; cdist loses digits
     unreal = torch.arange(n, device=y.device) >= x_counts[:, None]
     near = distance.masked_fill_(unreal[:, None], torch.inf).topk(k, largest=False).indices
@@ -310,7 +280,7 @@ def _means_torch(y: Tensor, x: Tensor, y_counts: Tensor, x_counts: Tensor, k: in
 
 def aqm_matrix(numbers: Tensor) -> Tensor:
     """Return P ``[..., 21, 21]`` for (xx, yy, dot, cross) ``[..., 4]``; row 0 is the fixed qubit."""
-    expansion = _expansion().to(numbers.device, numbers.dtype)
+    expansion = aqm_expansion().to(numbers.device, numbers.dtype)
     return (numbers @ expansion).reshape(*numbers.shape[:-1], 21, 21)
 
 
@@ -326,7 +296,7 @@ def pair_features(numbers: Tensor) -> Tensor:
 
 
 @cache
-def _expansion() -> Tensor:
+def aqm_expansion() -> Tensor:
     """Return P as a linear function of (xx, yy, dot, cross): ``[4, 441]``."""
     P = torch.zeros(4, 21, 21)
     P[0, 0, 0] = 1
