@@ -50,6 +50,13 @@ def test_sparse_qubos_are_searched_by_a_population() -> None:
     assert "Tempering" in solve(A, AutoSolver(), 1, groups=Groups.consecutive(100, 3)).info["choice"]
 
 
+def test_fractional_couplings_count_twice() -> None:
+    A = torch.zeros(1, 200, 200)
+    A[0, :75, 75:150] = 1.0  # 56 neighbors on average
+    assert "Population" in AutoSolver()(A, 1).info["choice"]
+    assert "Simulated" in AutoSolver()(A / 3, 1).info["choice"]
+
+
 def test_clamps_of_a_large_qubo_leave_one_that_is_searched() -> None:
     generator = torch.Generator().manual_seed(0)
     A = torch.randn(3, 60, 60, generator=generator)

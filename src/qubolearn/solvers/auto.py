@@ -66,7 +66,7 @@ def auto_solver(
         groups: the one-hot groups, which tempering never breaks.
         clamp: the values of clamped bits, ``[batch, n]`` with -1 for free ones; the instance with the most free bits
             decides.
-        neighbors: the mean number of neighbors of a bit, by default many.
+        neighbors: the mean number of neighbors of a bit, by default many; twice that for fractional couplings.
 
     >>> auto_solver(8), auto_solver(40)
     (ExhaustiveSearch(max_bits=None), SimulatedAnnealing(reads=32, sweeps=250, beta_range=None, seed=0))
@@ -83,20 +83,27 @@ def auto_solver(
 
 
 def _neighbors(A: Qubo) -> float:
-    """Return the mean number of neighbors of a bit; on a GPU infinity, where only annealing runs."""
+    """Return the mean number of neighbors of a bit; on a GPU infinity, where only annealing runs.
+
+    Neighbors by fractional couplings count twice: populations update integers faster.
+    """
     n = A.shape[2]
     if not A.is_cpu or n <= CHOICES[1].bits:
         return math.inf
     if isinstance(A, Tensor):
-        coupled = (A != 0).any(0)
-        return float((coupled | coupled.mT).sum() - coupled.diagonal().sum()) / n
-    return 2 * A.edges.shape[1] / n
+        coupled, values = (A != 0).any(0), A
+        neighbors = float((coupled | coupled.mT).sum() - coupled.diagonal().sum()) / n
+    else:
+        values, neighbors = A.quadratic, 2 * A.edges.shape[1] / n
+    return neighbors if bool((values == values.round()).all()) else 2 * neighbors
 
 
 def _explained(info: Mapping[str, Any], solver: QuboSolver, A: Qubo, why: str = "") -> dict[str, Any]:
     """Return the info with the solver that was chosen, and why."""
     neighbors = _neighbors(A)
-    density = f" with {neighbors:.3g} neighbors on average" if math.isfinite(neighbors) else ""
+    density = (
+        f" with {neighbors:.3g} neighbors on average (fractional ones count twice)" if math.isfinite(neighbors) else ""
+    )
     return {**info, "choice": f"{solver!r} for {A.shape[2]} bits{density}{why}"}
 
 
