@@ -16,7 +16,7 @@ train, test = slice(600), slice(600, None)
 
 for name, model in (
     ("chain of logistic regressions", ClassifierChain(LogisticRegression(max_iter=1000), random_state=0)),
-    ("QuboClassifier", QuboClassifier(members=1, random_state=0)),
+    ("QuboClassifier", QuboClassifier(random_state=0)),
 ):
     fitted = make_pipeline(StandardScaler(), model).fit(features[train], labels[train])
     print(f"{name}:", {"accuracy": float(fitted.score(features[test], labels[test]))})  # all labels right
