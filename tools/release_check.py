@@ -35,17 +35,8 @@ LIMIT = 1200  # seconds for one step
 #: Pins of torch and of packages that only some of its builds need.
 WITH_TORCH = re.compile(r"torch=|triton=|nvidia-|cuda-")
 #: Files of a checkout that are not part of a release.
-NOT_SOURCE = (
-    ".*",
-    "__pycache__",
-    "*.so",
-    "*.egg-info",
-    "build",
-    "dist",
-    "runs",
-    "results",
-    "reproduction",
-    "benchmarks",
+NOT_SOURCE = shutil.ignore_patterns(
+    ".*", "__pycache__", "*.so", "*.egg-info", "build", "dist", "runs", "results", "reproduction", "benchmarks"
 )
 
 TRAIN = "train randgraph --k 3 --hidden 16 --epochs 2 --instances 300 --validation 20 --test 50 --out run"
@@ -67,10 +58,7 @@ WORKS = (
 #: Packages whose versions are recorded.
 NAMES = ("torch", "numpy", "scipy", "dimod", "dwave-samplers", "safetensors")
 #: commands that need an extra -> the extra that their error must name
-LACKS = {
-    "plot run": "plots",
-    "solve run five.npz --out x.npz --solver dwave-mock": "dwave",
-}
+LACKS = {"plot run": "plots", "solve run five.npz --out x.npz --solver dwave-mock": "dwave"}
 
 
 def main() -> int:
@@ -118,7 +106,7 @@ def filled(page: str, checked: list[dict[str, Any]]) -> str:
 
 def build(folder: Path) -> Path:
     """Build the sdist and from it the wheel; return the path of the wheel."""
-    shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*NOT_SOURCE))  # a build writes into its tree
+    shutil.copytree(ROOT, folder / "tree", ignore=NOT_SOURCE)  # a build writes into its tree
     backend = "import scikit_build_core.build as b, sys; print(getattr(b, sys.argv[1])(sys.argv[2]))"
     step([sys.executable, "-c", backend, "build_sdist", str(folder)], folder / "tree")
     (sdist,) = folder.glob("*.tar.gz")
@@ -187,15 +175,8 @@ def clean() -> dict[str, str]:
 
 def qubolearn(python: Path, words: str, folder: Path) -> tuple[int, str]:
     """Return exit code and output of a command in the environment."""
-    done = subprocess.run(
-        [str(python), "-m", "qubolearn", *words.split()],
-        cwd=folder,
-        env=clean(),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
+    command = [str(python), "-m", "qubolearn", *words.split()]
+    done = subprocess.run(command, cwd=folder, env=clean(), capture_output=True, text=True, timeout=LIMIT)
     return done.returncode, done.stderr if done.returncode else done.stdout
 
 
