@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import json as json_text
 import os
 import re
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
+from inspect import cleandoc
 from io import TextIOWrapper
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from qubolearn.cli.output import Output
+from rich.console import Console
+from rich.measure import Measurement
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.version import VERSION
+
+if TYPE_CHECKING:
+    from qubolearn.evaluation import Evaluation
 
 #: command -> (module with the functions add_COMMAND and run_COMMAND, one line of help)
 COMMANDS = {
@@ -40,16 +49,75 @@ MOVED = ("baseline", "figure", "report", "reproduce", "tables")
 #: Words in errors of torch that mean that memory is exhausted.
 OUT_OF_MEMORY = ("allocate", "out of memory", "not enough memory", "overflow")
 
+ABOUT = """Learn QUBOs from data: train networks that output QUBOs, and solve them.
+
+commands (each has its own --help):"""
 EPILOG = """examples:
   qubolearn demo                                          max-cut, Sudoku and graph matching, with pictures
   qubolearn train randgraph --k 4 --out runs/k4           learn QUBOs that match graphs of 4 nodes
   qubolearn evaluate runs/k4 --solver annealing           score it with simulated annealing
   qubolearn instances randgraph --k 4 --out four.npz      write instances to a file ...
   qubolearn solve runs/k4 four.npz                        ... and solve them
-  qubolearn export runs/k4 four.npz --format bqm          ... or write their QUBOs for dimod
 
 --json anywhere prints the result as one JSON object on stdout, and everything else on stderr.
 Exit codes: 0 success, 1 internal error, 2 bad input, 130 interrupted (SIGINT), 143 terminated (SIGTERM)."""
+
+
+#: Text is shown literally, because paths and names may look like markup of rich.
+PLAIN: Mapping[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
+
+
+class Output:
+    """Output of a command. With ``json``, tables and notes go to stderr, and stdout gets one object."""
+
+    def __init__(self, json: bool = False) -> None:
+        self.json = json
+        self.console = Console(stderr=json, **PLAIN)
+        self.errors = Console(stderr=True, **PLAIN)
+        self._result: Mapping[str, Any] | None = None
+
+    def say(self, *lines: object) -> None:
+        """Print lines for people."""
+        for line in lines:
+            self.console.print(str(line))
+
+    def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Print a table, which may be wider than the terminal."""
+        table = Table(title=title, title_justify="left")
+        for index, header in enumerate(headers):
+            table.add_column(header, justify="left" if index == 0 else "right")
+        for row in rows:
+            table.add_row(*(str(cell) for cell in row))
+        needed = Measurement.get(self.console, self.console.options.update(width=10_000), table).minimum
+        wide = needed > self.console.width  # rich would cut words off
+        (Console(stderr=self.json, width=needed, **PLAIN) if wide else self.console).print(table)
+
+    def result(self, **values: Any) -> None:
+        """Set the result of the command, which :meth:`close` prints as JSON."""
+        self._result = values
+
+    def close(self) -> None:
+        if self.json:
+            print(json_text.dumps(self._result or {}, allow_nan=False))
+
+    @contextmanager
+    def progress(self, title: str, total: int) -> Iterator[Progress]:
+        """Show a progress bar if stderr is a terminal."""
+        columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
+        with Progress(*columns, console=self.errors, disable=not self.errors.is_terminal, transient=True) as bar:
+            bar.add_task(title, total=total)
+            yield bar
+
+
+def metric_rows(found: Evaluation) -> list[tuple[str, str]]:
+    """Return metrics by name: accuracies in percent, the rest as numbers."""
+    shown = {name: percent if name.startswith("accuracy") else "{:.3f}".format for name in found.metrics}
+    return [(name.replace("_", ", "), shown[name](value)) for name, value in found.metrics.items()]
+
+
+def percent(value: float) -> str:
+    """Format 0.98765 as '98.8 %'"""
+    return f"{100 * value:.1f} %"
 
 
 class Parser(argparse.ArgumentParser):
@@ -78,8 +146,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _dispatch([argument for argument in arguments if argument != "--json"], output)
         finally:
             sys.stdout.flush()  # report a full disk here; Python would do it at exit
-    except QubolearnError as error:
-        return _fail(str(error))
     except KeyboardInterrupt:
         print("qubolearn: interrupted", file=sys.stderr)
         return 130
@@ -90,11 +156,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = _describe(error)
         if message is None:
             raise
-        return _fail(message)
+        with suppress(OSError):
+            print(f"qubolearn: error: {' '.join(message.split())}", file=sys.stderr)
+        return 2
 
 
 def _describe(error: Exception) -> str | None:
     """Return an error that is not a bug of qubolearn as one line, or None."""
+    if isinstance(error, QubolearnError):
+        return str(error)
     if isinstance(error, OSError):
         _drop_stdout()
         return f"{error.strerror or error}{f': {error.filename}' if error.filename else ' (standard output)'}"
@@ -104,12 +174,6 @@ def _describe(error: Exception) -> str | None:
     return None
 
 
-def _fail(message: str) -> int:
-    with suppress(OSError):
-        print(f"qubolearn: error: {' '.join(message.split())}", file=sys.stderr)
-    return 2
-
-
 def _drop_stdout() -> None:
     """Discard unwritten output, which Python would try to write again at exit."""
     with suppress(OSError, ValueError):
@@ -117,10 +181,11 @@ def _drop_stdout() -> None:
 
 
 def _dispatch(arguments: list[str], output: Output) -> int:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(_help())
-        return 0 if arguments else 2
-    name, rest = arguments[0], arguments[1:]
+    name, rest = arguments[0] if arguments else "", arguments[1:]
+    if name in ("", "-h", "--help"):
+        rows = "\n".join(f"  {name:<11}{summary}" for name, (_, summary) in COMMANDS.items())
+        print(f"usage: qubolearn COMMAND ... [--json]\n\n{ABOUT}\n{rows}\n\n{EPILOG}")
+        return 0 if name else 2
     if name == "--version":
         print(f"qubolearn {VERSION}")
         return 0
@@ -140,22 +205,10 @@ def _dispatch(arguments: list[str], output: Output) -> int:
 def make_parser(name: str, first: str | None = None, parser: argparse.ArgumentParser | None = None) -> Parser:
     """Return the parser of a command; ``first`` is its first argument, which may name a problem with more options."""
     module = import_module(f"qubolearn.cli.{COMMANDS[name][0]}")
-    about, _, examples = (getattr(module, f"run_{name}").__doc__ or "").partition("examples:")
+    about, _, examples = cleandoc(getattr(module, f"run_{name}").__doc__).partition("examples:")
     made = parser or Parser(prog=f"qubolearn {name}", allow_abbrev=False)
     made.formatter_class = argparse.RawDescriptionHelpFormatter
-    made.description, made.epilog = _dedent(about), f"examples:{_dedent(examples)}" if examples else None
+    made.description, made.epilog = about, f"examples:{examples}" if examples else None
     getattr(module, f"add_{name}")(made, first)
     made.add_argument("--json", action="store_true", help="print the result as one JSON object")
     return made  # type: ignore[return-value]
-
-
-def _dedent(text: str) -> str:
-    return "\n".join(line.removeprefix("    ") for line in text.rstrip().splitlines())
-
-
-def _help() -> str:
-    rows = "\n".join(f"  {name:<11}{summary}" for name, (_, summary) in COMMANDS.items())
-    about = "Learn QUBOs from data: train networks that output QUBOs, and solve them."
-    return (
-        f"usage: qubolearn COMMAND ... [--json]\n\n{about}\n\ncommands (each has its own --help):\n{rows}\n\n{EPILOG}"
-    )

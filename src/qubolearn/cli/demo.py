@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qubolearn.cli import Output, percent
 from qubolearn.cli.options import count, pick_device, seed
-from qubolearn.cli.output import Output, percent
 from qubolearn.cli.training import score, train_with_progress
 from qubolearn.errors import missing_extra
 from qubolearn.files import write_json
@@ -17,7 +17,6 @@ from qubolearn.provenance import provenance
 from qubolearn.recipes import preset
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from torch import Tensor
 
     from qubolearn.runs import Run
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 Result = dict[str, Any]
 Trained = tuple[list["Run"], list[Result]]
 PUZZLES, HINTS = 10, 30
-#: Epochs of max-cut, Sudoku and RandGraph.
-EPOCHS = (10, 2, 30)
+EPOCHS = (10, 2, 30)  # of max-cut, Sudoku and RandGraph
 
 
 def add_demo(parser: argparse.ArgumentParser, _: str | None) -> None:
@@ -53,24 +51,19 @@ def run_demo(args: argparse.Namespace, output: Output) -> None:
     title = "Control: graph matching, 4 nodes, 2000 unseen graphs"
     _show(title, matches[1], output, correct="accuracy", projected="accuracy_projected")
     output.say("A control: every bit can be read from the input, so couplings are not needed here.")
-    drawn = _draw(cuts, matches, soft, folder / "demo.png") if find_spec("matplotlib") else None
+    drawn = _draw(cuts, soft, folder / "demo.png") if find_spec("matplotlib") else None
     output.say(f"picture: {drawn}" if drawn else f"no picture: {missing_extra('drawing', 'plots')}")
-    output.result(
-        maxcut={r["head"]: r["accuracy"] for r in cuts[1]},
-        sudoku=sudoku,
-        accuracy={r["head"]: r["accuracy"] for r in matches[1]},
-        accuracy_projected={r["head"]: r["accuracy_projected"] for r in matches[1]},
-        seconds=round(time.perf_counter() - began, 3),
-        picture=drawn and str(drawn),
-        **provenance(),
-    )
+    scores = {"maxcut": {r["head"]: r["accuracy"] for r in cuts[1]}, "sudoku": sudoku}
+    scores |= {metric: {r["head"]: r[metric] for r in matches[1]} for metric in ("accuracy", "accuracy_projected")}
+    seconds = round(time.perf_counter() - began, 3)
+    output.result(**scores, seconds=seconds, picture=drawn and str(drawn), **provenance())
 
 
 def _heads(name: str, folder: Path, epochs: int, seed: int, output: Output, **options: Any) -> Trained:
     """Train and score a QUBO, one without couplings, and the bits themselves."""
     from qubolearn.runs import Run
 
-    device, runs, results = pick_device("cpu"), [], []
+    device, runs, results = pick_device("cpu"), list[Run](), list[Result]()
     for head in ("coupled", "uncoupled", "direct"):
         problem, recipe = preset("best", name, head=head, epochs=epochs, seed=seed, **options)
         here = Run.create(folder / head, problem, recipe)
@@ -90,7 +83,6 @@ def _show(title: str, results: list[Result], output: Output, **metrics: str) -> 
 
 def _sudoku(epochs: int, seed: int, output: Output) -> tuple[Tensor, Result]:
     """Learn the rules, and solve puzzles with them and with the biases alone."""
-
     from qubolearn.problems.sudoku import Sudoku, learn_rules, rules_found, solve_puzzles
     from qubolearn.random import stream
     from qubolearn.solvers.tempering import ParallelTempering
@@ -107,26 +99,25 @@ def _sudoku(epochs: int, seed: int, output: Output) -> tuple[Tensor, Result]:
     biases = int(problem.score(guess.where(puzzles == 0, puzzles), test)["accuracy"].sum())
     low, high = hard.gaps[0]
     rows = [
-        ("given", "one digit per cell (one-hot groups), 6000 solved grids"),
         ("couplings that are rules", f"{found['rules']} of {found['of']}"),
         ("other couplings", str(found["others"])),
         ("gap between other couplings and rules", f"{low:.2f} to {high:.2f}"),
         ("learned in", f"{seconds:.1f} s"),
-        (f"puzzles of about {HINTS} hints solved with couplings", f"{solved} of {PUZZLES}"),
+        (f"puzzles of about {HINTS} hints solved", f"{solved} of {PUZZLES}"),
         ("solved with biases alone", f"{biases} of {PUZZLES}"),
     ]
-    output.table("Sudoku, 729 bits", ["", ""], rows)
+    output.table("Sudoku, 729 bits, one-hot cells, 6000 solved grids", ["", ""], rows)
     found |= {"gap": [low, high], "seconds": round(seconds, 3)}
     return soft, {**found, "puzzles": PUZZLES, "solved": solved, "solved_by_biases": biases}
 
 
-def _draw(cuts: Trained, matches: Trained, soft: Tensor, path: Path) -> Path:
-    """Draw a graph cut with and without couplings, the learned rules of Sudoku, and one match."""
+def _draw(cuts: Trained, soft: Tensor, path: Path) -> Path:
+    """Draw a graph cut with and without couplings, and the learned rules of Sudoku."""
     from qubolearn import plots
     from qubolearn.evaluation import solve_instances
     from qubolearn.random import stream
 
-    figure, axes = plots.figure(2, 2, width=3.6, height=3.3)
+    figure, axes = plots.figure(1, 3, width=3.6, height=3.6)
     problem = cuts[0][0].problem
     graphs = problem.sample(101, stream(0, "picture"), "test")
     found = [problem.decode(solve_instances(run.network(), graphs.p, problem=problem)[0]) for run in cuts[0][:2]]
@@ -138,33 +129,7 @@ def _draw(cuts: Trained, matches: Trained, soft: Tensor, path: Path) -> Path:
         axis.set(xticks=[], yticks=[])
     plots.grid_couplings(soft, 9, [40], axes[2])
     axes[2].set_title("Sudoku: a cell (cross) learned to repel\nits digit in its row, column and box")
-    _draw_match(matches[0][0], axes[3])
     for axis in axes:
         axis.title.set_fontsize(10)
     figure.suptitle("QUBOs learned from solved examples, applied to unseen ones")
     return plots.save(figure, path)
-
-
-def _draw_match(run: Run, axis: Axes) -> None:
-    """Draw a random graph, a permuted copy, and the match that the run finds; thick edges have large weights."""
-    import torch
-
-    from qubolearn.evaluation import solve_instances
-    from qubolearn.problems.randgraph import pairwise_weights
-    from qubolearn.random import stream
-
-    D, P = torch.rand(4, 4, generator=stream(0, "picture")), torch.tensor([2, 0, 3, 1])
-    copy = D[P.argsort()][:, P.argsort()]  # node i of D is node P[i] of the copy
-    p = pairwise_weights(D[None], copy[None]).flatten(1)
-    found = run.problem.decode(solve_instances(run.network(), p, problem=run.problem)[0])[0]
-    partners = found.argsort().tolist()  # the node of D of each node of the copy
-    for weights, nodes, top in ((D + D.T, range(4), 2.2), (copy + copy.T, partners, 0.0)):
-        corners = [(0, top + 1), (1.8, top + 1), (1.8, top), (0, top)]
-        for i, j in zip(*torch.triu_indices(4, 4, 1).tolist(), strict=True):
-            ends = zip(corners[i], corners[j], strict=True)
-            axis.plot(*ends, "0.5", lw=2 * weights[i, j].item() ** 2, zorder=1)
-        for (x, y), node in zip(corners, nodes, strict=True):
-            axis.plot(x, y, "o", ms=20, mec="k", mfc=f"C{node}")
-            axis.text(x, y, "abcd"[node], ha="center", va="center", color="w", weight="bold")
-    axis.set(xlim=(-0.5, 2.3), ylim=(-0.4, 3.6), xticks=[], yticks=[], frame_on=False)
-    axis.set_title(f"Graph matching: {int((found == P).sum())} of 4 nodes\nfound again in a permuted copy")

@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import MISSING, fields
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from qubolearn.cli.output import Output
+from qubolearn import problems
+from qubolearn.cli import Output
 from qubolearn.errors import QubolearnError
 from qubolearn.files import read_text
-from qubolearn.problems import PROBLEMS, Problem, is_reference, load_problem, problem_names, problem_type
 from qubolearn.solvers import solver_names
 
 if TYPE_CHECKING:
@@ -26,32 +25,52 @@ if TYPE_CHECKING:
     from qubolearn.runs import Run
 
 
-def integer(text: str) -> int:
+def integer(text: str, least: int = 1 - 2**63) -> int:
     """Parse an integer of 64 bits."""
-    number = int(text)
-    if abs(number) >= 2**63:
-        raise argparse.ArgumentTypeError(f"{text[:40]} is too large; expected less than 2**63 in size")
+    if not least <= (number := int(text)) < 2**63:
+        raise argparse.ArgumentTypeError(f"{text[:40]}; expected an integer from {least} to 2**63 - 1")
     return number
 
 
-def seed(text: str, least: int = 0) -> int:
+def seed(text: str) -> int:
     """Parse an integer of at least 0."""
-    if integer(text) < least:
-        raise argparse.ArgumentTypeError(f"{text}; expected at least {least}")
-    return integer(text)
+    return integer(text, 0)
 
 
 def count(text: str) -> int:
     """Parse an integer of at least 1."""
-    return seed(text, 1)
+    return integer(text, 1)
+
+
+#: Options that several commands have.
+SHARED: dict[str, dict[str, Any]] = {
+    "--seed": {"type": seed, "default": 0, "metavar": "S", "help": "seed of the instances [0]"},
+    "--split": {"choices": ["test", "validation", "train"], "default": "test", "help": "split to draw from [test]"},
+    "--device": {"metavar": "NAME", "help": "cpu or cuda [cuda if available]"},
+    "--solver": {
+        "default": "auto",
+        "metavar": "NAME",
+        "help": f"{', '.join(solver_names())}; with options as in annealing:reads=50,sweeps=200,seed=1 [auto]",
+    },
+}
+
+
+def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add shared options."""
+    for name in names:
+        parser.add_argument(name, **SHARED[name])
+
+
+def add_count(parser: argparse.ArgumentParser, name: str, default: int, text: str) -> None:
+    """Add an option for a number of instances."""
+    parser.add_argument(name, type=count, default=default, metavar="N", help=f"{text} [{default}]")
 
 
 def add_fields(parser: argparse.ArgumentParser, kind: type, title: str, defaults: bool = True) -> None:
     """Add one option per field of a dataclass. Options that are not given stay absent, see :func:`chosen`."""
     group = parser.add_argument_group(title)
     hints, helps = get_type_hints(kind), _field_docs(kind) | getattr(kind, "helps", {})
-    readers: dict[Any, tuple[Callable[[str], Any], str]]
-    readers = {int: (integer, "N"), float: (float, "X"), str: (str, "NAME"), Path: (Path, "PATH")}
+    readers: dict[Any, Any] = {int: (integer, "N"), float: (float, "X"), str: (str, "NAME"), Path: (Path, "PATH")}
     for field in fields(kind):
         text = helps.get(field.name, "").replace("%", "%%")
         if defaults and field.default is not MISSING:
@@ -60,14 +79,14 @@ def add_fields(parser: argparse.ArgumentParser, kind: type, title: str, defaults
         settings: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS, "help": text}
         plain = next((part for part in get_args(hint) or (hint,) if part is not type(None)), hint)
         if hint is bool:
-            group.add_argument(option, action=argparse.BooleanOptionalAction, **settings)
+            settings["action"] = argparse.BooleanOptionalAction
         elif get_origin(hint) is Literal:
-            group.add_argument(option, choices=get_args(hint), **settings)
+            settings["choices"] = get_args(hint)
         elif plain in readers:
-            read, metavar = readers[plain]
-            group.add_argument(option, type=read, metavar=metavar, **settings)
+            settings["type"], settings["metavar"] = readers[plain]
         else:
             raise QubolearnError(f"an option of type {hint} cannot be given on the command line")
+        group.add_argument(option, **settings)
 
 
 def chosen(args: argparse.Namespace, kind: type) -> dict[str, Any]:
@@ -75,20 +94,15 @@ def chosen(args: argparse.Namespace, kind: type) -> dict[str, Any]:
     return {field.name: getattr(args, field.name) for field in fields(kind) if hasattr(args, field.name)}
 
 
-@lru_cache
 def _field_docs(kind: type) -> dict[str, str]:
     """Return field -> the string literal below it, from the source of the class and its bases."""
     docs: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):
-        try:
-            body = ast.parse(dedent(inspect.getsource(base))).body[0]
-        except (OSError, TypeError, SyntaxError):
-            continue
-        for statement, following in pairwise(getattr(body, "body", [])):
-            if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
-                continue
-            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-                docs[statement.target.id] = " ".join(str(following.value.value).split())
+        with suppress(OSError, TypeError, SyntaxError):
+            body: Any = ast.parse(dedent(inspect.getsource(base))).body[0]
+            for field, below in pairwise(body.body):
+                if isinstance(field, ast.AnnAssign) and isinstance(getattr(below, "value", None), ast.Constant):
+                    docs[ast.unparse(field.target)] = " ".join(str(below.value.value).split())
     return docs
 
 
@@ -100,20 +114,15 @@ def add_problem(parser: argparse.ArgumentParser, first: str | None) -> None:
             raise argparse.ArgumentTypeError(f"name it first, as in {parser.prog} {text} ...")
         return text
 
-    text = f"{', '.join(problem_names())}, or FILE.py:CLASS ({parser.prog} PROBLEM --help shows its options)"
+    text = f"{', '.join(problems.problem_names())}, or FILE.py:CLASS ({parser.prog} PROBLEM --help shows its options)"
     parser.add_argument("problem", metavar="PROBLEM", type=read, help=text)
     if first is not None and fields(kind := problem_class(first)):  # type: ignore[arg-type]
         add_fields(parser, kind, f"options of {first}")
 
 
-def is_problem(word: str) -> bool:
-    """Return True if a word of the command line names a problem type."""
-    return is_reference(word) or word in problem_names()
-
-
-def problem_class(name: str) -> type[Problem]:
+def problem_class(name: str) -> type[problems.Problem]:
     """Return the problem class that the user named; this executes a user's FILE.py."""
-    return load_problem(name) if is_reference(name) else problem_type(name)
+    return problems.load_problem(name) if problems.is_reference(name) else problems.problem_type(name)
 
 
 def add_run(parser: argparse.ArgumentParser, nargs: str | None = None, text: str = "") -> None:
@@ -129,46 +138,21 @@ def add_run(parser: argparse.ArgumentParser, nargs: str | None = None, text: str
 
 def open_run(folder: Path | str, args: argparse.Namespace | None = None) -> Run:
     """Open a run folder, a model file or ``pretrained:NAME``, with the problem of --problem."""
-    from qubolearn.runs import Run, pretrained
+    from qubolearn.runs import OwnRun, Run, StoredInstances, pretrained
 
     if str(folder).startswith("pretrained:"):
         return pretrained(str(folder).partition(":")[2])
-    if args and (args.network or args.data):
+    if args is None:
+        return Run.open(folder)
+    data: Any = problem_class(args.problem) if args.problem else None
+    if args.data:
         from qubolearn.data import load_npz
-        from qubolearn.problems import load_attribute
-        from qubolearn.runs import OwnRun, StoredInstances
 
-        arrays = load_npz(args.data, {"p": ("biuf", None), "x_true": ("biuf", 2)}) if args.data else {}
-        data = StoredInstances(arrays["p"], arrays["x_true"]) if args.data else None
-        here = Run.open(folder, data)
-        if not args.network or not isinstance(here, OwnRun) or '"own": ' not in here.structure:  # it needs no code
-            return here
-        return Run.open(folder, data, load_attribute(args.network)())
-    return Run.open(folder, problem_class(args.problem) if args and args.problem else None)
-
-
-def add_seed(parser: argparse.ArgumentParser) -> None:
-    """Add the option --seed."""
-    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of the instances [0]")
-
-
-def add_draw(parser: argparse.ArgumentParser, name: str, default: int, text: str) -> None:
-    """Add the options --seed, --split and a number of instances to draw."""
-    parser.add_argument(name, type=count, default=default, metavar="N", help=f"{text} [{default}]")
-    add_seed(parser)
-    splits = ["test", "validation", "train"]
-    parser.add_argument("--split", choices=splits, default="test", help="split to draw from [test]")
-
-
-def add_solver(parser: argparse.ArgumentParser) -> None:
-    """Add the option --solver."""
-    text = f"{', '.join(solver_names())}; with options as in annealing:reads=50,sweeps=200,seed=1 [auto]"
-    parser.add_argument("--solver", default="auto", metavar="NAME", help=text)
-
-
-def add_device(parser: argparse.ArgumentParser) -> None:
-    """Add the option --device."""
-    parser.add_argument("--device", metavar="NAME", help="cpu or cuda [cuda if available]")
+        arrays = load_npz(args.data, {"p": ("biuf", None), "x_true": ("biuf", 2)})
+        data = StoredInstances(arrays["p"], arrays["x_true"])
+    here = Run.open(folder, data)
+    needs_code = args.network and isinstance(here, OwnRun) and '"own": ' in here.structure
+    return Run.open(folder, data, problems.load_attribute(args.network)()) if needs_code else here
 
 
 def pick_device(name: str | None) -> torch.device:
@@ -178,14 +162,6 @@ def pick_device(name: str | None) -> torch.device:
     from qubolearn.training.threads import usable_device
 
     return usable_device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
-def add_constraints(parser: argparse.ArgumentParser) -> None:
-    """Add the options --clamp and --groups."""
-    text = "hold bits at values: 3=1,7=0, or an .npz with clamp [count, n] of 0, 1 and -1"
-    parser.add_argument("--clamp", metavar="BITS", help=text)
-    text = "exactly one bit of each group is 1: the size of equal groups, or a text file with one group per line"
-    parser.add_argument("--groups", metavar="SIZE|FILE", help=text)
 
 
 def clamp_from(text: str) -> Clamp:
@@ -199,10 +175,8 @@ def clamp_from(text: str) -> Clamp:
     clamp: dict[int, int] = {}
     for word in text.replace(",", " ").split():
         bit, _, value = word.partition("=")
-        if not bit.isdecimal() or value not in ("0", "1"):
-            raise QubolearnError(f"--clamp: {word[:40]!r} is not BIT=0 or BIT=1, as in 3=1,7=0")
-        if clamp.setdefault(int(bit), int(value)) != int(value):
-            raise QubolearnError(f"--clamp: bit {bit} is clamped to 0 and to 1; keep one of them")
+        if not bit.isdecimal() or value not in ("0", "1") or clamp.setdefault(int(bit), int(value)) != int(value):
+            raise QubolearnError(f"--clamp {word[:40]}; expected BIT=0 or BIT=1, once for each bit, as in 3=1,7=0")
     return clamp
 
 
@@ -217,9 +191,9 @@ def groups_from(text: str, n: int) -> Groups:
         return Groups.consecutive(n // size, size)
     lines = [line.replace(",", " ").split() for line in read_text(Path(text)).splitlines()]
     for line in lines:
-        if not all(bit.isdecimal() for bit in line):
+        if not all(map(str.isdecimal, line)):
             raise QubolearnError(f"{text}: {' '.join(line)[:40]!r} is not a list of bits, as in 0 1 2")
-    return Groups([[int(bit) for bit in line] for line in lines if line])
+    return Groups([list(map(int, line)) for line in lines if line])
 
 
 def add_completion(parser: argparse.ArgumentParser, _: str | None) -> None:
@@ -238,20 +212,21 @@ def run_completion(args: argparse.Namespace, output: Output) -> None:
     from qubolearn.cli import COMMANDS, make_parser
 
     tree = argparse.ArgumentParser(prog="qubolearn", allow_abbrev=False)
-    commands = tree.add_subparsers()
+    commands, parsers = tree.add_subparsers(), []
     for name, (_, summary) in COMMANDS.items():
         command = commands.add_parser(name, help=summary)
         if name in ("train", "instances"):
-            problems = command.add_subparsers()
-            kinds = {kind: kind if kind in PROBLEMS else None for kind in problem_names()}  # others may import torch
-            leaves = [make_parser(name, first, problems.add_parser(kind, help=kind)) for kind, first in kinds.items()]
+            kinds = command.add_subparsers()
+            for kind in problems.problem_names():  # those that are not ours may import torch
+                first = kind if kind in problems.PROBLEMS else None
+                parsers.append(make_parser(name, first, kinds.add_parser(kind, help=kind)))
         else:
-            leaves = [make_parser(name, None, command)]
-        for action in (action for leaf in leaves for action in leaf._actions):
-            if action.dest == "solver":
-                action.choices = solver_names()
-            elif isinstance(action.metavar, str) and not {"N", "X", "S", "NAME"} & {action.metavar}:
-                action.complete = shtab.FILE  # type: ignore[attr-defined]
+            parsers.append(make_parser(name, None, command))
+    for action in (action for parser in parsers for action in parser._actions):
+        if action.dest == "solver":
+            action.choices = solver_names()
+        elif isinstance(action.metavar, str) and action.metavar not in ("N", "X", "S", "NAME"):
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
     script = shtab.complete(tree, args.shell)
     output.say(script)
     output.result(shell=args.shell, script=script)

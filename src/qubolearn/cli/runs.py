@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.cli.options import add_device, add_draw, add_run, add_seed, add_solver, count, open_run, pick_device
-from qubolearn.cli.output import Output, metric_rows
+from qubolearn.cli import Output, metric_rows
+from qubolearn.cli.options import add_count, add_run, add_shared, open_run, pick_device
 from qubolearn.errors import QubolearnError, counted, printable
 from qubolearn.files import make_folder, read_json, read_records, write_output
 from qubolearn.provenance import provenance
@@ -19,13 +19,10 @@ from qubolearn.solvers import make_solver
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from qubolearn.runs import Run
-
 
 def _add_scoring(parser: argparse.ArgumentParser) -> None:
-    add_solver(parser)
-    add_draw(parser, "--instances", 2000, "instances to score")
-    add_device(parser)
+    add_count(parser, "--instances", 2000, "instances to score")
+    add_shared(parser, "--seed", "--split", "--solver", "--device")
 
 
 def add_evaluate(parser: argparse.ArgumentParser, _: str | None) -> None:
@@ -74,8 +71,7 @@ def run_compare(args: argparse.Namespace, output: Output) -> None:
     both runs cancel, so it is more precise than the two scores.
 
     examples:
-      qubolearn compare runs/coupled runs/uncoupled
-      qubolearn compare runs/seed-* --instances 5000 --json
+      qubolearn compare runs/coupled runs/uncoupled --instances 5000
     """
     from qubolearn.evaluation import evaluate
 
@@ -102,23 +98,13 @@ def run_compare(args: argparse.Namespace, output: Output) -> None:
 
 
 def paired(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, dict[str, float]]:
-    """Return the mean of second - first for each metric ``[instances]``, half of its 95 % interval, and counts.
-
-    >>> import torch
-    >>> first, second = {"accuracy": torch.tensor([0.0, 1, 0, 1])}, {"accuracy": torch.tensor([1.0, 1, 1, 0])}
-    >>> paired(first, second)["accuracy"]["mean"]
-    0.25
-    """
+    """Return the mean of second - first for each metric ``[instances]``, half of its 95 % interval, and counts."""
     found = {}
     for name in first:
         change = second[name].double() - first[name].double()
         error = change.std().item() / math.sqrt(len(change)) if len(change) > 1 else 0.0
-        found[name] = {
-            "mean": change.mean().item(),
-            "interval": 1.96 * error,
-            "higher": int((change > 0).sum()),
-            "lower": int((change < 0).sum()),
-        }
+        counts = {"higher": int((change > 0).sum()), "lower": int((change < 0).sum())}
+        found[name] = {"mean": change.mean().item(), "interval": 1.96 * error, **counts}
     return found
 
 
@@ -136,14 +122,12 @@ def run_info(args: argparse.Namespace, output: Output) -> None:
     which commands accept as pretrained:NAME.
 
     examples:
-      qubolearn info                                    the models that come with qubolearn
-      qubolearn info pretrained:matching
       qubolearn info runs/k4 --save k4.safetensors
       qubolearn evaluate k4.safetensors
     """
+    if args.run is None and args.save:
+        raise QubolearnError(f"--save {args.save} requires a run; pass a run folder, or a model as pretrained:NAME")
     if args.run is None:
-        if args.save:
-            raise QubolearnError(f"--save {args.save} requires a run; pass a run folder, or a model as pretrained:NAME")
         _list_pretrained(output)
         return
     here = open_run(args.run, args)
@@ -168,11 +152,10 @@ def _list_pretrained(output: Output) -> None:
     found = []
     for name in pretrained_names():
         here = pretrained(name)
-        problem, score, size = here.problem, here.scored(), here.weights().stat().st_size
-        scored = {"metric": problem.metric, "score": score[problem.metric], "instances": score["instances"]}
-        found.append(
-            {"name": f"pretrained:{name}", "problem": problem.name, "bits": problem.bits, **scored, "bytes": size}
-        )
+        problem, score = here.problem, here.scored()
+        model = {"name": f"pretrained:{name}", "problem": problem.name, "bits": problem.bits, "metric": problem.metric}
+        size = {"instances": score["instances"], "bytes": here.weights().stat().st_size}
+        found.append({**model, "score": score[problem.metric], **size})
     rows = [[f"{value:.4g}" if isinstance(value, float) else value for value in model.values()] for model in found]
     output.table("models that come with qubolearn", list(found[0]), rows)
     output.result(models=found)
@@ -183,14 +166,7 @@ def add_runs(parser: argparse.ArgumentParser, _: str | None) -> None:
 
 
 def run_runs(args: argparse.Namespace, output: Output) -> None:
-    """List the run folders below a folder: problem, network, epochs and scores on unseen instances.
-
-    Only JSON files are read; a folder that is not a run is listed with its error.
-
-    examples:
-      qubolearn runs
-      qubolearn runs results --json
-    """
+    """List the run folders below a folder with their scores; one that is not a run is listed with its error."""
     if not Path(args.folder).is_dir():
         raise QubolearnError(f"not a folder: {args.folder}; train a run with: qubolearn train ... --out FOLDER")
     found = [_summary(path.parent) for path in sorted(Path(args.folder).rglob("config.json"))]
@@ -204,21 +180,15 @@ def _summary(folder: Path) -> dict[str, Any]:
     """Return what the JSON files of a run folder say, or their error."""
     try:
         header = read_json(folder / "config.json")
-        parts = [header.get(key) for key in ("problem", "training")]
-        problem, training = (part if isinstance(part, dict) else {} for part in parts)
         result, metrics = folder / "result.json", folder / "metrics.jsonl"  # a run of fit has only the latter
         scores = [read_json(result)] if result.is_file() else read_records(metrics, 2**26) if metrics.is_file() else []
     except QubolearnError as error:
         return {"run": str(folder), "problem": str(error)}
+    problem, training = (part if isinstance(part := header.get(key), dict) else {} for key in ("problem", "training"))
     state = "finished" if (folder / "model.safetensors").is_file() else "not finished"
-    return {
-        "run": str(folder),
-        "problem": problem.get("name"),
-        "network": training.get("network"),
-        **_numbers({key: training.get(key) for key in ("epochs", "seed")}),
-        "state": state,
-        **_numbers(scores[-1] if scores else {}),
-    }
+    found = {"run": str(folder), "problem": problem.get("name"), "network": training.get("network")}
+    chosen = _numbers({key: training.get(key) for key in ("epochs", "seed")})
+    return {**found, **chosen, "state": state, **_numbers(scores[-1] if scores else {})}
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
@@ -235,37 +205,30 @@ def add_plot(parser: argparse.ArgumentParser, _: str | None) -> None:
 def run_plot(args: argparse.Namespace, output: Output) -> None:
     """Draw histograms of wrong bits over training, and the curves of all runs.
 
-    Problems that can draw an instance with its answer, such as max-cut, are shown with unseen ones; Sudoku runs also
-    with the learned couplings, which show the rules.
+    Problems that can draw an instance with its answer, such as max-cut, are shown with unseen ones.
 
     examples:
-      qubolearn plot runs/k4
       qubolearn plot runs/coupled runs/uncoupled runs/direct --out pictures --format svg
     """
-    written = draw([open_run(folder, args) for folder in args.runs], Path(args.out or args.runs[0]), args.format)
-    output.say(*written)
-    output.result(files=[str(path) for path in written])
-
-
-def draw(runs: Sequence[Run], folder: Path, suffix: str = "png") -> list[Path]:
-    """Draw all pictures of runs into a folder and return their paths."""
     from qubolearn import plots
 
+    runs, folder = [open_run(name, args) for name in args.runs], Path(args.out or args.runs[0])
     scored = [here for here in runs if here.problem.available("validation") != 0]  # the others have no scores
     pictures: dict[str, Any] = {"curves": plots.curves(scored)} if scored else {}
     for here in runs:
         pictures |= {f"{here.folder.name}-{name}": picture for name, picture in plots.pictures(here).items()}
-    return [plots.save(picture, folder / f"{name}.{suffix}") for name, picture in pictures.items()]
+    written = [plots.save(picture, folder / f"{name}.{args.format}") for name, picture in pictures.items()]
+    output.say(*written)
+    output.result(files=[str(path) for path in written])
 
 
 def add_explore(parser: argparse.ArgumentParser, _: str | None) -> None:
     add_run(parser)
     parser.add_argument("--out", default="explore.html", metavar="FILE.html", help="the page [explore.html]")
-    text = "unseen instances to show, if they fit [24]"
-    parser.add_argument("--instances", type=count, default=24, metavar="N", help=text)
+    add_count(parser, "--instances", 24, "unseen instances to show, if they fit")
     text = "how to draw p: image, table, graph, or a function in a file of yours (docs/explore.md)"
     parser.add_argument("--show", metavar="NAME|FILE.py:FUNCTION", help=text)
-    add_seed(parser)
+    add_shared(parser, "--seed")
 
 
 def run_explore(args: argparse.Namespace, output: Output) -> None:
@@ -274,14 +237,9 @@ def run_explore(args: argparse.Namespace, output: Output) -> None:
     The page is one file below 2 MB that needs no network: it holds the QUBOs of unseen instances as numbers and solves
     them in the browser. For a Sudoku run it shows a grid: type hints, and the learned QUBO fills in the rest.
 
-    The left and right arrow keys move through the instances. Click a bit to clamp it to 1, then to 0, then to free it;
-    click a coupler, or its entry of A, to switch it off and on. By keyboard, Tab to A, then use arrow keys and Enter.
-
     examples:
-      qubolearn train randgraph --k 4 --epochs 10 --out runs/k4
       qubolearn explore runs/k4 --out k4.html                     then open k4.html in a browser
       qubolearn explore pretrained:sudoku --out sudoku.html       type your own puzzle
-      qubolearn explore runs/k4 --instances 100 --seed 7          other instances, to explore.html
     """
     here = open_run(args.run, args)
     from qubolearn.explore import page
@@ -297,7 +255,6 @@ def run_explore(args: argparse.Namespace, output: Output) -> None:
     size = f"{data['n']} bits, {counted(couplers, 'coupler')}"
     if data["dropped"]:
         size += f" (the {data['dropped']} weakest did not fit)"
-    output.say(
-        f"{args.out}: {counted(instances, 'instance')} of {here.problem}, {hits} of {scored} solved correctly; {size}"
-    )
+    shown = f"{counted(instances, 'instance')} of {here.problem}, {hits} of {scored} solved correctly"
+    output.say(f"{args.out}: {shown}; {size}")
     output.result(out=args.out, instances=instances, right=hits, scored=scored, bits=data["n"], couplers=couplers)

@@ -9,20 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.cli.options import (
-    add_constraints,
-    add_draw,
-    add_problem,
-    add_run,
-    add_solver,
-    chosen,
-    clamp_from,
-    count,
-    groups_from,
-    open_run,
-    problem_class,
-)
-from qubolearn.cli.output import Output
+from qubolearn.cli import Output, options
 from qubolearn.errors import QubolearnError, counted
 from qubolearn.files import make_folder, write_atomic, write_output
 from qubolearn.solvers import make_solver
@@ -30,7 +17,6 @@ from qubolearn.solvers import make_solver
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from qubolearn.chips.topologies import Topology
     from qubolearn.problems import Problem
     from qubolearn.qubo import Qubo
     from qubolearn.solvers import Solution
@@ -45,9 +31,10 @@ MAX_ENTRIES = 2**26
 
 
 def add_instances(parser: argparse.ArgumentParser, first: str | None) -> None:
-    add_problem(parser, first)
+    options.add_problem(parser, first)
     parser.add_argument("--out", required=True, metavar="FILE.npz", help="output file")
-    add_draw(parser, "--count", 100, "number of instances")
+    options.add_count(parser, "--count", 100, "number of instances")
+    options.add_shared(parser, "--seed", "--split")
 
 
 def run_instances(args: argparse.Namespace, output: Output) -> None:
@@ -56,8 +43,8 @@ def run_instances(args: argparse.Namespace, output: Output) -> None:
     examples:
       qubolearn instances randgraph --k 4 --count 100 --seed 1 --out four.npz
     """
-    kind = problem_class(args.problem)
-    problem = kind(**chosen(args, kind))
+    kind = options.problem_class(args.problem)
+    problem = kind(**options.chosen(args, kind))
     from qubolearn.data import write_instances
     from qubolearn.random import stream
 
@@ -68,10 +55,13 @@ def run_instances(args: argparse.Namespace, output: Output) -> None:
 
 
 def add_solve(parser: argparse.ArgumentParser, _: str | None) -> None:
-    add_run(parser, text="file of a QUBO, or run folder, model file or pretrained:NAME")
+    options.add_run(parser, text="file of a QUBO, or run folder, model file or pretrained:NAME")
     parser.add_argument("instances", nargs="?", metavar="INSTANCES.npz", help="for a run: file with p [count, m]")
-    add_solver(parser)
-    add_constraints(parser)
+    options.add_shared(parser, "--solver")
+    text = "hold bits at values: 3=1,7=0, or an .npz with clamp [count, n] of 0, 1 and -1"
+    parser.add_argument("--clamp", metavar="BITS", help=text)
+    text = "exactly one bit of each group is 1: the size of equal groups, or a text file with one group per line"
+    parser.add_argument("--groups", metavar="SIZE|FILE", help=text)
     parser.add_argument("--out", metavar="FILE.npz", help="output file [QUBO.solved.npz or INSTANCES.solved.npz]")
     formats = ["rudy", "biqmac", "qbsolv", "coo"]
     parser.add_argument("--format", choices=formats, help="format of a text file of a QUBO [by its content]")
@@ -92,7 +82,6 @@ def run_solve(args: argparse.Namespace, output: Output) -> None:
       qubolearn solve G22.txt --solver population:seconds=6,seed=0
       qubolearn solve chip.coo --clamp 3=1,7=0
       qubolearn solve coloring.bqm --groups 4 --solver tempering:sweeps=2000,seed=0 --out colors.npz
-      qubolearn instances randgraph --k 4 --count 10 --out four.npz
       qubolearn solve runs/k4 four.npz --solver annealing:seed=0 --out solved.npz
     """
     source = Path(args.instances or args.run)
@@ -142,7 +131,7 @@ def _solve_run(args: argparse.Namespace, source: Path, output: Output) -> Solved
     from qubolearn.data import read_inputs
     from qubolearn.qubo import as_dense
 
-    here = open_run(args.run, args)
+    here = options.open_run(args.run, args)
     problem, p = here.problem, read_inputs(source, here.problem)
     with torch.no_grad():
         A = here.network()(p)
@@ -153,10 +142,8 @@ def _solve_run(args: argparse.Namespace, source: Path, output: Output) -> Solved
     arrays: dict[str, Any] = {"states": states.byte(), "energies": energies, "answers": answers}
     arrays |= {"remarks": np.array(remarks)} if remarks else {}
     arrays |= {"A": as_dense(A)} if A.shape.numel() <= MAX_ENTRIES else {}
-    rows = [
-        (i, _shown(states[i]), f"{energies[i]:.4f}", answers[i].tolist(), *remarks[i : i + 1])
-        for i in range(min(5, len(p)))
-    ]
+    columns = map(_shown, states), map("{:.4f}".format, energies.tolist()), answers.tolist()
+    rows = list(zip(range(min(5, len(p))), *columns, *([remarks] if remarks else []), strict=False))
     heads = ["instance", "bits", "energy", "answer", *(["remark"] if remarks else [])]
     return arrays, solution.info, (f"{problem}, first {len(rows)} of {len(p)}", heads, rows)
 
@@ -171,19 +158,20 @@ def _solve(
     """Return the lowest states; --clamp, --groups and --solver override those of the problem."""
     from qubolearn.solvers import solve
 
-    held = problem.clamp(p) if problem else None
-    clamp = held if args.clamp is None else clamp_from(args.clamp)
-    groups = problem.groups if problem else None
-    if args.groups is not None:
-        groups = groups_from(args.groups, A.shape[2])
-    constraints = problem.constraints(p) if problem else ()
+    held: dict[str, Any] = {}
     own = problem.default_solver() if problem and args.solver == "auto" else None
+    if problem:
+        held = {"clamp": problem.clamp(p), "groups": problem.groups, "constraints": problem.constraints(p)}
+    if args.clamp is not None:
+        held["clamp"] = options.clamp_from(args.clamp)
+    if args.groups is not None:
+        held["groups"] = options.groups_from(args.groups, A.shape[2])
     with output.progress(f"{what}, {args.solver}", 1):
-        return solve(A, own or make_solver(args.solver), 1, clamp=clamp, groups=groups, constraints=constraints)
+        return solve(A, own or make_solver(args.solver), 1, **held)
 
 
 def add_export(parser: argparse.ArgumentParser, _: str | None) -> None:
-    add_run(parser)
+    options.add_run(parser)
     parser.add_argument("instances", metavar="INSTANCES.npz", help="file with p [count, m]")
     text = "COO, qbsolv or BiqMac text, or the binary format of dimod [coo]"
     parser.add_argument("--format", choices=["coo", "qbsolv", "biqmac", "bqm"], default="coo", help=text)
@@ -194,7 +182,6 @@ def run_export(args: argparse.Namespace, output: Output) -> None:
     """Write the QUBO of every instance in a file as text (COO, qbsolv, BiqMac) or as a dimod BQM, one file each.
 
     examples:
-      qubolearn export runs/k4 four.npz --format coo --out qubos
       qubolearn export runs/k4 four.npz --format bqm --out qubos
       python -c "import dimod; print(dimod.BinaryQuadraticModel.from_file(open('qubos/0000.bqm', 'rb').read()))"
     """
@@ -203,7 +190,7 @@ def run_export(args: argparse.Namespace, output: Output) -> None:
     from qubolearn.data import read_inputs
     from qubolearn.qubo import to_bqm, write_qubo
 
-    here = open_run(args.run, args)
+    here = options.open_run(args.run, args)
     source = Path(args.instances)
     p = read_inputs(source, here.problem)
     folder = Path(args.out) if args.out else source.with_suffix(".qubos")
@@ -213,11 +200,11 @@ def run_export(args: argparse.Namespace, output: Output) -> None:
     make_folder(folder)
     with torch.no_grad(), output.progress(counted(len(p), "QUBO"), len(p)) as bar:
         for index, A in enumerate(network(p)):
-            if args.format != "bqm":
-                data = write_qubo(A, args.format).encode()
-            else:
+            if args.format == "bqm":
                 with to_bqm(A).to_file() as file:
                     data = file.read()
+            else:
+                data = write_qubo(A, args.format).encode()
             write_atomic(folder / f"{index:04d}.{args.format}", data)
             bar.advance(bar.task_ids[0])
     output.say(f"{counted(len(p), 'QUBO')} in {folder}")
@@ -230,7 +217,7 @@ def add_embed(parser: argparse.ArgumentParser, _: str | None) -> None:
     parser.add_argument("--topology", metavar="NAME", help=text)
     parser.add_argument("--chip", choices=CHIPS, help="one family of chips [all three]")
     text = "size of the chip, 16 for P16 [the largest built]"
-    parser.add_argument("--chip-size", "--size", type=count, metavar="M", help=text)
+    parser.add_argument("--chip-size", "--size", type=options.count, metavar="M", help=text)
 
 
 def run_embed(args: argparse.Namespace, output: Output) -> None:
@@ -241,18 +228,19 @@ def run_embed(args: argparse.Namespace, output: Output) -> None:
 
     examples:
       qubolearn embed 15 --topology pegasus                     15 bits on 15 qubits, many per anneal
-      qubolearn embed 25 --topology dense                       any number of bits
       qubolearn embed runs/k4 --chip zephyr --chip-size 12
     """
-    from qubolearn.chips.embedding import EmbedReport, embed_report
+    from qubolearn.chips.embedding import embed_report
+    from qubolearn.chips.topologies import topology
+    from qubolearn.recipes import pattern_of
 
-    pattern = _pattern(args)
-    chips = [args.chip] if args.chip else list(CHIPS)
-    reports: list[EmbedReport] = []
-    with output.progress(f"embedding {pattern.n} bits", len(chips)) as bar:
-        for chip in chips:
-            reports.append(embed_report(pattern, chip, args.chip_size))
-            bar.advance(bar.task_ids[0])
+    if args.what.isdecimal():
+        pattern = topology(args.topology or "dense", int(args.what))
+    else:
+        here = options.open_run(args.what)
+        pattern = topology(args.topology, here.problem.bits) if args.topology else pattern_of(here.problem, here.recipe)
+    with output.progress(f"embedding {pattern.n} bits", 1):
+        reports = [embed_report(pattern, chip, args.chip_size) for chip in ([args.chip] if args.chip else CHIPS)]
     headers = ["chip", "logical", "physical", "mean chain", "longest", "instances per anneal", "embedding"]
     rows = []
     for r in reports:
@@ -261,14 +249,3 @@ def run_embed(args: argparse.Namespace, output: Output) -> None:
         rows.append((name, r.logical_qubits, *chains, r.instances_per_anneal, r.method))
     output.table(f"{pattern.n} bits, {len(pattern.couplers)} couplers ({pattern.name})", headers, rows)
     output.result(reports=[asdict(report) for report in reports])
-
-
-def _pattern(args: argparse.Namespace) -> Topology:
-    """Return the topology of a number of bits or of a run."""
-    from qubolearn.chips.topologies import topology
-    from qubolearn.recipes import pattern_of
-
-    if args.what.isdecimal():
-        return topology(args.topology or "dense", int(args.what))
-    here = open_run(args.what)
-    return topology(args.topology, here.problem.bits) if args.topology else pattern_of(here.problem, here.recipe)

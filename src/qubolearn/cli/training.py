@@ -7,13 +7,13 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.cli.options import add_device, add_fields, add_problem, chosen, count, pick_device, problem_class
-from qubolearn.cli.output import Output, metric_rows
+from qubolearn.cli import Output, metric_rows
+from qubolearn.cli.options import add_count, add_fields, add_problem, add_shared, chosen, pick_device, problem_class
 from qubolearn.files import write_json
 from qubolearn.provenance import provenance
 from qubolearn.recipes import Recipe, preset
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 def add_train(parser: argparse.ArgumentParser, first: str | None) -> None:
     add_problem(parser, first)
     parser.add_argument("--out", metavar="DIR", help="run folder [runs/PROBLEM-HEAD-SEED]")
-    text = "unseen instances to score at the end [2000]"
-    parser.add_argument("--test", type=count, default=2000, metavar="N", help=text)
-    add_device(parser)
+    add_count(parser, "--test", 2000, "unseen instances to score at the end")
+    add_shared(parser, "--device")
     add_fields(parser, Recipe, "training (defaults are those of the preset best)", defaults=False)
 
 
@@ -44,7 +43,6 @@ def run_train(args: argparse.Namespace, output: Output) -> int:
     examples:
       qubolearn train randgraph --k 4 --out runs/k4
       qubolearn train randgraph --k 4 --head direct --layers 3 --hidden 32 --out runs/direct
-      qubolearn train randgraph --k 5 --topology pegasus --out runs/k5
       qubolearn train randgraph --loss hinge --solver annealing:reads=20,sweeps=100 --out runs/annealed
 
     Ctrl-C or SIGTERM finishes the step, saves it and exits with 130 or 143.
@@ -67,7 +65,10 @@ def run_train(args: argparse.Namespace, output: Output) -> int:
         return 128 + caught[0]
     found, result = score(here, device, args.test, seconds)
     write_json(folder / "result.json", result, checksum=True)
-    show(output, here, found, result)
+    size = "one A" if recipe.network == "shared" else f"L{recipe.layers} H{recipe.hidden}, {recipe.topology}"
+    title = f"{problem}, {recipe.head}, {size}, seed {recipe.seed}"
+    rows = [*metric_rows(found), ("training", f"{seconds:.1f} s")]
+    output.table(title, [f"on {found.instances} unseen instances", ""], rows)
     output.say(f"run folder: {folder}")
     output.result(**result, out=str(folder))
     return 0
@@ -102,8 +103,8 @@ def train_with_progress(here: Run, device: torch.device, output: Output, caught:
     recipe, began = here.recipe, time.perf_counter()
     if here.finished:
         output.say(f"{here.folder} is already trained")
-        stored = [record.get("seconds") for record in here.metrics()]
-        return next((value for value in reversed(stored) if isinstance(value, float) and math.isfinite(value)), 0.0)
+        stored = [record["seconds"] for record in here.metrics() if isinstance(record.get("seconds"), float)]
+        return max(filter(math.isfinite, stored), default=0.0)
     title = f"{here.problem.name} {recipe.head} L{recipe.layers} H{recipe.hidden}"
     callbacks = [ProgressBar(title, here.problem.metric, output.errors), StopIf(lambda: bool(caught))]
     with redirect_stdout(sys.stderr):  # stdout is for the result
@@ -123,12 +124,3 @@ def score(here: Run, device: torch.device, instances: int, seconds: float) -> tu
     found = evaluate(network, problem, solver, instances, recipe.seed, device=device)
     header = {"problem": problem.name, "head": recipe.head, "seed": recipe.seed, "solver": name}
     return found, {**header, **found.as_dict(), "seconds": round(seconds, 3), **provenance()}
-
-
-def show(output: Output, here: Run, found: Evaluation, result: Mapping[str, Any]) -> None:
-    """Print the result as a table."""
-    recipe = here.recipe
-    size = "one A" if recipe.network == "shared" else f"L{recipe.layers} H{recipe.hidden}, {recipe.topology}"
-    rows = [*metric_rows(found), ("training", f"{result['seconds']:.1f} s")]
-    title = f"{here.problem}, {recipe.head}, {size}, seed {recipe.seed}"
-    output.table(title, [f"on {found.instances} unseen instances", ""], rows)
