@@ -51,27 +51,16 @@ class Record(dict[str, Any]):
 
 @dataclass
 class Training:
-    """A training run as callbacks see it, and what ``fit`` returns.
-
-    Attributes:
-        network: the network that is trained.
-        steps: the number of steps in all.
-        step: the number of steps that are done.
-        loss: the mean loss of the last step's batch.
-        scores: metrics of the validation instances by name if they were scored after this step, else None.
-        history: one record per scoring: step, loss, seconds and the scores; a resumed run keeps its earlier records.
-        seconds: the time that the steps took.
-        stopping: 0, or after :meth:`stop` 1 (until the same call resumes it) or 2 (permanently).
-    """
+    """A training run as callbacks see it, and what ``fit`` returns."""
 
     network: nn.Module
-    steps: int
-    step: int = 0
-    loss: float = float("nan")
-    scores: dict[str, Any] | None = None
-    history: list[dict[str, Any]] = field(default_factory=list)
-    seconds: float = 0.0
-    stopping: int = 0
+    steps: int  #: in all
+    step: int = 0  #: steps that are done
+    loss: float = float("nan")  #: the mean loss of the last step's batch
+    scores: dict[str, Any] | None = None  #: metrics of the validation instances, if they were scored after this step
+    history: list[dict[str, Any]] = field(default_factory=list)  #: step, loss, seconds and scores of each scoring
+    seconds: float = 0.0  #: the time that the steps took
+    stopping: int = 0  #: after :meth:`stop` 1 (until the same call resumes it) or 2 (permanently)
 
     def stop(self, for_good: bool = True) -> None:
         """End the run after this step, permanently or until the same call resumes it from its folder."""
@@ -105,38 +94,33 @@ class Callback:
 
 def call(callback: Any, moment: str, training: Training) -> None:
     """Call a hook of a callback; an error names the callback, the hook and the step."""
-    method = getattr(callback, moment, None)
-    if method is None:
-        return
     try:
-        method(training)
-    except (KeyboardInterrupt, SystemExit, NonFiniteError):
+        if hasattr(callback, moment):
+            getattr(callback, moment)(training)
+    except NonFiniteError:
         raise
     except Exception as error:
-        name = type(callback).__name__
-        raise CallbackError(
-            f"callback {name}.{moment} failed at step {training.step}: {type(error).__name__}: {error}"
-        ) from error
+        where = f"callback {type(callback).__name__}.{moment} failed at step {training.step}"
+        raise CallbackError(f"{where}: {type(error).__name__}: {error}") from error
 
 
 class _Watching(Callback):
     """Base class for callbacks that follow one metric."""
 
     def __init__(self, metric: str = "loss", higher_is_better: bool | None = None) -> None:
-        self.metric = metric
-        if higher_is_better is None:
-            higher_is_better = not any(word in metric for word in LESS_IS_BETTER)
-        self._sign = 1.0 if higher_is_better else -1.0
-        self.best = -math.inf
+        guess = not any(word in metric for word in LESS_IS_BETTER)
+        self._sign = 1.0 if (guess if higher_is_better is None else higher_is_better) else -1.0
+        self.metric, self.best = metric, -math.inf
 
     def on_start(self, training: Training) -> None:
         self.best = -math.inf  # the same object may have followed another run
 
     def improved(self, record: Mapping[str, Any]) -> bool:
         """Return True if the metric of this record of the history is a new best; it must be among the scores."""
-        if not isinstance(record.get(self.metric), (int, float)):
-            raise unknown_name("metric", self.metric, [k for k, v in record.items() if isinstance(v, (int, float))])
-        value = self._sign * float(record[self.metric])
+        numbers = {name: value for name, value in record.items() if isinstance(value, (int, float))}
+        if self.metric not in numbers:
+            raise unknown_name("metric", self.metric, numbers)
+        value = self._sign * float(numbers[self.metric])
         better = value > self.best
         self.best = max(self.best, value)
         return better
@@ -147,10 +131,9 @@ def check_callbacks(callbacks: object, validated: bool) -> None:
     if not isinstance(callbacks, Sequence):
         raise QubolearnError(f"callbacks is a {type(callbacks).__name__}; expected a list of them")
     for each in callbacks:
-        if isinstance(each, type):
-            raise QubolearnError(f"callback {each.__name__} is a class; expected a value, such as {each.__name__}(...)")
-        if not any(hasattr(each, moment) for moment in ("on_start", "on_gradient", "on_step", "on_end")):
-            raise QubolearnError(f"callback {each!r} has no on_start, on_gradient, on_step or on_end")
+        hooks = [moment for moment in vars(Callback) if moment.startswith("on_") and hasattr(each, moment)]
+        if isinstance(each, type) or not hooks:
+            raise QubolearnError(f"callback {each!r}; expected a value with on_start, on_gradient, on_step or on_end")
         if isinstance(each, _Watching) and not validated and each.metric not in ("loss", "seconds", "step"):
             raise QubolearnError(
                 f"{type(each).__name__} follows {each.metric!r}, but there are no validation instances; pass "
@@ -266,11 +249,10 @@ class ProgressBar(Callback):
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        plain = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[note]}", markup=False)
-        words = plain[0], BarColumn(), TextColumn("{task.percentage:>3.0f}%")
+        words, note = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}"))
         own = self.console is not None
         settings = {"console": self.console, "transient": own, "disable": own and not self.console.is_terminal}
-        self._bar: Any = Progress(*words, TimeRemainingColumn(), plain[1], **settings)
+        self._bar: Any = Progress(words, BarColumn(), TimeRemainingColumn(), note, **settings)
         if Console().is_jupyter:  # rich would need ipywidgets, which are rarely installed
             self._bar = _NotebookBar()
         self._bar.start()
@@ -293,12 +275,10 @@ class ProgressBar(Callback):
 class _NotebookBar:
     """The interface of rich's progress bar, as HTML that a notebook updates in place."""
 
-    def start(self) -> None:
-        self._ipython: Any = import_module("IPython.display")
-        self._shown = self._ipython.display(self._ipython.HTML(""), display_id=True)
-
     def add_task(self, title: str, total: int, completed: int, note: str) -> int:
+        self._ipython: Any = import_module("IPython.display")
         self._title, self._total = title, total
+        self._shown = self._ipython.display(self._ipython.HTML(""), display_id=True)
         self.update(0, completed, note)
         return 0
 
@@ -307,8 +287,10 @@ class _NotebookBar:
         words = escape(f"{completed}/{self._total}  {note}")
         self._shown.update(self._ipython.HTML(f"{escape(self._title)} {bar} {words}"))
 
-    def stop(self) -> None:
-        """Do nothing: the last state stays in the notebook."""
+    def start(self) -> None:
+        """Do nothing."""
+
+    stop = start
 
 
 class StopIf(Callback):

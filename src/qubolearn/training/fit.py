@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -21,18 +21,10 @@ from qubolearn.files import lock_folder
 from qubolearn.losses import Likelihood, Loss, as_loss
 from qubolearn.solvers import ExhaustiveSearch, Solver
 from qubolearn.solvers.contract import check_solver
+from qubolearn.training import defaults
 from qubolearn.training.batches import Settings, make_batches, make_validation
 from qubolearn.training.callbacks import Callback, Record, Training, call, check_callbacks, edits_gradient
 from qubolearn.training.captured import CapturedSteps, can_capture
-from qubolearn.training.defaults import (
-    SCORINGS,
-    BestWeights,
-    default_epochs,
-    default_optimizer,
-    hold_out,
-    progress_bar,
-    validation_loss,
-)
 from qubolearn.training.digest import digest_of
 from qubolearn.training.folder import Folder
 from qubolearn.training.optimizers import Adam, make_update
@@ -73,9 +65,8 @@ def fit(
         network: a :class:`qubolearn.QuboNetwork` around any body, or any module that maps p to A ``[batch, n, n]``.
         data: a Problem, arrays ``(p, x)``, :class:`qubolearn.Arrays`, a torch Dataset or a DataLoader of ``(p, x)``.
         loss: a loss, a sum of losses, or any callable ``f(A, batch)`` that returns one value per instance. Default:
-            ``Likelihood(beta=1)``: entries of a :class:`qubolearn.QuboNetwork` are not bounded, so its scale is learned
-            and beta only sets the scale of the first step. Change beta for a network with bounded entries: there it is
-            the range of the log-odds of a bit, and 3 to 10 works.
+            ``Likelihood(beta=1)``, whose beta only sets the scale of the first step, because entries of A are not
+            bounded; for a network with bounded entries, 3 to 10 works.
         epochs: passes over the training instances. By default at least 10, and 2,000 steps; then 15 % of arrays or of
             a Dataset are held out for validation, training stops early if the validation loss (at the best scale of A)
             does not improve, and the network gets the weights of its best value.
@@ -88,22 +79,17 @@ def fit(
         batch_size: instances per step; by default 32 below 4,096 instances, else 128. A DataLoader has its own.
         instances: the size of the training set that is drawn from a Problem; default 5640, or all of arrays.
         fresh: draw new instances from the Problem every epoch.
-        validation: how many validation instances to draw from a Problem; or data to score, as for
-            :func:`qubolearn.evaluate`. Arrays have their own.
+        validation: how many validation instances to draw from a Problem; or data to score. Arrays have their own.
         score_after: the steps after which they are scored; by default the last one of each epoch, or 25 times if
             ``epochs`` is not given.
-        standardize: fit the network's standardization layer, if it has one, to the training instances, and center the
-            couplings of a centered one on the mean of their bits.
+        standardize: standardize p and center couplings by the training instances, if the network has such layers.
         steps_per_epoch: for a DataLoader without a length.
         seed: fixes training data, order, dropout and stochastic solvers; the initial weights are the caller's.
         device: where to train; the network is moved there.
         folder: where to store metrics, checkpoints and the model that is returned. The same call again resumes a
-            stopped run; one that has ended is not trained again: the network is the folder's model. Ctrl-C saves the
-            last step before it raises KeyboardInterrupt.
-        overwrite: start over in a folder that holds a run. Without it, a run that differs in data, loss, optimizer,
-            schedule, solver, network structure, batch size, seed, instances, ``fresh`` or ``standardize`` is an error;
-            more epochs, another device, other callbacks or ``score_after`` resume it.
-            :mod:`qubolearn.training.digest` describes what is compared.
+            stopped run or loads a finished one. Ctrl-C saves the last step before it raises KeyboardInterrupt.
+        overwrite: start over in a folder that holds a run. Without it, a run that differs in more than epochs, device,
+            callbacks or ``score_after`` is an error (:mod:`qubolearn.training.digest`).
         progress: show a progress bar; by default on a terminal and in a notebook.
 
     Returns:
@@ -126,19 +112,21 @@ def fit(
     loss, solver = as_loss(loss or Likelihood(1.0)), ExhaustiveSearch() if solver is None else solver
     check_solver(solver)
     with training_context(device), ExitStack() as closing:
+        closing.callback(network.eval)
         # data, network, loss, solver, optimizer
         network.to(device).train()
-        trained, held = (data, None) if epochs or not isinstance(validation, int) else hold_out(data, seed)
+        trained, held = (data, None) if epochs or not isinstance(validation, int) else defaults.hold_out(data, seed)
         problem, batches = make_batches(trained, settings, device)
         held_out = make_validation(validation if held is None else held, problem, seed, device)
         check_callbacks(callbacks, validated=bool(held_out))
-        training = Training(network, (epochs or default_epochs(batches.steps_per_epoch)) * batches.steps_per_epoch)
-        spacing = batches.steps_per_epoch if epochs else max(1, training.steps // SCORINGS)
+        of_epoch = batches.steps_per_epoch
+        training = Training(network, (epochs or defaults.default_epochs(of_epoch)) * of_epoch)
+        spacing = of_epoch if epochs else max(1, training.steps // defaults.SCORINGS)
         watched = _scoring_steps(score_after, spacing, training.steps)
-        optimizer = optimizer or default_optimizer(network)
+        optimizer = optimizer or defaults.default_optimizer(network)
         update = make_update(network, optimizer, schedule, training.steps)
         task = Task(network, update, batches, loss.begin(), solver, seed, problem)
-        chosen = any(isinstance(each, BestWeights) for each in callbacks)
+        chosen = any(isinstance(each, defaults.BestWeights) for each in callbacks)
         task.keeps_best = bool(held_out) and (epochs is None or chosen)
         task.on_gradient = [partial(call, each, "on_gradient", training) for each in callbacks if edits_gradient(each)]
         check_task(task, held_out)
@@ -147,8 +135,8 @@ def fit(
         task.folder = writer = Folder.create(folder) if isinstance(folder, (str, Path)) else folder
         if writer:
             closing.enter_context(lock_folder(writer.folder))
-            if overwrite:
-                writer.clear()
+        if writer and overwrite:
+            writer.clear()
         if standardize:
             standardize_inputs(task)
         if task.folder:  # resume
@@ -163,17 +151,21 @@ def fit(
                 print(f"resumed at step {training.step}" + " (finished)" * ended)
             elif writer:
                 writer.write_digest(digest)
-                choices = {"epochs": training.steps // batches.steps_per_epoch, "seed": seed}
+                choices = {"epochs": training.steps // of_epoch, "seed": seed}
                 writer.write_config(network, held_out, **choices, loss=digest["loss"], optimizer=digest["optimizer"])
             if ended and task.folder.finished:
                 task.folder.put_into(network)
                 writer = None
 
         # the loop
-        callbacks = [*callbacks, *progress_bar(progress, callbacks)]
+        callbacks = [*callbacks, *defaults.progress_bar(progress, callbacks)]
         if task.keeps_best and not chosen:
-            callbacks.append(BestWeights(task.folder))
-        with _started(callbacks, training):
+            callbacks.append(defaults.BestWeights(task.folder))
+        with ExitStack() as started:
+            for each in callbacks:
+                call(each, "on_start", training)
+                started.callback(call, each, "on_end", training)
+            started.callback(network.eval)
             try:
                 with deferred_interrupt(partial(training.stop, False)) if writer else nullcontext():
                     _take_steps(task, training, watched, held_out, callbacks, writer)
@@ -190,12 +182,7 @@ def fit(
 
 
 def _take_steps(
-    task: Task,
-    training: Training,
-    watched: Sequence[int],
-    held_out: Sequence[Instances],
-    callbacks: Sequence[Callback],
-    writer: Folder | None,
+    task: Task, training: Training, watched: list[int], held_out: list[Instances], callbacks: Any, writer: Folder | None
 ) -> None:
     """Take all steps; score, log and save after those that ask for it."""
     if writer and training.step == 0 and held_out:
@@ -220,11 +207,10 @@ def _take_steps(
             saved = time.perf_counter()
 
 
-def _scoring_steps(chosen: Iterable[int] | None, steps_per_epoch: int, steps: int) -> list[int]:
+def _scoring_steps(chosen: Iterable[int] | None, spacing: int, steps: int) -> list[int]:
     """Return the steps after which validation instances are scored, in order; the last step is among them."""
-    if chosen is not None and not isinstance(chosen, Iterable):
+    if not isinstance(found := range(spacing, steps, spacing) if chosen is None else chosen, Iterable):
         raise QubolearnError(f"score_after={chosen!r}; expected a list of steps")
-    found = range(steps_per_epoch, steps, steps_per_epoch) if chosen is None else chosen
     return [*sorted({step for step in found if 0 < step < steps}), steps]
 
 
@@ -233,22 +219,6 @@ def _scores(task: Task, held_out: Sequence[Instances], step: int) -> dict[str, A
     try:
         with error_context("the scoring after step", step):
             found = score_network(task.network, task.problem, held_out) if held_out else {}
-            return found | validation_loss(task, held_out) if task.keeps_best else found
+            return found | defaults.validation_loss(task, held_out) if task.keeps_best else found
     except NonFiniteError as error:
         raise report_fault(task, max(0, step - 1), held_out[0], error) from error
-
-
-@contextmanager
-def _started(callbacks: Sequence[Callback], training: Training) -> Iterator[None]:
-    """Call ``on_start`` of every callback, and ``on_end`` of every started one, even if another raises."""
-    started = list[Callback]()
-    try:
-        for each in callbacks:
-            call(each, "on_start", training)
-            started.append(each)
-        yield
-    finally:
-        training.network.eval()
-        with ExitStack() as ending:
-            for each in reversed(started):
-                ending.callback(call, each, "on_end", training)
