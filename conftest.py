@@ -86,3 +86,14 @@ def browser() -> Iterator[Browser]:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield Browser(started.new_page())
         started.close()
+
+
+@pytest.fixture(autouse=True)
+def example_of_a_loss(doctest_namespace: dict[str, Any], request: pytest.FixtureRequest) -> None:
+    """Provide the A and the batch of the example of Likelihood to the examples of all losses."""
+    if "losses" in str(request.path):
+        from qubolearn import Batch, ExhaustiveSearch, Instances
+
+        x = torch.tensor([[1.0, 0.0]])
+        doctest_namespace["A"] = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
+        doctest_namespace["batch"] = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -12,19 +12,12 @@ from torch import Tensor, nn
 
 from qubolearn.data.arrays import Arrays, iter_instances
 from qubolearn.data.contract import Instances, Problem, Split, score_bits
-from qubolearn.errors import QubolearnError, error_context
+from qubolearn.errors import QubolearnError, check_counts, error_context
 from qubolearn.random import stream
 from qubolearn.solvers.auto import AutoSolver
 from qubolearn.solvers.contract import Solver, check_solver, solve
 
-__all__ = [
-    "Evaluation",
-    "evaluate",
-    "evaluate_answers",
-    "evaluate_bits",
-    "score_network",
-    "solve_instances",
-]
+__all__ = ["Evaluation", "evaluate", "evaluate_answers", "evaluate_bits", "score_network", "solve_instances"]
 
 CHUNK = 1024  # instances solved at once
 
@@ -104,14 +97,9 @@ def evaluate(
     problem = data if isinstance(data, Problem) else None
     split = _split(data, split)
     pieces = list(_pieces(data, instances, seed, split, device))
-    was_training = network.training
-    network.to(device).eval()
-    try:
-        began = time.perf_counter()
-        states, info = solve_instances(network, [piece.p for piece in pieces], solver, problem)
-        seconds = time.perf_counter() - began
-    finally:
-        network.train(was_training)
+    began = time.perf_counter()
+    states, info = solve_instances(network.to(device), [piece.p for piece in pieces], solver, problem)
+    seconds = time.perf_counter() - began
     return replace(_evaluation(problem, states, pieces, {**info, "solve_seconds": seconds}), split=split)
 
 
@@ -127,19 +115,16 @@ def _split(data: Any, split: Split | None) -> Split | None:
 def _pieces(
     data: Any, instances: int, seed: int, split: Split | None, device: torch.device | str
 ) -> Iterator[Instances]:
-    if isinstance(data, Arrays):
-        assert split is not None
+    if split is None:
+        yield from (piece.to(device) for piece in iter_instances(data))
+    elif isinstance(data, Arrays):
         yield data.whole(split).to(device)
-    elif isinstance(data, Problem):
-        if instances < 1:
-            raise QubolearnError(f"instances={instances}; expected at least 1")
-        assert split is not None
+    else:
+        check_counts(instances=instances)
         instances = min(instances, data.available(split) or instances)
         with error_context("sample of", data):
             found = data.sample(instances, stream(seed, split, device=device), split)
         yield found
-    else:
-        yield from (piece.to(device) for piece in iter_instances(data))
 
 
 @torch.no_grad()
@@ -148,24 +133,28 @@ def solve_instances(
 ) -> tuple[Tensor, dict[str, Any]]:
     """Return x* ``[batch, n]`` of p, and means and deviations of the solver's measurements over the instances.
 
-    p is a tensor ``[batch, m]``, or a list of inputs of the network, one per piece of the instances. Clamped bits and
-    groups are those of the problem.
+    p is a tensor ``[batch, m]``, or a list of inputs of the network, one per piece of the instances. The network is in
+    evaluation mode. Clamped bits and groups are those of the problem.
     """
-    groups = problem.groups if problem else None
-    solver = solver or (problem.default_solver() if problem else None)
-    states, measured = [], []
-    pieces: Iterable[Any] = p if isinstance(p, list) else [p]
-    for piece in pieces:
-        for chunk in torch.split(piece, CHUNK) if isinstance(piece, Tensor) else [piece]:
-            with error_context("the network", type(network).__name__, p=chunk):
-                A = network(chunk)
-            with error_context("clamp of", problem, p=chunk):
-                clamp = problem.clamp(chunk) if problem else None
-                constraints = problem.constraints(chunk) if problem else ()
-            with error_context("the solver", solver, A=A):
-                solution = solve(A, solver or AutoSolver(), 1, clamp=clamp, groups=groups, constraints=constraints)
-            states.append(solution.states[:, 0])
-            measured.append(solution.info)
+    solver = solver or (problem.default_solver() if problem else None) or AutoSolver()
+    states, measured, training = [], [], network.training
+    network.eval()
+    try:
+        for piece in p if isinstance(p, list) else [p]:
+            for chunk in torch.split(piece, CHUNK) if isinstance(piece, Tensor) else [piece]:
+                with error_context("the network", type(network).__name__, p=chunk):
+                    A = network(chunk)
+                held: dict[str, Any] = {}
+                if problem:
+                    with error_context("clamp of", problem, p=chunk):
+                        held = {"clamp": problem.clamp(chunk), "constraints": problem.constraints(chunk)}
+                    held["groups"] = problem.groups
+                with error_context("the solver", solver, A=A):
+                    solution = solve(A, solver, 1, **held)
+                states.append(solution.states[:, 0])
+                measured.append(solution.info)
+    finally:
+        network.train(training)
     if not states:
         raise QubolearnError("there are no instances to solve")
     numbers = [name for name, value in measured[0].items() if isinstance(value, Tensor) and value.ndim == 1]
@@ -180,14 +169,8 @@ def score_network(network: nn.Module, problem: Problem | None, held_out: Sequenc
 
     The solver is the problem's own or :class:`qubolearn.AutoSolver`, since scoring should not cost more than training.
     """
-    was_training = network.training
-    network.eval()
-    try:
-        states, _ = solve_instances(network, [piece.p for piece in held_out], problem=problem)
-        found = _evaluation(problem, states, held_out).as_dict()
-    finally:
-        network.train(was_training)
-    return found
+    states, _ = solve_instances(network, [piece.p for piece in held_out], problem=problem)
+    return _evaluation(problem, states, held_out).as_dict()
 
 
 def evaluate_bits(
@@ -236,7 +219,7 @@ def _summary(scores: Mapping[str, Tensor]) -> dict[str, float]:
     summary = {}
     for name, values in scores.items():
         summary[name] = values.mean().item()
-        if not bool(((values == 0) | (values == 1)).all()):
+        if not torch.equal(values, values.bool().double()):
             summary[f"{name}_median"] = values.median().item()
     return summary
 

@@ -220,7 +220,7 @@ def test_contrastive_gradient_over_exact_samples_is_the_nll_gradient(
 
 
 def test_contrastive_needs_a_solver_that_samples(A: Tensor, x_true: Tensor) -> None:
-    with pytest.raises(QubolearnError, match="draws samples"):
+    with pytest.raises(QubolearnError, match="ExhaustiveSearch"):
         Contrastive()(A, batch_of(x_true))
 
 
@@ -261,7 +261,7 @@ def test_weights_and_margins_are_not_negative(make: Callable[[], Loss]) -> None:
 def test_losses_of_the_user_are_checked(A: Tensor, x_true: Tensor) -> None:
     own = as_loss(lambda A, batch: A.sum((1, 2)))
     torch.testing.assert_close((own + 0.5 * Likelihood())(A, batch_of(x_true)).shape, torch.Size([COUNT]))
-    with pytest.raises(QubolearnError, match=r"\[\] for 5"):
+    with pytest.raises(QubolearnError, match=r"\[\].*\[5\]"):
         as_loss(lambda A, batch: A.sum())(A, batch_of(x_true))
     with pytest.raises(QubolearnError, match=r"Likelihood\(\)"):
         as_loss(Likelihood)  # type: ignore[arg-type]

@@ -75,7 +75,7 @@ def test_a_step_of_every_engine_equals_sums_over_all_states(
     torch.manual_seed(0)
     pattern = topology("dense", BITS)
     network = QuboNetwork(MLP(PROBLEM.input_size, pattern.size, 3, 10), pattern)
-    batches = Drawn(PROBLEM, 30, 30, True, 5, "cpu")
+    batches = Drawn(PROBLEM, True, 30, 30, 5, "cpu")
     instances = batches.batch(0)
 
     wide = QuboNetwork(MLP(PROBLEM.input_size, pattern.size, 3, 10), pattern).double()

@@ -74,7 +74,7 @@ class Batch:
             found = self.solver(A, count)
         states, want = getattr(found, "states", None), (A.shape[0], count, A.shape[2])
         if not isinstance(states, Tensor) or states.shape != want:
-            shape = list(states.shape) if isinstance(states, Tensor) else "none"
+            shape = list(getattr(states, "shape", ["none"]))
             raise QubolearnError(f"the solver {self.solver!r} returned states {shape}, not {list(want)}")
         return states
 
@@ -169,10 +169,8 @@ class EnergyLoss(Loss):
     >>> class Energy(EnergyLoss):
     ...     def terms(self, A, batch):
     ...         return Terms(batch.x_true[:, None], torch.ones(len(batch), 1))
-    >>> x = torch.tensor([[1.0, 1.0]])
-    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), solver=None)  # this loss asks no solver
-    >>> Energy()(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), batch).tolist()
-    [-1.0]
+    >>> Energy()(A, batch).tolist()  # of the example of Likelihood
+    [1.0]
     """
 
     @abstractmethod
@@ -269,11 +267,8 @@ class SoftLikelihood(EnergyLoss):
     Args:
         beta: β, the inverse temperature.
 
-    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
-    >>> from qubolearn.data.contract import SoftTargets
-    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])
-    >>> soft = SoftTargets(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]]), torch.tensor([[0.5, 0.5]]))
-    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch(), soft)
+    >>> # A and batch are those of the example of Likelihood
+    >>> batch.soft = SoftTargets(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]]), torch.tensor([[0.5, 0.5]]))
     >>> round(SoftLikelihood(beta=1.0)(A, batch).item(), 3)
     1.494
     """
@@ -299,9 +294,8 @@ class Contrastive(EnergyLoss):
     Args:
         beta: β, the inverse temperature of likelihood and samples.
 
-    >>> from qubolearn import Batch, Instances, SimulatedAnnealing
-    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])
-    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), SimulatedAnnealing(reads=50, sweeps=100, seed=0))
+    >>> from qubolearn import SimulatedAnnealing
+    >>> batch.solver = SimulatedAnnealing(reads=50, sweeps=100, seed=0)  # A and batch of the example of Likelihood
     >>> bool(Contrastive(beta=6.0)(A, batch) > 11)  # β(E(10) - E(11)) = 12, less a few reads at higher energies
     True
     """
@@ -313,8 +307,7 @@ class Contrastive(EnergyLoss):
         sample = getattr(batch.solver, "sample", None)
         if sample is None:
             raise QubolearnError(
-                f"Contrastive needs a solver that draws samples, not {batch.solver!r}; use SimulatedAnnealing or "
-                "ParallelTempering"
+                f"Contrastive needs a solver with sample(), not {batch.solver!r}; use SimulatedAnnealing"
             )
         reads = sample(A, beta=self.beta).to(A.dtype)
         down = right_terms(A, batch, self.beta)
@@ -334,14 +327,8 @@ class Sum(Loss):
         return self.added
 
     def __post_init__(self) -> None:
-        losses = [part for _, part in self.added]
-        vars(self).update(  # a frozen value is not assigned to
-            states=max(part.states for part in losses),
-            soft=any(part.soft for part in losses),
-            solves=any(part.solves for part in losses),
-            draws=any(part.draws for part in losses),
-            capturable=all(part.capturable for part in losses),
-        )
+        for name, combine in (("states", max), ("soft", any), ("solves", any), ("draws", any), ("capturable", all)):
+            vars(self)[name] = combine(getattr(part, name) for _, part in self.added)
 
     def begin(self) -> Loss:
         return Sum(tuple((weight, part.begin()) for weight, part in self.added))
@@ -365,10 +352,8 @@ class OwnLoss(Loss):
     def __call__(self, A: Qubo, batch: Batch) -> Tensor:
         value = self.function(A, batch)
         if not isinstance(value, Tensor) or value.shape != (len(batch),):
-            shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise QubolearnError(
-                f"the loss {self!r} returned {shape} for {len(batch)} instances; expected [{len(batch)}]"
-            )
+            shape = list(getattr(value, "shape", [type(value).__name__]))
+            raise QubolearnError(f"the loss {self!r} returned {shape}; expected one value per instance, [{len(batch)}]")
         return value
 
     def __repr__(self) -> str:

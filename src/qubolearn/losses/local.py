@@ -23,9 +23,7 @@ class PseudoLikelihood(Loss):
     Args:
         beta: β, the inverse temperature.
 
-    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
-    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
-    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> # A and batch are those of the example of Likelihood
     >>> round(PseudoLikelihood(beta=1.0)(A, batch).item(), 3)
     3.44
     """
@@ -45,9 +43,7 @@ class L1(Loss):
     At test time a bit is 1 if its score is above 0. If instances have several right answers, scores still approach the
     given label: a regression of bits cannot express "this or its complement". Reference: QuAnt's baseline.
 
-    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
-    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
-    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> # A and batch are those of the example of Likelihood
     >>> round(L1()(A, batch).item(), 3)
     1.0
     """

@@ -29,9 +29,7 @@ class Gap(Loss):
     Args:
         weight_unique: λ, the weight of L_unique, at least 0; with 0 the solver returns one state only.
 
-    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
-    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
-    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> # A and batch are those of the example of Likelihood
     >>> round(Gap(weight_unique=0.0)(A, batch).item(), 3)
     2.0
     """
@@ -84,9 +82,7 @@ class Hinge(Loss):
     Args:
         margin: m, the energy gap to reach, at least 0.
 
-    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
-    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
-    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> # A and batch are those of the example of Likelihood
     >>> round(Hinge(margin=0.5)(A, batch).item(), 3)
     2.5
     """
@@ -127,9 +123,7 @@ class HammingHinge(Loss):
     Args:
         margin: m, the energy gap to reach per wrong bit.
 
-    >>> from qubolearn import Batch, ExhaustiveSearch, Instances
-    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])  # E(10) = 1, E(11) = -1
-    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
+    >>> # A and batch are those of the example of Likelihood
     >>> round(HammingHinge(margin=0.5)(A, batch).item(), 3)
     2.5
     """

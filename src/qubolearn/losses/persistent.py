@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -42,9 +43,7 @@ class PersistentContrastive(Loss):
             carry cold ones out of a valley; only those at β count. 1 is without tempering.
         groups: one-hot groups, which chains never break.
 
-    >>> from qubolearn import Batch, Instances
-    >>> A, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 0.0]])
-    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), solver=None)  # no solver is needed
+    >>> # A and batch are those of the example of Likelihood
     >>> value = PersistentContrastive(beta=2.0, chains=100, sweeps=100)(A, batch)  # β(E(10) - mean E) = 3.64 exactly
     >>> bool(3.2 < value < 4.0)
     True
@@ -119,10 +118,10 @@ def _names(batch: Batch) -> list[bytes]:
     if not columns:
         raise QubolearnError("PersistentContrastive identifies instances by their p, which holds no tensors here")
     rows = torch.cat(columns, 1).numpy()
-    seen: dict[bytes, int] = {}
+    digests = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+    seen = Counter[bytes]()
     names = []
-    for row in rows:
-        name = hashlib.blake2b(row.tobytes(), digest_size=16).digest()
-        seen[name] = seen.get(name, 0) + 1
+    for name in digests:
+        seen[name] += 1
         names.append(name + seen[name].to_bytes(4, "little"))
     return names

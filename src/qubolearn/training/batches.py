@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,32 +40,48 @@ class Settings:
             raise QubolearnError(f"seed={self.seed}; expected an integer from 0 to 2**63 - 1")
 
 
-class Batches(Protocol):
-    """The instances of a training run, batch by batch."""
+class Batches:
+    """The instances of a training run, batch by batch; the order of an epoch follows from (seed, epoch)."""
 
-    steps_per_epoch: int
+    def __init__(self, count: int, batch_size: int, seed: int, device: torch.device | str) -> None:
+        if count < 1:
+            raise QubolearnError("the data is empty; expected at least one instance")
+        self.instances, self.batch_size, self.seed, self.device = count, min(batch_size, count), seed, device
+        self.steps_per_epoch = count // self.batch_size  # whole batches; the rest waits for another epoch
+        self._order: tuple[int, Tensor] | None = None
 
     def batch(self, step: int) -> Instances:
         """Return the instances of a step, on the device of the run."""
+        raise NotImplementedError
 
     def first(self) -> Instances:
         """Return instances from which inputs are standardized."""
+        return self.batch(0)
 
     def seed_of(self, step: int) -> int | None:
         """Return the seed of a step's instances, or None if they do not follow from a seed."""
+        return derive_seed(self.seed, "order", step // self.steps_per_epoch)
+
+    def order(self, epoch: int) -> Tensor:
+        """Return the order of all instances in an epoch."""
+        if self._order is None or self._order[0] != epoch:
+            random = stream(self.seed, "order", epoch, device=self.device)
+            self._order = (epoch, torch.randperm(self.instances, generator=random, device=self.device))
+        return self._order[1]
+
+    def rows(self, step: int) -> tuple[int, slice]:
+        """Return the epoch of a step and its places in the epoch."""
+        epoch, index = divmod(step, self.steps_per_epoch)
+        return epoch, slice(index * self.batch_size, (index + 1) * self.batch_size)
 
 
-class Drawn:
+class Drawn(Batches):
     """Batches of a problem: the instances of an epoch are drawn at once and kept."""
 
-    def __init__(
-        self, problem: Problem, instances: int, batch_size: int, fresh: bool, seed: int, device: torch.device | str
-    ) -> None:
-        self.problem, self.instances, self.batch_size = problem, instances, min(batch_size, instances)
-        self.fresh, self.seed, self.device = fresh, seed, device
-        self.steps_per_epoch = instances // self.batch_size  # whole batches; the rest waits for another epoch
+    def __init__(self, problem: Problem, fresh: bool, *how: Any) -> None:
+        super().__init__(*how)
+        self.problem, self.fresh = problem, fresh
         self._kept: tuple[int, Instances] | None = None
-        self._order: tuple[int, Tensor] | None = None
 
     def first(self) -> Instances:
         return self.epoch(0)
@@ -82,15 +98,8 @@ class Drawn:
             self._kept = (draw, found)
         return self._kept[1]
 
-    def order(self, epoch: int) -> Tensor:
-        """Return the order of the instances in an epoch, if all epochs share them."""
-        if self._order is None or self._order[0] != epoch:
-            self._order = (epoch, _order(self.instances, self.seed, epoch, self.device))
-        return self._order[1]
-
     def batch(self, step: int) -> Instances:
-        epoch, index = divmod(step, self.steps_per_epoch)
-        rows = slice(index * self.batch_size, (index + 1) * self.batch_size)
+        epoch, rows = self.rows(step)
         found = self.epoch(epoch)
         plain = isinstance(found.p, Tensor) and isinstance(found.answer, Tensor) and found.right is None
         if self.fresh or not plain:
@@ -104,68 +113,51 @@ class Drawn:
         return derive_seed(self.seed, "train", step // self.steps_per_epoch if self.fresh else 0)
 
 
-class Indexed:
-    """Batches of a Dataset with a length: (seed, epoch) decides the order of its items."""
+class Indexed(Batches):
+    """Batches of a Dataset with a length."""
 
-    def __init__(self, dataset: Dataset[Any], batch_size: int, seed: int, device: torch.device | str) -> None:
-        self._dataset, self._seed, self._device = dataset, seed, device
-        self._count: int = len(dataset)  # type: ignore[arg-type]
-        if self._count < 1:
-            raise QubolearnError("the Dataset is empty")
-        self._batch_size = min(batch_size, self._count)
-        self.steps_per_epoch = self._count // self._batch_size
-        self._order: tuple[int, Tensor] | None = None
+    def __init__(self, dataset: Dataset[Any], *how: Any) -> None:
+        super().__init__(*how)
+        self._dataset, self._target, self.device = dataset, self.device, "cpu"
 
     def first(self) -> Instances:
-        return self._take(range(self._count))
+        return self._take(range(self.instances))
 
     def batch(self, step: int) -> Instances:
-        epoch, index = divmod(step, self.steps_per_epoch)
-        if self._order is None or self._order[0] != epoch:
-            self._order = (epoch, _order(self._count, self._seed, epoch, "cpu"))
-        return self._take(self._order[1][index * self._batch_size : (index + 1) * self._batch_size].tolist())
+        epoch, rows = self.rows(step)
+        return self._take(self.order(epoch)[rows].tolist())
 
     def _take(self, rows: Any) -> Instances:
         with error_context("the Dataset", self._dataset):
             items = [self._dataset[row] for row in rows]
-        return pair_of(default_collate(items)).to(self._device)
-
-    def seed_of(self, step: int) -> int | None:
-        return derive_seed(self._seed, "order", step // self.steps_per_epoch)
+        return pair_of(default_collate(items)).to(self._target)
 
 
-class Loaded:
+class Loaded(Batches):
     """Batches of a DataLoader, one pass after the other.
 
     A loader that shuffles without its own generator does so by (seed, epoch) alone. A resumed run goes through the
     first batches of its epoch again, without training on them.
     """
 
-    def __init__(
-        self, loader: DataLoader[Any], steps_per_epoch: int | None, seed: int, device: torch.device | str
-    ) -> None:
-        self._loader, self._seed, self._device = loader, seed, device
-        if steps_per_epoch is None:
+    def __init__(self, loader: DataLoader[Any], steps: int | None, seed: int, device: torch.device | str) -> None:
+        if steps is None:
             try:
-                steps_per_epoch = len(loader)
+                steps = len(loader)
             except TypeError as error:
                 raise QubolearnError("the DataLoader has no length and may never end; pass steps_per_epoch=") from error
-        if steps_per_epoch < 1:
-            raise QubolearnError(f"the DataLoader has {steps_per_epoch} batches per epoch; expected at least 1")
-        self.steps_per_epoch = steps_per_epoch
+        super().__init__(steps, 1, seed, device)  # an item is a batch
+        self._loader = loader
         self._place = (-1, 0)  # the epoch, and how many batches of it have been taken
         self._iterator: Iterator[Any] = iter(())
         self._last: Instances | None = None
-
-    def first(self) -> Instances:
-        return self.batch(0)
 
     def batch(self, step: int) -> Instances:
         epoch, index = divmod(step, self.steps_per_epoch)
         if self._last is not None and self._place == (epoch, index + 1):  # a stream has every batch only once
             return self._last
         if self._place[0] != epoch or self._place[1] > index:
-            torch.manual_seed(derive_seed(self._seed, "order", epoch))  # fit restores the caller's generator
+            torch.manual_seed(derive_seed(self.seed, "order", epoch))  # fit restores the caller's generator
             self._iterator, self._place = iter(self._loader), (epoch, 0)
         item: Any = None
         for number in range(self._place[1], index + 1):
@@ -177,7 +169,7 @@ class Loaded:
                     f"the DataLoader ended after {number} of {self.steps_per_epoch} batches of epoch {epoch}; "
                     f"pass steps_per_epoch={number}, or repeat its data"
                 ) from None
-        self._place, self._last = (epoch, index + 1), pair_of(item).to(self._device)
+        self._place, self._last = (epoch, index + 1), pair_of(item).to(self.device)
         return self._last
 
     def seed_of(self, step: int) -> int | None:
@@ -194,20 +186,19 @@ def as_arrays(data: Any, validation: float = 0, seed: int = 0) -> Any:
 
 def make_batches(data: Any, settings: Settings, device: torch.device | str) -> tuple[Problem | None, Batches]:
     """Return the problem that scores the data, if there is one, and the batches of the data."""
-    instances, seed = settings.instances, settings.seed
-    data = as_arrays(data)
+    data, seed = as_arrays(data), settings.seed
     if isinstance(data, Problem):
+        count = settings.instances or INSTANCES
         if isinstance(data, Arrays):
-            instances = min(instances or data.size("train"), data.size("train"))
-        instances = instances or INSTANCES
-        batch_size = settings.batch_size or _batch_size(instances)
-        return data, Drawn(data, instances, batch_size, settings.fresh, seed, device)
+            count = min(settings.instances or data.size("train"), data.size("train"))
+        return data, Drawn(data, settings.fresh, count, settings.batch_size or _batch_size(count), seed, device)
     if isinstance(data, IterableDataset):
         data = DataLoader(data, settings.batch_size or LARGE)
     if isinstance(data, DataLoader):
         return None, Loaded(data, settings.steps_per_epoch, seed, device)
     if isinstance(data, Dataset):
-        return None, Indexed(data, settings.batch_size or _batch_size(len(data)), seed, device)  # type: ignore[arg-type]
+        count = len(data)  # type: ignore[arg-type]
+        return None, Indexed(data, count, settings.batch_size or _batch_size(count), seed, device)
     raise QubolearnError(
         f"data is a {type(data).__name__}; expected a Problem, arrays (p, x), a torch Dataset or a DataLoader of (p, x)"
     )
@@ -228,7 +219,3 @@ def make_validation(validation: Any, problem: Problem | None, seed: int, device:
 
 def _batch_size(instances: int) -> int:
     return SMALL if instances < MANY else LARGE
-
-
-def _order(count: int, seed: int, epoch: int, device: torch.device | str) -> Tensor:
-    return torch.randperm(count, generator=stream(seed, "order", epoch, device=device), device=device)

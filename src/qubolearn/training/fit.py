@@ -112,7 +112,6 @@ def fit(
     loss, solver = as_loss(loss or Likelihood(1.0)), ExhaustiveSearch() if solver is None else solver
     check_solver(solver)
     with training_context(device), ExitStack() as closing:
-        closing.callback(network.eval)
         # data, network, loss, solver, optimizer
         network.to(device).train()
         trained, held = (data, None) if epochs or not isinstance(validation, int) else defaults.hold_out(data, seed)
@@ -140,7 +139,7 @@ def fit(
         if standardize:
             standardize_inputs(task)
         if task.folder:  # resume
-            compared = {**asdict(settings), "instances": getattr(batches, "instances", None), "solver": solver}
+            compared = {**asdict(settings), "instances": problem and batches.instances, "solver": solver}
             digest = digest_of(network, trained, problem, batches, loss, optimizer, schedule, compared)
             task.folder.check_digest(digest)
             training.step = task.folder.restore(network, update, training.steps)
@@ -161,21 +160,25 @@ def fit(
         callbacks = [*callbacks, *defaults.progress_bar(progress, callbacks)]
         if task.keeps_best and not chosen:
             callbacks.append(defaults.BestWeights(task.folder))
-        with ExitStack() as started:
+        started = list[Callback]()
+        try:
             for each in callbacks:
                 call(each, "on_start", training)
-                started.callback(call, each, "on_end", training)
-            started.callback(network.eval)
-            try:
-                with deferred_interrupt(partial(training.stop, False)) if writer else nullcontext():
-                    _take_steps(task, training, watched, held_out, callbacks, writer)
-            except KeyboardInterrupt:
-                if writer and training.step and not task.updating:
-                    writer.checkpoint(network, update, training.step)
-                    print(f"interrupted: step {training.step} is saved in {writer.folder}; call fit again to resume")
-                raise
+                started.append(each)
+            with deferred_interrupt(partial(training.stop, False)) if writer else nullcontext():
+                _take_steps(task, training, watched, held_out, callbacks, writer)
             if writer and training.stopping != 1:
                 writer.checkpoint(network, update, training.step, training.steps)
+        except KeyboardInterrupt:
+            if writer and training.step and not task.updating:
+                writer.checkpoint(network, update, training.step)
+                print(f"interrupted: step {training.step} is saved in {writer.folder}; call fit again to resume")
+            raise
+        finally:
+            network.eval()
+            with ExitStack() as ending:  # all of them, even if one raises
+                for each in reversed(started):
+                    ending.callback(call, each, "on_end", training)
         if writer and training.stopping != 1:
             writer.keep(network)  # after on_end, which may have restored the best weights
     return training

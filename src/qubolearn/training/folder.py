@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from qubolearn.data.arrays import tensors_of
@@ -95,18 +94,14 @@ class Folder:
             return
         if not path.is_file():
             if not self._of_recipe():  # which Run.create has compared
-                warnings.warn(
-                    f"{self.folder} has no {DIGEST} to compare this run with; resuming it anyway", stacklevel=3
-                )
+                warnings.warn(f"{self.folder} has no {DIGEST} to compare this run with; resuming it", stacklevel=3)
             return
         then = read_json(path)
         differing = [name for name in now if then.get(name, now[name]) != now[name]]
-        if differing:
-            changes = "; ".join(f"{name} was {str(then[name])[:200]}, got {now[name]}" for name in differing)
-            raise QubolearnError(
-                f"{self.folder} holds another run: {changes}; choose another folder, pass overwrite=True to start "
-                f"over, or delete {DIGEST} to resume anyway"
-            )
+        changes = [f"{name} was {str(then[name])[:200]}, got {now[name]}" for name in differing]
+        if changes:
+            remedy = f"pass overwrite=True to start over, or delete {DIGEST} to resume anyway"
+            raise QubolearnError(f"{self.folder} holds another run: {'; '.join(changes)}; choose another, {remedy}")
 
     def write_digest(self, digest: Mapping[str, str]) -> None:
         """Store the digest of the run that begins."""
@@ -132,9 +127,8 @@ class Folder:
         kind = {"name": OWN, "bits": getattr(network, "n", None), "arrays": list(arrays), "named": named}
         header = {"format": FORMAT, "format_version": FORMAT_VERSION, "problem": kind, "structure": describe(network)}
         training = {"network": OWN, "head": getattr(network, "head", "own"), **training}
-        write_json(
-            self._path("config.json"), {**header, "training": training, **provenance(), "code": code()}, checksum=True
-        )
+        header |= {"training": training, **provenance(), "code": code()}
+        write_json(self._path("config.json"), header, checksum=True)
 
     def log(self, **record: Any) -> None:
         """Add a record to metrics.jsonl; a resumed run replaces those of the steps that it repeats."""
@@ -168,10 +162,8 @@ class Folder:
             try:
                 optimizer.load(_part(tensors, "optimizer."), metadata.get("optimizer", ""))
             except (KeyError, ValueError, RuntimeError, TypeError, AttributeError) as error:
-                raise QubolearnError(
-                    f"{path} holds the state of another optimizer ({type(error).__name__}); use the one that it was "
-                    "trained with, or another folder"
-                ) from error
+                what = f"{path} holds the state of another optimizer ({type(error).__name__})"
+                raise QubolearnError(f"{what}; use the one that it was trained with, or another folder") from error
         network.load_state_dict(_part(tensors, "network."))
         return step
 
@@ -203,9 +195,7 @@ class Folder:
             if folder.is_symlink():  # it may lead out of the folder
                 raise QubolearnError(f"{folder} is a link")
             folder.mkdir(exist_ok=True)
-            write_arrays(
-                folder / "batch.npz", x_true=batch.x_true.to(torch.uint8), **dict(zip(names, tensors, strict=True))
-            )
+            write_arrays(folder / "batch.npz", x_true=batch.x_true.byte(), **dict(zip(names, tensors, strict=True)))
             write_tensors(folder / "weights.safetensors", network.state_dict(), finite=False)
             write_json(folder / "fault.json", notes)
         except (OSError, QubolearnError) as error:  # the fault itself matters more

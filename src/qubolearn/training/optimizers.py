@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,10 +24,7 @@ FUSED: Any = getattr(torch, "_fused_adamw_", None)
 
 @dataclass(frozen=True)
 class Cosine:
-    """A learning rate that rises over a share of the steps and then falls to zero along half a cosine.
-
-    Args:
-        warm_up: the share of the steps in which it rises.
+    """A learning rate that rises over ``warm_up``, a share of the steps, and then falls to zero along half a cosine.
 
     >>> [round(Cosine()(step, 100), 3) for step in (0, 1, 2, 51, 99)]
     [0.5, 1.0, 1.0, 0.5, 0.0]
@@ -102,22 +99,22 @@ def trainable(network: nn.Module) -> list[nn.Parameter]:
     found = [parameter for parameter in network.parameters() if parameter.requires_grad]
     kinds = sorted({f"{parameter.dtype} on {parameter.device}" for parameter in found})
     if len(kinds) != 1:
-        raise QubolearnError(
-            f"expected trainable parameters of one dtype on one device, got {', '.join(kinds) or 'none'}"
-        )
+        raise QubolearnError(f"trainable parameters are {', '.join(kinds) or 'missing'}; expected one dtype and device")
     return found
 
 
 def flat_gradient(parameters: list[nn.Parameter]) -> Tensor:
     """Return zeros ``[size]``; the parameters' ``grad`` become views of it."""
-    gradient = parameters[0].detach().new_zeros(sum(parameter.numel() for parameter in parameters))
-    for parameter, piece in zip(parameters, _split(gradient, parameters), strict=True):
-        parameter.grad = piece.view_as(parameter)
+    gradient = torch.cat([torch.zeros_like(parameter.detach()).flatten() for parameter in parameters])
+    for parameter, piece in _views(gradient, parameters):
+        parameter.grad = piece
     return gradient
 
 
-def _split(vector: Tensor, parameters: list[nn.Parameter]) -> tuple[Tensor, ...]:
-    return torch.split(vector, [parameter.numel() for parameter in parameters])
+def _views(vector: Tensor, parameters: list[nn.Parameter]) -> Iterator[tuple[nn.Parameter, Tensor]]:
+    """Yield every parameter with its part of a vector of them all."""
+    pieces = torch.split(vector, [parameter.numel() for parameter in parameters])
+    return ((parameter, piece.view_as(parameter)) for parameter, piece in zip(parameters, pieces, strict=True))
 
 
 class FlatAdam:
@@ -127,12 +124,12 @@ class FlatAdam:
     """
 
     def __init__(self, network: nn.Module, choice: Adam | None = None, steps: int = 1) -> None:
-        self.choice, self.steps, self._parameters = choice or Adam(), steps, trainable(network)
-        self.gradient = flat_gradient(self._parameters)
-        self.values = torch.cat([parameter.detach().flatten() for parameter in self._parameters])
+        self.choice, self.steps, parameters = choice or Adam(), steps, trainable(network)
+        self.gradient = flat_gradient(parameters)
+        self.values = torch.cat([parameter.detach().flatten() for parameter in parameters])
         self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
-        for parameter, piece in zip(self._parameters, _split(self.values, self._parameters), strict=True):
-            parameter.data = piece.view_as(parameter)
+        for parameter, piece in _views(self.values, parameters):
+            parameter.data = piece
 
     def rates(self, number: int) -> tuple[float, float, float]:
         """Return step size, epsilon and decay of a step, from 1 on, corrected for moments that started at zero."""
@@ -173,10 +170,8 @@ class TorchOptimizer:
         known = {id(parameter) for parameter in network.parameters()}
         mine = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         if foreign := sum(id(parameter) not in known for parameter in mine):
-            raise QubolearnError(
-                f"{foreign} of the {len(mine)} parameters of {type(optimizer).__name__} are not the network's; make it "
-                "with network.parameters(), after the network"
-            )
+            what = f"{foreign} of the {len(mine)} parameters of {type(optimizer).__name__} are not the network's"
+            raise QubolearnError(f"{what}; make it with network.parameters(), after the network")
         if schedule is not None and schedule.optimizer is not optimizer:
             raise QubolearnError(f"{type(schedule).__name__} belongs to another optimizer than {optimizer!r:.40}")
         self._optimizer, self._schedule = optimizer, schedule

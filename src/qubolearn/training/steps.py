@@ -49,12 +49,8 @@ class Task:
         """True if the loss calls a solver that must respect clamped bits or groups of the problem."""
         if self.problem is None or not self.loss.solves:
             return False
-        given = type(self.problem)
-        return (
-            self.problem.groups is not None
-            or given.clamp is not Problem.clamp
-            or given.constraints is not Problem.constraints
-        )
+        own = [getattr(type(self.problem), name) for name in ("clamp", "constraints")]
+        return self.problem.groups is not None or own != [Problem.clamp, Problem.constraints]
 
     def batch(self, instances: Instances, step: int, features: Sequence[Tensor] = ()) -> Batch:
         """Return instances as the loss sees them, with the solver seeded for this step."""
@@ -135,9 +131,7 @@ def forward_with_features(network: nn.Module, instances: Instances) -> tuple[Qub
     A, features = (network(instances.p), ()) if couplings is None else couplings(instances.p)
     batch, n = instances.x_true.shape
     if A.shape != (batch, n, n):
-        raise QubolearnError(
-            f"the network returned A {list(A.shape)} for {batch} instances of {n} bits; expected [{batch}, {n}, {n}]"
-        )
+        raise QubolearnError(f"the network returned A {list(A.shape)}; expected [{batch}, {n}, {n}] for x_true")
     return A, features
 
 
@@ -209,9 +203,6 @@ def _check_forward(network: nn.Module, instances: Instances) -> None:
 
 def _uses_rng(network: nn.Module) -> bool:
     """Return True if a network may draw random numbers; of the known layers, only dropout and RReLU do."""
-    return any(
-        "dropout" in kind.__name__.lower()
-        or kind is nn.RReLU
-        or kind.__module__.split(".")[0] not in ("torch", "qubolearn")
-        for kind in {type(module) for module in network.modules()}
-    )
+    kinds = {type(module) for module in network.modules()}
+    own = any(kind.__module__.split(".")[0] not in ("torch", "qubolearn") for kind in kinds)
+    return own or nn.RReLU in kinds or any("dropout" in kind.__name__.lower() for kind in kinds)

@@ -33,9 +33,9 @@ def training_context(device: torch.device | str) -> Iterator[None]:
 def one_thread(device: torch.device | str) -> Iterator[None]:
     """Use one thread for the small matrices of a network on a CPU: faster, and the same bits on any number of cores.
 
-    Solvers keep all threads. Numbers below 1e-38 are flushed to zero: Adam's moments of dead features end up there, and
-    a CPU is many times slower with them. Both settings belong to a thread, so every run restores its own. The number of
-    BLAS threads belongs to the process, so the first of several overlapping runs sets and restores it.
+    Solvers keep all threads. Numbers below 1e-38, where Adam's moments of dead features end up, are flushed to zero: a
+    CPU is many times slower with them. Both settings belong to a thread. The number of BLAS threads belongs to the
+    process, so the first of several overlapping runs sets and restores it.
     """
     if torch.device(device).type != "cpu":
         with kernel_threads(torch.get_num_threads()):
@@ -64,10 +64,9 @@ def _blas() -> ThreadpoolController:
 def _found_threads(first: bool) -> int:
     """Return the threads that torch had before any run: a new thread inherits the 1 of a run that is under way."""
     global _threads
-    found = torch.get_num_threads()
-    if first:
-        _threads = found
-    return found if found > 1 else _threads
+    if first or torch.get_num_threads() > 1:
+        _threads = torch.get_num_threads()
+    return _threads
 
 
 def usable_device(device: torch.device | str) -> torch.device:
