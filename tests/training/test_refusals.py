@@ -63,13 +63,13 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a device": ({"device": "gpu"}, "device 'gpu' is not usable here"),
     "a step to score": ({"score_after": 3}, "score_after=3"),
     "a network of doubles": ({"network": own_network().double()}, r"call network.float\(\)"),
-    "validation of other bits": ({"validation": (P, X[:, :3])}, r"A \[2, 4, 4\] for 2 instances of 3 bits"),
+    "validation of other bits": ({"validation": (P, X[:, :3])}, r"A \[2, 4, 4\].*\[2, 3, 3\]"),
     "a scalar loss": ({"loss": lambda A, batch: A.sum()}, r"returned \[\]"),
     "a detached loss": ({"loss": lambda A, batch: A.detach().sum((1, 2))}, "does not depend on the network"),
     "a loss of NaN": ({"loss": lambda A, batch: A.sum((1, 2)) * float("nan")}, "the loss is nan at step 0"),
     "a seed too large": ({"seed": 2**63}, "seed=9223372036854775808"),
     "no optimizer": ({"optimizer": "adam"}, "optimizer='adam'"),
-    "other bits": ({"network": three_bits()}, r"A \[2, 3, 3\] for 2 instances of 4 bits"),
+    "other bits": ({"network": three_bits()}, r"A \[2, 3, 3\].*\[2, 4, 4\]"),
     "p of another width": ({"data": (P[:, :5], X)}, r"\[batch, 5\]"),
     "no network": ({"network": lambda p: p}, "network is a function"),
     "nothing to train": ({"network": _Scalar()}, "no parameter"),
@@ -97,7 +97,7 @@ def test_a_solver_that_returns_something_else_is_named() -> None:
 
     for solver, says in (
         (one, r"\[1, 2, 4\].*\[32, 2, 4\]"),
-        (lambda A, count: A, "states none"),
+        (lambda A, count: A, "none"),
     ):
         with pytest.raises(QubolearnError, match=says):
             fit(own_network(), (P, X), Gap(), solver=solver, epochs=1)
