@@ -70,19 +70,15 @@ def evaluate(
         network: a network trained by ``fit`` or ``train``.
         data: a Problem, from which ``instances`` are drawn by the seed; or exactly the instances to score: Instances,
             ``(p, x)``, a Dataset or a DataLoader. For :class:`qubolearn.Arrays`, the entire split is scored.
-        solver: any solver; by default the problem's own, else :class:`qubolearn.AutoSolver`. It receives the
-            problem's clamped bits and groups.
+        solver: any solver; by default the problem's own, else :class:`qubolearn.AutoSolver`.
         instances, seed: the number to draw from a Problem, at most the size of its split, and the seed.
-        split: the split to draw from; test by default. :class:`qubolearn.Arrays` without a test split are scored on
-            validation, without either on train; the result names the split.
+        split: the split to draw from; by default test, or of :class:`qubolearn.Arrays` the first of test, validation
+            and train that has instances.
         device: the device to solve on.
 
     Returns:
         Mean metrics, histograms of wrong bits, and the solver's measurements. If an instance has several right answers,
         any of them counts.
-
-    Raises:
-        QubolearnError: If the data is none of these, is empty, or ``solver`` is a name.
 
     >>> from qubolearn import QuboNetwork, topology
     >>> pattern = topology("dense", 2)

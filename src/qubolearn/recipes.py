@@ -200,12 +200,6 @@ def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
         problem: the name of a problem type, or its class.
         options: fields of the problem and of :class:`Recipe`, which override the preset.
 
-    Returns:
-        The problem and the recipe, a pair that :func:`train` takes.
-
-    Raises:
-        QubolearnError: For unknown names and for choices that contradict each other.
-
     >>> problem, recipe = preset("best", "randgraph", k=5, epochs=10)
     >>> problem, recipe.topology, recipe.epochs
     (RandGraph(k=5), 'pegasus', 10)
@@ -351,7 +345,7 @@ def train(
     device: torch.device | str = "cpu",
     callbacks: Sequence[Callback] = (),
 ) -> nn.Module:
-    """Train the network of a recipe for a problem.
+    """Train the network of a recipe for a problem, and return it in evaluation mode.
 
     Args:
         problem: draws the instances.
@@ -360,14 +354,7 @@ def train(
         device: cpu or cuda.
         callbacks: as for :func:`qubolearn.fit`.
 
-    Returns:
-        The trained network, in evaluation mode.
-
-    Raises:
-        QubolearnError: If problem and recipe do not fit together, or the run holds something else.
-
-    >>> network = train(*preset("best", "randgraph", k=2, epochs=1, instances=200, hidden=8))
-    >>> network.n
+    >>> train(*preset("best", "randgraph", k=2, epochs=1, instances=200, hidden=8)).n
     2
     """
     from qubolearn.training.fit import fit

@@ -7,7 +7,6 @@ Metadata is bounded and checked before anything of the size that it asks for is 
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
+import msgspec
 import torch
 
 from qubolearn.data.arrays import Arrays, tensors_of
@@ -54,6 +54,7 @@ MAX_WEIGHTS, MAX_LAYERS, MAX_BITS = 2**28, 1000, 4096
 MAX_SCORES, MAX_LETTERS = 50, 100
 #: Age in seconds after which a temporary file counts as left behind by a killed process.
 LEFT_BEHIND = 3600.0
+Given = Problem | type[Problem] | None
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,7 @@ class Run(Predicts, Folder):
 
     @classmethod
     def create(cls, folder: Path | str, problem: Problem, recipe: Recipe) -> Run:  # type: ignore[override]
-        """Start a run in a new or empty folder, or resume one of the same problem and recipe.
-
-        Raises:
-            QubolearnError: If the folder holds anything else, or cannot be used.
-        """
+        """Start a run in a new or empty folder, or resume one of the same problem and recipe."""
         run = cls(Path(folder), problem, recipe)
         if os.path.exists(run._path("config.json")):  # False, not an error, if the folder may not be read
             there = cls.open(folder, type(problem) if is_dataclass(problem) else problem)
@@ -106,12 +103,7 @@ class Run(Predicts, Folder):
         return type(self).create(self.folder, self.problem, self.recipe)
 
     @classmethod
-    def open(
-        cls,
-        folder: Path | str,
-        problem: Problem | type[Problem] | None = None,
-        network: nn.Module | None = None,
-    ) -> Run:
+    def open(cls, folder: Path | str, problem: Given = None, network: nn.Module | None = None) -> Run:
         """Open the run in a folder, or in a file that :meth:`save` wrote.
 
         Args:
@@ -133,16 +125,8 @@ class Run(Predicts, Folder):
         return run
 
     @classmethod
-    def load(cls, file: Path | str, problem: Problem | type[Problem] | None = None) -> Run:
-        """Load a file that :meth:`save` wrote, to evaluate and to solve with; it cannot be trained further.
-
-        Args:
-            file: its path.
-            problem: as for :meth:`open`.
-
-        Raises:
-            QubolearnError: If the file is damaged, is something else, or asks for more than its weights.
-        """
+    def load(cls, file: Path | str, problem: Given = None) -> Run:
+        """Load a file that :meth:`save` wrote, to evaluate and to solve with; it cannot be trained further."""
         path = Path(file)
         metadata = read_metadata(path)
         if "run" not in metadata:
@@ -156,12 +140,7 @@ class Run(Predicts, Folder):
     def save(self, file: Path | str, score: Evaluation | None = None) -> Path:
         """Write the trained network as one safetensors file to share, with its recipe, its problem and its score.
 
-        Args:
-            file: the path, which ends in .safetensors.
-            score: the result of :func:`qubolearn.evaluate`; by default the run's own, see :meth:`scored`.
-
-        Returns:
-            The path of the file, for :meth:`load`, :meth:`open` and every command that takes a run.
+        ``score`` is the result of :func:`qubolearn.evaluate`, by default the run's own (:meth:`scored`).
         """
         path = Path(file)
         if path.suffix != ".safetensors":
@@ -215,9 +194,7 @@ class SavedRun(Run):
     score: dict[str, Any] = field(default_factory=dict)
     trained: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def finished(self) -> bool:
-        return True
+    finished = True
 
     def weights(self) -> Path:
         return self.folder
@@ -332,18 +309,11 @@ def pretrained(name: str) -> Run:
     """Return a trained model that comes with qubolearn, to evaluate, to solve with or to look at.
 
     Args:
-        name: ``knapsack`` (six items), ``matching`` (graphs of four nodes), ``maxcut`` (ten nodes) or ``sudoku``
-            (four by four); ``qubolearn info`` lists them, and commands take ``pretrained:NAME`` for a run folder.
-
-    Returns:
-        The run: its ``problem``, its ``recipe``, :meth:`Run.network`, and its score :meth:`Run.scored`.
-
-    Raises:
-        QubolearnError: For an unknown name.
+        name: one of :func:`pretrained_names`; commands take ``pretrained:NAME`` for a run folder.
 
     >>> run = pretrained("maxcut")
-    >>> run.problem.bits, run.scored()["accuracy"] > 0.9
-    (10, True)
+    >>> run.problem.name, run.scored()["accuracy"] > 0.9
+    ('maxcut', True)
     """
     if name not in pretrained_names():
         raise unknown_name("pretrained model", name, pretrained_names())
@@ -363,19 +333,16 @@ def _sweep(folder: Path) -> None:
                 path.unlink()
 
 
-def _parsed(header: Mapping[str, Any], path: Path, problem: Problem | type[Problem] | None) -> tuple[Problem, Recipe]:
+def _parsed(header: Mapping[str, Any], path: Path, problem: Given) -> tuple[Problem, Recipe]:
     """Return problem and recipe of an untrusted header."""
     if header.get("format") != FORMAT:
         raise QubolearnError(f"{path} has format {str(header.get('format'))[:40]!r}; expected {FORMAT!r}")
     check_version(header.get("format_version"), path)
     if not isinstance(header.get("problem"), dict) or not isinstance(header.get("training"), dict):
         raise QubolearnError(f"{path} lacks 'problem' or 'training'")
-    if isinstance(problem, Problem):
-        made = problem
-    else:
-        name = header["problem"].get("name")
-        if problem is None and not isinstance(name, str):
-            raise QubolearnError(f"{path} names no problem")
+    made: Any = problem
+    if not isinstance(problem, Problem):
+        name = convert(header["problem"].get("name"), str, f"{path}: the name of its problem")
         made = _made(problem or problem_type(name), header["problem"], path)
     return made, _made(Recipe, upgrade(header["training"], header["format_version"], made), path)
 
@@ -400,13 +367,13 @@ def _check_size(run: Run, path: Path) -> None:
 
 def _plain(score: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries of a result that are finite numbers or short strings."""
-    kept = {
-        name: value
-        for name, value in score.items()
-        if (isinstance(value, str) and len(value) <= MAX_LETTERS)
-        or (type(value) in (int, float) and math.isfinite(value) and abs(value) < 2**63)
-    }
-    return dict(list(kept.items())[:MAX_SCORES])
+
+    def fits(value: Any) -> bool:
+        if isinstance(value, str):
+            return len(value) <= MAX_LETTERS
+        return type(value) in (int, float) and abs(value) < 2**63  # which NaN is not
+
+    return dict([(name, value) for name, value in score.items() if fits(value)][:MAX_SCORES])
 
 
 def _provenance(header: Mapping[str, Any]) -> dict[str, Any]:
@@ -420,9 +387,6 @@ def _provenance(header: Mapping[str, Any]) -> dict[str, Any]:
 
 def _object(text: str, path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise QubolearnError(f"{path}: its metadata are not readable ({type(error).__name__})") from error
-    if not isinstance(value, dict):
-        raise QubolearnError(f"{path}: its metadata hold a JSON {type(value).__name__}; expected an object")
-    return value
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise QubolearnError(f"{path}: its metadata are not a JSON object ({error})") from error

@@ -78,7 +78,7 @@ def says(name: str, text: str | None) -> Callable[[dict[str, Any]], None]:
         (asks(hidden=1000), "does not fit"),
         (asks(hidden="8"), "hidden"),
         (asks(seed=1), None),
-        (says("run", "[" * 100_000), "not readable"),
+        (says("run", "[" * 100_000), "JSON object"),
         (says("run", '{"format": "qubolearn-run", "format_version": 2}'), "lacks"),
         (says("format_version", "99"), "format version 99"),
         (says("score", '{"accuracy": 1.0}'), "checksum"),

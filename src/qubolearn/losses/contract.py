@@ -33,12 +33,6 @@ class Batch:
         soft: states that are nearly right with their weights, if the problem has them and the loss uses them.
         features: outputs of the network's hidden layers, ``[batch, hidden]`` each; empty for most networks.
         seed: the seed of this step, for a loss that draws random numbers.
-
-    >>> from qubolearn import ExhaustiveSearch
-    >>> x = torch.tensor([[1.0, 0.0]])
-    >>> batch = Batch(Instances(torch.zeros(1, 3), x, x), ExhaustiveSearch())
-    >>> len(batch), batch.best(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), 1).tolist()
-    (1, [[[1.0, 1.0]]])
     """
 
     def __init__(
@@ -91,8 +85,7 @@ class Loss(ABC):
     """A loss as a value: ``loss(A, batch)`` gives one number per instance, ``[batch]``, differentiable in A.
 
     Losses can be added and multiplied by numbers: ``Gap() + 1e-4 * SparseFeatures()``. Derive from this class if the
-    equation is not a sum of energies; a plain function ``f(A, batch)`` works as well. A field ``beta`` must be a finite
-    number above 0.
+    equation is not a sum of energies; a plain function ``f(A, batch)`` works as well.
 
     >>> class MeanEnergy(Loss):
     ...     def __call__(self, A, batch):
@@ -143,12 +136,6 @@ class Terms(NamedTuple):
     """The terms of a loss: L = constant + Σ_t weights_t E(states_t) [+ log Z at ``beta``].
 
     They hold in a neighborhood of the A that they were stated for, so their gradient is that of the loss.
-
-    Args:
-        states: x_t, ``[batch, t, n]``.
-        weights: w_t, ``[batch, t]``.
-        constant: c, ``[batch]``, or None for 0.
-        beta: the inverse temperature of log Z, or None if it is not added.
 
     >>> terms = Terms(torch.ones(1, 1, 2), torch.tensor([[2.0]]))  # L = 2 E(11)
     >>> value_of(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), terms).tolist()

@@ -59,9 +59,8 @@ class SparseFeatures(Loss):
 
     The network's body must return ``(outputs, features)``, as :class:`qubolearn.MLP` does.
 
-    >>> from qubolearn import Batch, Instances
-    >>> x, f = torch.ones(1, 2), torch.tensor([[2.0, 0.0, 0.0, 2.0]])
-    >>> SparseFeatures()(torch.zeros(1, 2, 2), Batch(Instances(x, x, x), None, features=[f])).tolist()
+    >>> batch.features = [torch.tensor([[2.0, 0.0, 0.0, 2.0]])]
+    >>> SparseFeatures()(A, batch).tolist()
     [1.0]
     """
 
@@ -78,17 +77,15 @@ class GroupPseudoLikelihood(Loss):
     With f_i = A_ii + Σ_j (A_ij + A_ji) x̂_j over the bits j of shown groups other than i's own, p(bit i of g is the
     one) = exp(-βf_i) / Σ_{k in g} exp(-βf_k). In every step each instance hides a random part of its groups: if one row
     already decides a Sudoku's cell, nothing would be learned from columns and boxes. Bits outside of all groups are
-    always shown. Cost: one product of x̂ and A, no solver, any n. Reference: Besag, The Statistician 1975.
+    always shown. Cost: one product of x̂ and A. Reference: Besag, The Statistician 1975.
 
     Args:
         groups: the one-hot groups, which the model is given and does not learn.
         beta: β, the inverse temperature.
         masking: the largest share of hidden groups; each instance draws its own between 0 and this one.
 
-    >>> from qubolearn import Batch, Instances
-    >>> A, x = torch.diag(torch.tensor([1.0, 3.0]))[None], torch.tensor([[1.0, 0.0]])
-    >>> loss = GroupPseudoLikelihood(Groups([[0, 1]]))
-    >>> round(loss(A, Batch(Instances(x, x, x), solver=None)).item(), 3)  # log(1 + exp(1 - 3))
+    >>> loss, one = GroupPseudoLikelihood(Groups([[0, 1]])), torch.diag(torch.tensor([1.0, 3.0]))[None]
+    >>> round(loss(one, batch).item(), 3)  # log(1 + exp(1 - 3))
     0.127
     """
 

@@ -27,20 +27,16 @@ class PersistentContrastive(Loss):
     """β(E(x̂) - mean_r E(x_r)) with states x_r of Markov chains at β that continue from step to step.
 
     Its gradient estimates that of :class:`qubolearn.Likelihood` at any n; its value is not a likelihood. Since A
-    changes slowly, a few sweeps keep the chains near equilibrium. If all instances share one A (``SharedQubo``),
-    they share the chains; otherwise each instance keeps its own, identified by its p. Instances that never return only
-    make a few sweeps from x̂. Cost: chains · sweeps · n heat-bath moves. Reference: Tieleman, ICML 2008; with tempering,
-    Desjardins et al., AISTATS 2010.
-
-    Every training run starts new chains, even a resumed one, whose further steps therefore differ from those of an
-    uninterrupted run. If instances have several right answers, E(x̂) becomes -log Σ_{x right} exp(-βE(x)) / β.
+    changes slowly, a few sweeps keep the chains near equilibrium. Instances that share one A (``SharedQubo``) share the
+    chains; otherwise each instance keeps its own, identified by its p. Every training run starts new chains, even a
+    resumed one. Reference: Tieleman, ICML 2008; with tempering, Desjardins et al., AISTATS 2010.
 
     Args:
         beta: β, the inverse temperature of likelihood and chains.
         chains: states of each instance, or of the shared A. Half of them begin at x̂, half at random.
-        sweeps: sweeps per step.
-        rungs: temperatures from β / rungs to β. Chains at adjacent ones swap states once per step, so that hot chains
-            carry cold ones out of a valley; only those at β count. 1 is without tempering.
+        sweeps: sweeps of the persistent chains per step.
+        rungs: temperatures of the persistent chains, from β / rungs to β. Chains at adjacent ones swap states once per
+            step, so that hot chains carry cold ones out of a valley; only those at β count.
         groups: one-hot groups, which chains never break.
 
     >>> # A and batch are those of the example of Likelihood

@@ -29,15 +29,6 @@ class PairwiseBody(nn.Module):
             ``[batch, n]``, A describes changes to these.
         topology: which entries exist.
         hidden: the width of the small networks.
-
-    >>> from qubolearn import topology
-    >>> from qubolearn.problems import make_problem
-    >>> problem = make_problem("maxcut")
-    >>> pattern = topology("dense", problem.bits)
-    >>> p = problem.sample(2, torch.Generator().manual_seed(0)).p
-    >>> outputs, features = PairwiseBody(problem, pattern, hidden=16)(p)
-    >>> outputs.shape[1] == pattern.size
-    True
     """
 
     edges: Tensor  # [2, couplers]
@@ -87,13 +78,6 @@ class MatchingBody(nn.Module):
         problem: one with a field k whose p is vec(W) and whose answer is a permutation, such as RandGraph.
         topology: which entries exist.
         hidden: the width of the small networks that all pairs share.
-
-    >>> from qubolearn import topology
-    >>> from qubolearn.problems import make_problem
-    >>> problem, pattern = make_problem("randgraph", k=4), topology("chimera", 8)
-    >>> outputs, features = MatchingBody(problem, pattern, hidden=16)(torch.zeros(2, problem.input_size))
-    >>> outputs.shape[1] == pattern.size
-    True
     """
 
     entry: Tensor

@@ -15,8 +15,8 @@ class GraphBody(Saved):
 
     With u_i the features of node i and e_ij those of a pair, h_i = relu(U u_i) at first. In each round node i receives
     the sum of e_ij-weighted messages of its neighbors j. A_ii is linear in h_i and u_i, and A_ij is e_ij times numbers
-    that depend on h_i + h_j and h_i h_j. A pair whose features are all 0 exchanges no messages and has no coupling, so
-    a graph with fewer nodes is padded with zeros; clamp the bits of padded nodes to 0 when you solve.
+    that depend on h_i + h_j and h_i h_j. A pair whose features are all 0 has no coupling, so a graph with fewer nodes
+    is padded with zeros; clamp the bits of padded nodes to 0 when you solve.
 
     Args:
         topology: the pairs that may be coupled, such as ``topology("dense", n)``.
@@ -25,14 +25,11 @@ class GraphBody(Saved):
         hidden: the width of the small networks.
         rounds: how often nodes exchange messages.
 
-    Its input p is a pair of tensors: node features ``[batch, n, a]`` and pair features ``[batch, couplers, b]``, in the
-    order of ``topology.couplers``. :meth:`pairs_of` takes them from matrices.
+    Its input is a pair: node features ``[batch, n, a]`` and pair features ``[batch, couplers, b]`` (:meth:`pairs_of`).
 
     >>> from qubolearn import QuboNetwork, topology
-    >>> pattern = topology("dense", 4)
-    >>> body = GraphBody(pattern, nodes=1, pairs=1)
-    >>> adjacency = torch.zeros(2, 4, 4)
-    >>> QuboNetwork(body, pattern)((torch.rand(2, 4, 1), body.pairs_of(adjacency))).shape
+    >>> body = GraphBody(pattern := topology("dense", 4), nodes=1, pairs=1)
+    >>> QuboNetwork(body, pattern)((torch.rand(2, 4, 1), body.pairs_of(torch.zeros(2, 4, 4)))).shape
     torch.Size([2, 4, 4])
     """
 

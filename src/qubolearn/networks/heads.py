@@ -53,10 +53,7 @@ class MLP(Saved):
         hidden: H, the width of hidden layers, at least 1.
         dropout: the share of hidden features that is dropped in training, and half that share of the inputs.
 
-    It returns outputs ``[batch, outputs]`` and the list of its hidden features.
-
-    >>> body = MLP(inputs=6, outputs=3, layers=5, hidden=4)
-    >>> outputs, features = body(torch.zeros(2, 6))
+    >>> outputs, features = MLP(inputs=6, outputs=3, layers=5, hidden=4)(torch.zeros(2, 6))
     >>> list(outputs.shape), len(features)
     ([2, 3], 4)
     """
@@ -97,34 +94,27 @@ class QuboNetwork(Predicts, Saved):
     """A network p -> A around any body: symmetric ``[batch, n, n]``, with entries only where the topology has them.
 
     A body is any module that maps p to ``topology.size`` numbers per instance: one for each bit, then one for each
-    coupler, in the order of ``topology.entries``. It may return ``(outputs, features)`` instead, with a list of hidden
-    features for :class:`qubolearn.losses.SparseFeatures`. If it has a method ``reference(p)``, bits ``[batch, n]``, its
-    numbers are those of the QUBO of (x XOR reference), which :func:`qubolearn.qubo.reflected` turns into A.
-
-    Entries are not bounded: the minimizer does not depend on the scale of A, and chips rescale it.
+    coupler, in the order of ``topology.entries``. It may return ``(outputs, features)``, with hidden features for
+    :class:`qubolearn.losses.SparseFeatures`. If it has a method ``reference(p)``, bits ``[batch, n]``, its numbers are
+    those of the QUBO of (x XOR reference).
 
     Args:
         body: the module.
         topology: which entries exist.
         inputs: m, if p ``[batch, m]`` should be standardized; ``fit`` takes mean and deviation from the training data.
-        sparse: return A as a :class:`qubolearn.SparseQubo`, without making ``[batch, n, n]``; by default from 256 bits
-            on, if at most one entry in eight exists.
+        sparse: return A as a :class:`qubolearn.SparseQubo`; by default from 256 bits on, if at most one entry in eight
+            exists.
         bound: keep entries in [-1, 1], the range of an annealer's couplers, by sin, as QuAnt does.
         centered: couplings are those of x - center, where ``fit`` sets ``center`` to the mean of the training bits, so
             that a coupling does not shift the bias of its bits.
         fixed: a known part of the QUBO that is added to the learned one: a tensor ``[n, n]``, or a function or module
             that maps p to ``[batch, n, n]``. It may have entries that the topology lacks.
         hard: ``fixed`` are penalties, 0 for allowed states and at least 1 for others. In each instance they are scaled
-            by twice the most that flipping one bit can change the learned part, so that the network cannot outweigh
-            them.
-
-    Raises:
-        QubolearnError: If the body is not a module; when called, if it returns another number of entries.
+            by twice the most that flipping one bit can change the learned part.
 
     >>> from qubolearn import topology
     >>> pattern = topology("dense", 3)
-    >>> network = QuboNetwork(nn.Linear(5, pattern.size), pattern)
-    >>> network(torch.zeros(2, 5)).shape
+    >>> QuboNetwork(nn.Linear(5, pattern.size), pattern)(torch.zeros(2, 5)).shape
     torch.Size([2, 3, 3])
     """
 

@@ -22,36 +22,27 @@ RELATIVE = 10.0
 class QuboLayer(nn.Module):
     """Map A ``[batch, n, n]``, dense or sparse, to its minimizer x* ``[batch, n]``, or to its pairs φ(x*) = x*x*ᵀ.
 
-    A loss that is linear in x needs x*. A quadratic one, such as the true cost <A_true, x*x*ᵀ>, needs the pairs: its
-    gradient through x* alone does not show which couplings matter.
+    A loss that is linear in x needs x*; a quadratic one, such as the true cost <A_true, x*x*ᵀ>, needs the pairs. The
+    minimizer is piecewise constant in A, so its true gradient is zero almost everywhere; ``backward`` replaces it:
 
-    The minimizer is piecewise constant in A, so its true gradient is zero almost everywhere. ``backward`` selects a
-    replacement:
-
-    - ``none``: no gradient. Losses that are differentiable in A itself (gap, hinge, likelihood) need nothing else.
+    - ``none``: no gradient.
     - ``blackbox``: with g = ∂L/∂x*, solve once more for x' = argmin of A + strength·diag(g), or of A + strength·G with
-      G = ∂L/∂φ for pairs; the gradient is (φ(x') - φ(x*)) / strength. One more solver call in the backward pass.
-      Vlastelica et al., ICLR 2020.
+      G = ∂L/∂φ for pairs; the gradient is (φ(x') - φ(x*)) / strength. Vlastelica et al., ICLR 2020.
     - ``perturbed``: return the mean of x* over ``samples`` draws of A + strength·Z, Z standard normal on the entries
-      of A that are not zero; the gradient is E[<g, x*> Z] / strength. ``samples`` solver calls forward, none backward.
-      Berthet et al., NeurIPS 2020.
+      of A that are not zero; the gradient is E[<g, x*> Z] / strength. Berthet et al., NeurIPS 2020.
 
     Args:
         solver: any solver.
         backward: one of the three rules.
         strength: the step of ``blackbox``, by default one that moves A by ten times its norm; the standard deviation of
-            ``perturbed``, by default 1. Above 0.
-        samples: the number of draws of ``perturbed``.
-        seed: the seed of these draws.
-        pairs: return x*x*ᵀ ``[batch, n, n]``; of a sparse A, x* ``[batch, n]`` and the products ``[batch, m]`` of its
-            edges.
+            ``perturbed``, by default 1.
+        samples, seed: the number of draws of ``perturbed``, and their seed.
+        pairs: return x*x*ᵀ ``[batch, n, n]``; of a sparse A, x* and the products ``[batch, m]`` of its edges.
 
     >>> from qubolearn.solvers import ExhaustiveSearch
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]], requires_grad=True)
     >>> x = QuboLayer(ExhaustiveSearch(), backward="blackbox", strength=2.0)(A)
-    >>> x.tolist()
-    [[1.0, 1.0]]
-    >>> x[0, 0].backward()  # L = x_0: the gradient raises the couplings that switch bit 0 on
+    >>> x[0, 0].backward()  # x = 11; L = x_0: the gradient raises the couplings that switch bit 0 on
     >>> A.grad.tolist()
     [[[-0.5, -0.5], [-0.5, -0.5]]]
     """

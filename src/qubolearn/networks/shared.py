@@ -18,16 +18,12 @@ class SharedQubo(Predicts, Saved):
     """Return the same symmetric A ``[batch, n, n]`` for every instance; p counts the instances, and may add biases.
 
     Args:
-        n: the number of bits.
-        edges: the pairs of bits i < j that may be coupled, ``[2, m]``; A is then a :class:`qubolearn.SparseQubo`. By
-            default all pairs, and A is dense.
+        n: the number of bits. Entries start at 0 and are not bounded.
+        edges: the pairs of bits i < j that may be coupled, ``[2, m]``; A is then a :class:`qubolearn.SparseQubo`.
         levels: in evaluation mode couplings are rounded to this many levels (:func:`harden`), and linear terms are cut.
-            None, or couplings that are still all equal, leave A as it is.
         biases: with levels, in evaluation mode, p ``[batch, n]`` are the linear terms. Rules are learned from solutions
             alone, which biases would explain away.
         strength: the size to which the weakest rounded coupling is scaled; above the largest bias, rules are hard.
-
-    Entries start at 0 and are not bounded.
 
     >>> SharedQubo(5)(torch.zeros(3, 2)).shape
     torch.Size([3, 5, 5])

@@ -153,8 +153,6 @@ class EarlyStopping(_Watching):
         metric: a name among the scores, such as ``accuracy`` or ``wrong_bits``.
         patience: stop after this many scorings in a row without improvement.
         higher_is_better: by default False for losses, errors and distances, else True.
-
-    A metric that is not among the scores raises a QubolearnError at the first scoring.
     """
 
     def __init__(self, metric: str, patience: int = 5, higher_is_better: bool | None = None) -> None:
@@ -180,14 +178,11 @@ class EarlyStopping(_Watching):
 
 
 class Checkpoint(_Watching):
-    """Save the weights each time a metric reaches a new best value.
-
-    To resume training, pass ``folder=`` to ``fit`` instead.
+    """Save the weights each time a metric reaches a new best value; to resume training, pass ``folder=`` to ``fit``.
 
     Args:
         path: a .safetensors file. ``safetensors.torch.load_file(path)`` gives what ``network.load_state_dict`` takes.
-        metric: a name among the scores.
-        higher_is_better: as in :class:`EarlyStopping`.
+        metric, higher_is_better: as in :class:`EarlyStopping`.
         restore: load these weights into the network when training ends; they also become the model in a ``folder``
             of ``fit``.
     """
