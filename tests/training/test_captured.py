@@ -78,7 +78,7 @@ def task_of(
 ) -> Task:
     """Return the steps of a recipe without the loop."""
     network = (network or new_network(problem, recipe)).to(device)
-    batches = Drawn(problem, recipe.instances, recipe.batch_size, recipe.fresh, recipe.seed, device)
+    batches = Drawn(problem, recipe.fresh, recipe.instances, recipe.batch_size, recipe.seed, device)
     update = FlatAdam(network, make_optimizer(recipe), recipe.steps)
     return Task(network, update, batches, make_loss(recipe, problem), make_solver(recipe.solver), recipe.seed, problem)
 

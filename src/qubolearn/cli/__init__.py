@@ -43,7 +43,7 @@ COMMANDS = {
     "completion": ("options", "print a completion script for your shell"),
 }
 
-#: Commands of the second distribution in this repository.
+#: Commands of the second distribution.
 MOVED = ("baseline", "figure", "report", "reproduce", "tables")
 
 #: Words in errors of torch that mean that memory is exhausted.

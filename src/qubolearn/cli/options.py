@@ -42,16 +42,13 @@ def count(text: str) -> int:
     return integer(text, 1)
 
 
+SOLVERS = f"{', '.join(solver_names())}; with options as in annealing:reads=50,sweeps=200,seed=1 [auto]"
 #: Options that several commands have.
 SHARED: dict[str, dict[str, Any]] = {
     "--seed": {"type": seed, "default": 0, "metavar": "S", "help": "seed of the instances [0]"},
     "--split": {"choices": ["test", "validation", "train"], "default": "test", "help": "split to draw from [test]"},
     "--device": {"metavar": "NAME", "help": "cpu or cuda [cuda if available]"},
-    "--solver": {
-        "default": "auto",
-        "metavar": "NAME",
-        "help": f"{', '.join(solver_names())}; with options as in annealing:reads=50,sweeps=200,seed=1 [auto]",
-    },
+    "--solver": {"default": "auto", "metavar": "NAME", "help": SOLVERS},
 }
 
 

@@ -117,9 +117,8 @@ def add_info(parser: argparse.ArgumentParser, _: str | None) -> None:
 def run_info(args: argparse.Namespace, output: Output) -> None:
     """Show the problem, recipe, score and versions of a run folder or model file; --save writes a model file.
 
-    A model file is one safetensors file that evaluate, solve, export and compare accept instead of a run folder. Its
-    weights are read and checked; nothing in it is executed. Without RUN, list the models that come with qubolearn,
-    which commands accept as pretrained:NAME.
+    A model file is one safetensors file that commands accept instead of a run folder; nothing in it is executed.
+    Without RUN, list the models that come with qubolearn, which commands accept as pretrained:NAME.
 
     examples:
       qubolearn info runs/k4 --save k4.safetensors
@@ -234,8 +233,8 @@ def add_explore(parser: argparse.ArgumentParser, _: str | None) -> None:
 def run_explore(args: argparse.Namespace, output: Output) -> None:
     """Write an interactive page about a run: browse instances, clamp bits, switch couplers off, anneal.
 
-    The page is one file below 2 MB that needs no network: it holds the QUBOs of unseen instances as numbers and solves
-    them in the browser. For a Sudoku run it shows a grid: type hints, and the learned QUBO fills in the rest.
+    The page is one file below 2 MB that needs no network. For a Sudoku run it shows a grid: type hints, and the learned
+    QUBO fills in the rest.
 
     examples:
       qubolearn explore runs/k4 --out k4.html                     then open k4.html in a browser

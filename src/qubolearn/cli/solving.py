@@ -72,11 +72,9 @@ def run_solve(args: argparse.Namespace, output: Output) -> None:
     """Solve a QUBO from a file, or instances with a trained run; write bits, energies and, for a run, answers.
 
     A QUBO is a graph for maximum cut (rudy, as the Gset), or a QUBO as text (qbsolv, BiqMac, COO) or as a dimod BQM
-    file, of up to a million bits; a name such as G22 is one of $QUBOLEARN_DATA/instances. Solvers that take sparse
-    QUBOs (annealing, population, tempering, auto) never make it dense. The output is an .npz with states [1, n] and
-    energies [1]; of a graph, the cut is minus the energy. For a run it has states [count, n], energies [count],
-    answers, remarks of the problem and, unless it is too large, A [count, n, n], in the order of the instances. States
-    and energies include clamped bits.
+    file, of up to a million bits; a name such as G22 is one of $QUBOLEARN_DATA/instances. The output is an .npz with
+    states [1, n] and energies [1]; of a graph, the cut is minus the energy. For a run it has states [count, n],
+    energies [count], answers, remarks of the problem and, unless it is too large, A [count, n, n].
 
     examples:
       qubolearn solve G22.txt --solver population:seconds=6,seed=0

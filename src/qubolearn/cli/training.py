@@ -37,8 +37,7 @@ def add_train(parser: argparse.ArgumentParser, first: str | None) -> None:
 def run_train(args: argparse.Namespace, output: Output) -> int:
     """Train a network that outputs the QUBO of an instance, and score it on unseen instances.
 
-    The preset `best` of the problem sets every option; options override it. Repeat the command to resume a run that was
-    stopped.
+    The preset `best` of the problem sets every option. Repeat the command to resume a run that was stopped.
 
     examples:
       qubolearn train randgraph --k 4 --out runs/k4
@@ -76,10 +75,7 @@ def run_train(args: argparse.Namespace, output: Output) -> int:
 
 @contextmanager
 def stop_on_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM, so that the current step is finished and saved.
-
-    A second Ctrl-C stops at once and loses the steps after the last checkpoint.
-    """
+    """Collect SIGINT and SIGTERM, so that the current step is finished and saved; a second Ctrl-C stops at once."""
     caught: list[int] = []
 
     def handle(number: int, _: object) -> None:
