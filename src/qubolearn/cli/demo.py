@@ -50,7 +50,7 @@ def run_demo(args: argparse.Namespace, output: Output) -> None:
     _show(title, matches[1], output, correct="accuracy", projected="accuracy_projected")
     drawn = _draw(cuts, soft, folder / "demo.png") if find_spec("matplotlib") else None
     output.say(f"picture: {drawn}" if drawn else f"no picture: {missing_extra('drawing', 'plots')}")
-    scores = {"maxcut": {r["head"]: r["accuracy"] for r in cuts[1]}, "sudoku": sudoku}
+    scores: Result = {"maxcut": {r["head"]: r["accuracy"] for r in cuts[1]}, "sudoku": sudoku}
     scores |= {metric: {r["head"]: r[metric] for r in matches[1]} for metric in ("accuracy", "accuracy_projected")}
     scores |= {"seconds": round(time.perf_counter() - began, 3), "picture": drawn and str(drawn)}
     output.result(**scores, **provenance())

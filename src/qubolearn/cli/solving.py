@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 Solved = tuple[dict[str, Any], Mapping[str, Any], tuple[str, list[str], list[Any]]]  # arrays, info, table
 
 CHIPS = ("chimera", "pegasus", "zephyr")  # topologies.FAMILIES, without importing torch
-#: Bits of a state that are shown.
-SHOWN = 64
-#: QUBOs of a run's instances are written if they have no more entries: 256 MiB before compression.
-MAX_ENTRIES = 2**26
+SHOWN = 64  # bits of a state
+MAX_ENTRIES = 2**26  # of a run's QUBOs that are written: 256 MiB before compression
 
 
 def add_instances(parser: argparse.ArgumentParser, first: str | None) -> None:
