@@ -18,21 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 import msgspec
 import torch
 
+from qubolearn import files
 from qubolearn.data.arrays import Arrays, tensors_of
 from qubolearn.data.contract import Instances, RightAnswers, Split
 from qubolearn.data.files import load_npz
 from qubolearn.errors import QubolearnError, convert, unknown_name
-from qubolearn.files import (
-    FORMAT,
-    FORMAT_VERSION,
-    check_version,
-    is_temporary,
-    make_folder,
-    read_json,
-    read_metadata,
-    write_json,
-    write_tensors,
-)
 from qubolearn.networks.predicting import Predicts
 from qubolearn.networks.saving import rebuilt, save
 from qubolearn.problems import Problem, problem_type
@@ -88,12 +78,12 @@ class Run(Predicts, Folder):
             _sweep(run.folder)
             return run
         try:
-            if run.folder.exists() and not all(is_temporary(path) for path in run.folder.iterdir()):
+            if run.folder.exists() and not all(files.is_temporary(path) for path in run.folder.iterdir()):
                 raise QubolearnError(f"{folder} is not empty and holds no run; choose another --out")
             run.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise QubolearnError(f"cannot use the folder {folder}: {error.strerror}; choose another --out") from error
-        write_json(run._path("config.json"), run._header(), checksum=True)
+        files.write_json(run._path("config.json"), run._header(), checksum=True)
         return run
 
     def begun(self) -> Run:
@@ -117,7 +107,7 @@ class Run(Predicts, Folder):
         path = Path(folder) / "config.json"
         if not os.path.isfile(path):
             raise QubolearnError(f"{folder} holds no run (no config.json); train one with: qubolearn train ... --out")
-        header = read_json(path)
+        header = files.read_json(path)
         if isinstance(training := header.get("training"), dict) and training.get("network") == OWN:
             return OwnRun.of(Path(folder), header, problem, network)
         run = cls(Path(folder), *_parsed(header, path, problem))
@@ -128,7 +118,7 @@ class Run(Predicts, Folder):
     def load(cls, file: Path | str, problem: Given = None) -> Run:
         """Load a file that :meth:`save` wrote, to evaluate and to solve with; it cannot be trained further."""
         path = Path(file)
-        metadata = read_metadata(path)
+        metadata = files.read_metadata(path)
         if "run" not in metadata:
             remedy = "pass its run folder, or use qubolearn.networks.load" if "network" in metadata else "train one"
             raise QubolearnError(f"{path} holds a network without a problem to score; {remedy}")
@@ -146,19 +136,19 @@ class Run(Predicts, Folder):
         if path.suffix != ".safetensors":
             raise QubolearnError(f"a model file {file}; expected a name that ends in .safetensors")
         found = self.scored() if score is None else _plain(score.as_dict())
-        make_folder(path.parent)
+        files.make_folder(path.parent)
         header = json.dumps({**self._header(), **self.trained_with()})
-        write_tensors(path, self.network().state_dict(), run=header, score=json.dumps(found))
+        files.write_tensors(path, self.network().state_dict(), run=header, score=json.dumps(found))
         return path
 
     def trained_with(self) -> dict[str, Any]:
         """Return versions, commit and machine of the run."""
-        return _provenance(read_json(self._path("config.json")))
+        return _provenance(files.read_json(self._path("config.json")))
 
     def scored(self) -> dict[str, Any]:
         """Return the score on unseen instances in result.json, else the last one on validation instances."""
         if self._path("result.json").is_file():
-            return _plain(read_json(self._path("result.json")))
+            return _plain(files.read_json(self._path("result.json")))
         records, metric = self.metrics(), self.problem.metric
         return _plain({f"validation_{metric}": records[-1].get(metric)}) if records else {}
 
@@ -179,7 +169,7 @@ class Run(Predicts, Folder):
 
     def _header(self) -> dict[str, Any]:
         options: dict[str, Any] = asdict(self.problem) if is_dataclass(self.problem) else {}
-        header = {"format": FORMAT, "format_version": FORMAT_VERSION}
+        header = {"format": files.FORMAT, "format_version": files.FORMAT_VERSION}
         problem = {"name": self.problem.name, **options}
         return {**header, "problem": problem, "training": asdict(self.recipe), **provenance(), "code": code()}
 
@@ -286,7 +276,7 @@ class OwnRun(Run):
     def of(cls, folder: Path, header: Mapping[str, Any], problem: Any, network: nn.Module | None) -> OwnRun:
         """Return the run of an untrusted header."""
         path = folder / "config.json"
-        check_version(header.get("format_version"), path)
+        files.check_version(header.get("format_version"), path)
         data, stored = problem, folder / INSTANCES
         if not isinstance(problem, Problem):
             bits = found["bits"] if isinstance(found := header.get("problem"), dict) and "bits" in found else 0
@@ -327,7 +317,7 @@ def pretrained_names() -> list[str]:
 
 def _sweep(folder: Path) -> None:
     """Delete temporary files that killed processes left behind."""
-    for path in filter(is_temporary, folder.iterdir()):
+    for path in filter(files.is_temporary, folder.iterdir()):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > LEFT_BEHIND:
                 path.unlink()
@@ -335,9 +325,9 @@ def _sweep(folder: Path) -> None:
 
 def _parsed(header: Mapping[str, Any], path: Path, problem: Given) -> tuple[Problem, Recipe]:
     """Return problem and recipe of an untrusted header."""
-    if header.get("format") != FORMAT:
-        raise QubolearnError(f"{path} has format {str(header.get('format'))[:40]!r}; expected {FORMAT!r}")
-    check_version(header.get("format_version"), path)
+    if header.get("format") != files.FORMAT:
+        raise QubolearnError(f"{path} has format {str(header.get('format'))[:40]!r}; expected {files.FORMAT!r}")
+    files.check_version(header.get("format_version"), path)
     if not isinstance(header.get("problem"), dict) or not isinstance(header.get("training"), dict):
         raise QubolearnError(f"{path} lacks 'problem' or 'training'")
     made: Any = problem

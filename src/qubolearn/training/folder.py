@@ -14,22 +14,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from qubolearn import files
 from qubolearn.data.arrays import tensors_of
 from qubolearn.data.contract import Instances
 from qubolearn.data.files import write_arrays
 from qubolearn.errors import QubolearnError
-from qubolearn.files import (
-    FORMAT,
-    FORMAT_VERSION,
-    make_folder,
-    read_json,
-    read_metadata,
-    read_records,
-    read_tensors,
-    write_json,
-    write_records,
-    write_tensors,
-)
 from qubolearn.networks.saving import describe
 from qubolearn.provenance import code, provenance
 from qubolearn.training.optimizers import Update
@@ -53,7 +42,7 @@ class Folder:
     @classmethod
     def create(cls, folder: Path | str) -> Folder:
         """Open a folder, new or with an earlier part of the run."""
-        make_folder(Path(folder))
+        files.make_folder(Path(folder))
         return cls(Path(folder))
 
     def _path(self, name: str) -> Path:
@@ -62,7 +51,7 @@ class Folder:
     def _notes(self) -> dict[str, str]:
         """Return the metadata of the last checkpoint, empty without one."""
         path = self._path(CHECKPOINT)
-        return read_metadata(path) if path.is_file() else {}
+        return files.read_metadata(path) if path.is_file() else {}
 
     @property
     def step(self) -> int:
@@ -96,7 +85,7 @@ class Folder:
             if not self._of_recipe():  # which Run.create has compared
                 warnings.warn(f"{self.folder} has no {DIGEST} to compare this run with; resuming it", stacklevel=3)
             return
-        then = read_json(path)
+        then = files.read_json(path)
         differing = [name for name in now if then.get(name, now[name]) != now[name]]
         changes = [f"{name} was {str(then[name])[:200]}, got {now[name]}" for name in differing]
         if changes:
@@ -105,12 +94,12 @@ class Folder:
 
     def write_digest(self, digest: Mapping[str, str]) -> None:
         """Store the digest of the run that begins."""
-        write_json(self._path(DIGEST), digest)
+        files.write_json(self._path(DIGEST), digest)
 
     def _of_recipe(self) -> bool:
         """Return True if the folder holds the run of a recipe, which Run.create described."""
         path = self._path("config.json")
-        return path.is_file() and read_json(path).get("training", {}).get("network") != OWN
+        return path.is_file() and files.read_json(path).get("training", {}).get("network") != OWN
 
     def write_config(self, network: nn.Module, held_out: Sequence[Instances], **training: Any) -> None:
         """Describe a run of own data: config.json for ``Run.open`` and commands, and its validation instances."""
@@ -125,20 +114,20 @@ class Folder:
             write_arrays(self._path(INSTANCES), **arrays)
         named = isinstance(held_out[0].p, Mapping) if held_out else False
         kind = {"name": OWN, "bits": getattr(network, "n", None), "arrays": list(arrays), "named": named}
-        header = {"format": FORMAT, "format_version": FORMAT_VERSION, "problem": kind, "structure": describe(network)}
+        header: dict[str, Any] = {"format": files.FORMAT, "format_version": files.FORMAT_VERSION, "problem": kind}
         training = {"network": OWN, "head": getattr(network, "head", "own"), **training}
-        header |= {"training": training, **provenance(), "code": code()}
-        write_json(self._path("config.json"), header, checksum=True)
+        header |= {"structure": describe(network), "training": training, **provenance(), "code": code()}
+        files.write_json(self._path("config.json"), header, checksum=True)
 
     def log(self, **record: Any) -> None:
         """Add a record to metrics.jsonl; a resumed run replaces those of the steps that it repeats."""
         kept = [earlier for earlier in self.metrics() if earlier["step"] < record["step"]]
-        write_records(self._path(METRICS), [*kept, record])
+        files.write_records(self._path(METRICS), [*kept, record])
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the records of metrics.jsonl in order of their steps; lines that are not records are skipped."""
         path = self._path(METRICS)
-        read = read_records(path, MAX_METRICS) if path.is_file() else []
+        read = files.read_records(path, MAX_METRICS) if path.is_file() else []
         records = {record["step"]: record for record in read if type(record.get("step")) is int}
         return [records[step] for step in sorted(records)]
 
@@ -147,7 +136,7 @@ class Folder:
         moments, text = optimizer.state()
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
         tensors |= {f"optimizer.{name}": tensor for name, tensor in moments.items()}
-        write_tensors(self._path(CHECKPOINT), tensors, step=step, optimizer=text, ended_of=ended_of)
+        files.write_tensors(self._path(CHECKPOINT), tensors, step=step, optimizer=text, ended_of=ended_of)
 
     def restore(self, network: nn.Module, optimizer: Update | None, steps: int) -> int:
         """Load the last checkpoint, if there is one, and return its step."""
@@ -157,7 +146,7 @@ class Folder:
         if step > steps:
             raise QubolearnError(f"{path} is of step {step}; expected at most {steps}: train as many epochs or more")
         like = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
-        tensors, metadata = read_tensors(path, like, others="optimizer.")
+        tensors, metadata = files.read_tensors(path, like, others="optimizer.")
         if optimizer is not None:
             try:
                 optimizer.load(_part(tensors, "optimizer."), metadata.get("optimizer", ""))
@@ -169,7 +158,7 @@ class Folder:
 
     def keep(self, network: nn.Module) -> None:
         """Save the trained model, whose weights need not be those of the last step."""
-        write_tensors(self._path(MODEL), network.state_dict())
+        files.write_tensors(self._path(MODEL), network.state_dict())
 
     def weights(self) -> Path:
         """Return the file of the trained weights; before the end, that of the last checkpoint."""
@@ -182,7 +171,7 @@ class Folder:
         """Load the trained weights into a network; before the end, those of the last checkpoint."""
         path = self.weights()
         if self.finished:
-            network.load_state_dict(read_tensors(path, network.state_dict())[0])
+            network.load_state_dict(files.read_tensors(path, network.state_dict())[0])
         else:
             self.restore(network, None, 2**62)
 
@@ -196,8 +185,8 @@ class Folder:
                 raise QubolearnError(f"{folder} is a link")
             folder.mkdir(exist_ok=True)
             write_arrays(folder / "batch.npz", x_true=batch.x_true.byte(), **dict(zip(names, tensors, strict=True)))
-            write_tensors(folder / "weights.safetensors", network.state_dict(), finite=False)
-            write_json(folder / "fault.json", notes)
+            files.write_tensors(folder / "weights.safetensors", network.state_dict(), finite=False)
+            files.write_json(folder / "fault.json", notes)
         except (OSError, QubolearnError) as error:  # the fault itself matters more
             return f"the batch could not be stored ({error})"
         return f"the batch and the weights are stored in {folder}"
