@@ -30,21 +30,7 @@ if TYPE_CHECKING:
     from qubolearn.training.callbacks import Callback
     from qubolearn.training.optimizers import Adam
 
-__all__ = [
-    "Preset",
-    "Recipe",
-    "evaluation_steps",
-    "fit_arguments",
-    "make_loss",
-    "make_optimizer",
-    "new_network",
-    "pattern_of",
-    "preset",
-    "recipe_for",
-    "renamed",
-    "train",
-    "upgrade",
-]
+__all__ = ["Recipe", "evaluation_steps", "make_loss", "make_optimizer", "new_network", "preset", "recipe_for", "train"]
 
 #: Maximum bits for which presets choose the exact likelihood.
 EXACT_BITS = 24
@@ -53,22 +39,14 @@ SCORINGS = 20
 #: Fields and heads that had other names in old files.
 OLD_NAMES = {"standardise": "standardize", "method": "head"}
 OLD_HEADS = {"quant": "coupled", "diag": "uncoupled", "pure": "direct"}
-# fmt: off
-LossName = Literal[
-    "gap", "hinge", "hamming", "nll", "soft-nll", "contrastive", "persistent", "pseudo", "group-pseudo", "l1"
-]
-# fmt: on
-#: The classes of losses in qubolearn.losses by their names in recipes.
-CLASSES = (
-    "Gap Hinge HammingHinge Likelihood SoftLikelihood Contrastive PersistentContrastive PseudoLikelihood "
-    "GroupPseudoLikelihood L1"
-)
-LOSSES: Mapping[str, str] = dict(zip(get_args(LossName), CLASSES.split(), strict=True))
+Sampled = Literal["contrastive", "persistent"]
+LossName = Literal["gap", "hinge", "hamming", "nll", "soft-nll", Sampled, "pseudo", "group-pseudo", "l1"]
+#: The classes of losses in qubolearn.losses, in the order of their names in recipes.
+CLASSES = "Gap Hinge HammingHinge Likelihood SoftLikelihood Contrastive PersistentContrastive PseudoLikelihood"
+LOSSES = dict(zip(get_args(LossName), [*CLASSES.split(), "GroupPseudoLikelihood", "L1"], strict=True))
 #: Arguments of ``fit`` in a recipe, with defaults of its own.
-FIT = {"epochs": 150, "batch_size": 141, "instances": 5640, "validation": 846, "seed": 0} | {
-    "fresh": False,
-    "standardize": True,
-}
+FIT = {"epochs": 150, "batch_size": 141, "instances": 5640, "validation": 846, "seed": 0}
+FIT |= {"fresh": False, "standardize": True}
 
 
 def _with_options(recipe: Any) -> Any:
@@ -211,9 +189,8 @@ def preset(name: str, problem: str | type[Problem], **options: Any) -> Preset:
     kind = kind.variant(name, options)
     own = [each.name for each in fields(kind)]  # type: ignore[arg-type]
     known = [*own, *(each.name for each in fields(Recipe))]
-    for option in options:
-        if option not in known:
-            raise unknown_name(f"option of {getattr(kind, 'name', kind.__name__)}", option, known)
+    for option in options.keys() - set(known):
+        raise unknown_name(f"option of {getattr(kind, 'name', kind.__name__)}", option, known)
     chosen = _chosen(name, kind, options)
     made = kind(**{key: value for key, value in {**chosen, **options}.items() if key in own})
     return Preset(made, _recipe(made, chosen, {key: value for key, value in options.items() if key not in own}))

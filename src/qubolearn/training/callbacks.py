@@ -19,19 +19,7 @@ from torch import nn
 from qubolearn.errors import CallbackError, NonFiniteError, QubolearnError, unknown_name
 from qubolearn.files import read_tensors, write_tensors
 
-__all__ = [
-    "Callback",
-    "Checkpoint",
-    "ClipGradients",
-    "EarlyStopping",
-    "ProgressBar",
-    "Record",
-    "StopIf",
-    "Training",
-    "call",
-    "check_callbacks",
-    "edits_gradient",
-]
+__all__ = ["Callback", "Checkpoint", "ClipGradients", "EarlyStopping", "ProgressBar", "Record", "StopIf", "Training"]
 
 #: Metrics with one of these words in their name are better if lower.
 LESS_IS_BETTER = ("loss", "wrong", "error", "degrees", "distance")

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -68,22 +68,7 @@ class Adam:
         return self.learning_rate * (1.0 if self.schedule is None else self.schedule(step, steps))
 
 
-class Update(Protocol):
-    """The interface of optimizers in a step."""
-
-    gradient: Tensor  # [size]: all gradients, of which `grad` are views
-
-    def step(self, number: int) -> None:
-        """Move the weights against the gradient, in the step of this number, from 1 on."""
-
-    def state(self) -> tuple[dict[str, Tensor], str]:
-        """Return what a checkpoint stores: tensors, and the rest as text."""
-
-    def load(self, tensors: Mapping[str, Tensor], text: str) -> None:
-        """Load a stored state."""
-
-
-def make_update(network: nn.Module, optimizer: Any, schedule: Any, steps: int) -> Update:
+def make_update(network: nn.Module, optimizer: Any, schedule: Any, steps: int) -> FlatAdam | TorchOptimizer:
     """Return the optimizer that ``fit`` was given, at work on a network."""
     if isinstance(optimizer, torch.optim.Optimizer):
         return TorchOptimizer(network, optimizer, schedule)
@@ -138,6 +123,7 @@ class FlatAdam:
         return rate / (1 - BETAS[0] ** number) * unbiased, EPSILON * unbiased, 1 - rate * self.choice.weight_decay
 
     def step(self, number: int) -> None:
+        """Move the weights against ``gradient`` ``[size]``, in the step of this number, from 1 on."""
         if FUSED is None:
             self.move(*self.rates(number))
             return
@@ -156,6 +142,7 @@ class FlatAdam:
         self.values.mul_(decay).sub_(torch.div(self.first, scale, out=scale).mul_(step_size))
 
     def state(self) -> tuple[dict[str, Tensor], str]:
+        """Return what a checkpoint stores: tensors, and the rest as text."""
         return {"first": self.first, "second": self.second}, ""
 
     def load(self, tensors: Mapping[str, Tensor], text: str = "") -> None:
@@ -164,7 +151,7 @@ class FlatAdam:
 
 
 class TorchOptimizer:
-    """A torch optimizer as an :class:`Update`, with a torch scheduler that moves once per step."""
+    """A torch optimizer with the interface of :class:`FlatAdam`, and a torch scheduler that moves once per step."""
 
     def __init__(self, network: nn.Module, optimizer: torch.optim.Optimizer, schedule: Any = None) -> None:
         known = {id(parameter) for parameter in network.parameters()}
@@ -204,6 +191,9 @@ class TorchOptimizer:
         self._optimizer.load_state_dict({"state": state, "param_groups": groups})
         if self._schedule is not None:
             self._schedule.load_state_dict({**self._schedule.state_dict(), **_known(given["schedule"])})
+
+
+Update = FlatAdam | TorchOptimizer
 
 
 def _known(options: Mapping[str, Any]) -> dict[str, Any]:
