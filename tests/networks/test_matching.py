@@ -42,5 +42,5 @@ def test_other_problems_are_rejected() -> None:
     class Short(RandGraph):
         input_size = 7
 
-    with pytest.raises(QubolearnError, match="--network mlp"):
+    with pytest.raises(QubolearnError, match="Short"):
         MatchingBody(Short(), topology("dense", 8), 8)

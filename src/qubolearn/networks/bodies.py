@@ -86,15 +86,12 @@ class MatchingBody(nn.Module):
         super().__init__()
         k = getattr(problem, "k", 0)
         if problem.input_size != k**4 or not k or problem.bits != k * bits_per_entry(k):
-            raise QubolearnError(
-                f"network 'matching' takes p = vec(W) of k**4 entries, not {problem}; use --network mlp"
-            )
+            raise QubolearnError(f"network 'matching' takes p = vec(W) of k**4 entries, not {problem}; use 'mlp'")
         b = bits_per_entry(k)
         self.k, self.b = k, b
         self.edge = nn.Linear(1, EDGE_FEATURES)
-        self.candidate = nn.Sequential(
-            nn.Linear(EDGE_FEATURES + 1, hidden), nn.ReLU(), nn.Linear(hidden, EDGE_FEATURES)
-        )
+        scorer = nn.Linear(EDGE_FEATURES + 1, hidden), nn.ReLU(), nn.Linear(hidden, EDGE_FEATURES)
+        self.candidate = nn.Sequential(*scorer)
         self.node = nn.Linear(k * EDGE_FEATURES, hidden)
         self.bias = nn.Linear(hidden, b)
         self.left, self.right = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden, bias=False)

@@ -138,21 +138,19 @@ class QuboNetwork(Predicts, Saved):
         if not isinstance(body, nn.Module):
             raise QubolearnError(f"expected a torch.nn.Module as body, got {body!r}")
         if isinstance(self, DiagonalHead) and topology.couplers:
-            raise QubolearnError(
-                f"{type(self).__name__} has no couplers, but topology {topology.name!r} has {len(topology.couplers)}; "
-                "use topology('diagonal', n)"
-            )
+            what = f"{type(self).__name__} has no couplers, but topology {topology.name!r} has {len(topology.couplers)}"
+            raise QubolearnError(f"{what}; use topology('diagonal', n)")
         self.standardise = None if inputs is None else Standardize(inputs)
         self.body = body
         self.n, self.bound = topology.n, bound
         rows, columns = topology.entries
         self.size = len(rows)
         self.sparse = (self.n >= 256 and 8 * self.size <= self.n**2) if sparse is None else sparse
-        column = torch.full((self.n, self.n) if not self.sparse else (0, 0), self.size)
+        column = torch.full((0, 0) if self.sparse else (self.n, self.n), self.size)
         if not self.sparse:  # entries that do not exist read a zero column
             column[rows, columns] = column[columns, rows] = torch.arange(self.size)
         self.register_buffer("column", column.flatten(), persistent=False)
-        self.register_buffer("edges", torch.stack([rows[self.n :], columns[self.n :]]), persistent=False)
+        self.register_buffer("edges", topology.entries[:, self.n :], persistent=False)
         self.center: Tensor | None
         self.register_buffer("center", torch.zeros(self.n) if centered else None)
         self._graph: SparseQubo | None = None
@@ -171,11 +169,9 @@ class QuboNetwork(Predicts, Saved):
         if isinstance(outputs, tuple) and len(outputs) == 2:
             outputs, features = outputs
         if not isinstance(outputs, Tensor) or outputs.ndim != 2 or outputs.shape[1] != self.size:
-            shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-            raise QubolearnError(
-                f"the body {type(self.body).__name__} returned {shape}; expected [batch, {self.size}]: {self.n} bits "
-                f"and {self.size - self.n} couplers (topology.size)"
-            )
+            shape = list(getattr(outputs, "shape", [type(outputs).__name__]))
+            want = f"[batch, {self.size}]: {self.n} bits and {self.size - self.n} couplers (topology.size)"
+            raise QubolearnError(f"the body {type(self.body).__name__} returned {shape}; expected {want}")
         A, reference = self.assemble(self.entries(outputs)), getattr(self.body, "reference", None)
         A = A if reference is None else reflected(A, reference(p))
         known = self.penalties if self.fixed is None else self.fixed(p)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -58,16 +58,12 @@ class QuboLayer(nn.Module):
     ) -> None:
         super().__init__()
         check_solver(solver)
-        if backward not in ("none", "blackbox", "perturbed"):
-            raise unknown_name("backward rule", backward, ["none", "blackbox", "perturbed"])
+        if backward not in get_args(Backward):
+            raise unknown_name("backward rule", backward, get_args(Backward))
         check_numbers(strength=1.0 if strength is None else strength)
         check_counts(samples=samples)
-        self.solver = solver
-        self.backward_rule = backward
-        self.strength = strength
-        self.samples = samples
-        self.pairs = pairs
-        self._noise = stream(seed, "perturbed")
+        self.solver, self.backward_rule, self.strength = solver, backward, strength
+        self.samples, self.pairs, self._noise = samples, pairs, stream(seed, "perturbed")
 
     def forward(self, A: Qubo) -> Any:
         check_qubo(A)

@@ -1,9 +1,8 @@
 """Steps on a GPU as one CUDA graph each: batch, network, solver, loss, gradient and Adam.
 
-A step of a small network is many small kernels, and a GPU runs them faster than Python can launch them. A graph is
-launched at once, counts its steps to find its batch and its learning rate, and needs nothing from the host. Steps run
-for about half a second before the loss is read. If it is NaN by then, the steps are repeated one by one, so that the
-error names the step that failed.
+A GPU runs the small kernels of a step faster than Python can launch them. A graph is launched at once, counts its steps
+to find its batch and its learning rate, and needs nothing from the host. Steps run for about half a second before the
+loss is read; if it is NaN by then, they are repeated one by one, so that the error names the step that failed.
 """
 
 from __future__ import annotations
@@ -27,16 +26,12 @@ from qubolearn.training.batches import Drawn
 from qubolearn.training.optimizers import FlatAdam
 from qubolearn.training.steps import Steps, Task, forward_with_features
 
-#: Steps that are run before a graph is captured, so that libraries have set themselves up.
-WARM_UP = 3
+WARM_UP = 3  # steps before a graph is captured, so that libraries have set themselves up
 #: The longest span of steps, in seconds and in steps: within a span a run can be neither stopped nor saved.
 SECONDS, MAX_STEPS = 0.5, 100
-#: Maximum bytes of an epoch's soft targets that are kept on the GPU.
-MAX_BYTES = 2**31
-#: torch captures on one stream, so threads do it one after the other.
-_capturing = Lock()
-#: Maximum difference between the losses of a graph and of the same reference step, for user-defined parts.
-TOLERANCE = 1e-2
+MAX_BYTES = 2**31  # of an epoch's soft targets that are kept on the GPU
+TOLERANCE = 1e-2  # of the loss of a graph with user-defined parts against that of the same reference step
+_capturing = Lock()  # torch captures on one stream, so threads do it one after the other
 
 
 def can_capture(task: Task) -> bool:
@@ -88,15 +83,16 @@ class CapturedSteps(Steps):
         self._loss = torch.zeros((), device=device)
         self._epoch = -1
         before = self._state()
+        foreign = task.random or any(isinstance(part, OwnLoss) for _, part in task.loss.parts)
         self._replay: Callable[[], None] | None = None
         try:
             self._replay = captured(self._take_captured)
-            if (task.random or _is_foreign(task)) and not self._agrees(before):
+            if foreign and not self._agrees(before):
                 self._replay = None
         except NonFiniteError:  # the reference steps report where
             self._replay = None
         except Exception:  # something needs the host after all, or a user-defined part fails: see the reference steps
-            if not (task.random or _is_foreign(task)):
+            if not foreign:
                 raise
         self._restore(before)
 
@@ -173,11 +169,6 @@ class CapturedSteps(Steps):
     def _restore(self, state: list[Tensor]) -> None:
         for place, tensor in zip(self._moving, state, strict=True):
             place.copy_(tensor)
-
-
-def _is_foreign(task: Task) -> bool:
-    """Return True if the loss has user-defined parts."""
-    return any(isinstance(part, OwnLoss) for _, part in task.loss.parts)
 
 
 def numbers_of(seen: Tensor) -> list[Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 
@@ -18,10 +17,9 @@ from torch import nn
 from torch.utils.data import IterableDataset, default_collate
 
 from qubolearn.data.arrays import Arrays, pair_of, tensors_of
-from qubolearn.data.contract import Problem
 from qubolearn.losses.contract import Loss, OwnLoss
 from qubolearn.random import fork_seeded_rng, stream
-from qubolearn.training.batches import Batches
+from qubolearn.training.batches import Batches, Drawn
 
 SAMPLED = 8  # instances that stand for a Problem without declared options
 FIRST = 128  # items that stand for a Dataset without a DataLoader
@@ -29,20 +27,13 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def digest_of(
-    network: nn.Module,
-    data: Any,
-    problem: Problem | None,
-    batches: Batches,
-    loss: Loss,
-    optimizer: Any,
-    schedule: Any,
-    options: Mapping[str, Any],
+    network: nn.Module, data: Any, batches: Batches, loss: Loss, optimizer: Any, schedule: Any, **options: Any
 ) -> dict[str, str]:
     """Return one text for each choice that a resumed run must share with the stored one."""
     parts = [(weight, part.function if isinstance(part, OwnLoss) else part) for weight, part in loss.parts]
     return {
         "network": _network(network),
-        "data": _data(data, problem, batches),
+        "data": _data(data, batches),
         "loss": " + ".join(f"{weight:g} * {_text(part)}" for weight, part in parts),
         "optimizer": _text(optimizer),
         "schedule": _schedule(schedule),
@@ -68,9 +59,8 @@ def _schedule(schedule: Any) -> str:
     """Return type and constructor options of a torch scheduler; its counters change while it runs."""
     if schedule is None:
         return "None"
-    names = [*signature(type(schedule)).parameters, "lr_lambdas"]
-    kept = {name: value for name, value in vars(schedule).items() if name in names}
-    options = [f"{name}={_text(kept[name])}" for name in sorted(kept) if name not in ("optimizer", "last_epoch")]
+    names = {*signature(type(schedule)).parameters, "lr_lambdas"} - {"optimizer", "last_epoch"}
+    options = [f"{name}={_text(value)}" for name, value in sorted(vars(schedule).items()) if name in names]
     return f"{type(schedule).__name__}({', '.join(options)})"
 
 
@@ -85,7 +75,8 @@ def _network(network: nn.Module) -> str:
     return f"{type(network).__name__} of {weights} weights ({_hash(fixed, digest)})"
 
 
-def _data(data: Any, problem: Problem | None, batches: Batches) -> str:
+def _data(data: Any, batches: Batches) -> str:
+    problem = batches.problem if isinstance(batches, Drawn) else None
     if isinstance(problem, Arrays):
         return f"{problem!r} ({_hash(problem.whole('train'))})"
     if problem is not None:

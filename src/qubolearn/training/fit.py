@@ -140,7 +140,7 @@ def fit(
             standardize_inputs(task)
         if task.folder:  # resume
             compared = {**asdict(settings), "instances": problem and batches.instances, "solver": solver}
-            digest = digest_of(network, trained, problem, batches, loss, optimizer, schedule, compared)
+            digest = digest_of(network, trained, batches, loss, optimizer, schedule, **compared)
             task.folder.check_digest(digest)
             training.step = task.folder.restore(network, update, training.steps)
             training.history = [Record(old) for old in task.folder.metrics() if 0 < old["step"] <= training.step]
