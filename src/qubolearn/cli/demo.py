@@ -114,7 +114,7 @@ def _draw(cuts: Trained, soft: Tensor, path: Path) -> Path:
     from qubolearn.evaluation import solve_instances
     from qubolearn.random import stream
 
-    figure, axes = plots.figure(1, 3, width=3.6, height=3.6)
+    figure, axes = plots.figure(3, 1, width=3.6, height=3.8)
     problem = cuts[0][0].problem
     graphs = problem.sample(101, stream(0, "picture"), "test")
     found = [problem.decode(solve_instances(run.network(), graphs.p, problem=problem)[0]) for run in cuts[0][:2]]
