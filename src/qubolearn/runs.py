@@ -349,10 +349,9 @@ def _check_size(run: Run, path: Path) -> None:
     inputs, bits, layers, hidden = run.problem.input_size, run.problem.bits, run.recipe.layers, run.recipe.hidden
     weights = (inputs + hidden) * hidden * layers + hidden * bits**2
     if bits > MAX_BITS or weights > MAX_WEIGHTS or layers > MAX_LAYERS:
-        raise QubolearnError(
-            f"{path} asks for a network of about {weights} weights in {layers} layers for {bits} bits "
-            f"(limits {MAX_WEIGHTS}, {MAX_LAYERS} and {MAX_BITS}); is it the right file?"
-        )
+        size = f"about {weights} weights in {layers} layers for {bits} bits"
+        limits = f"limits {MAX_WEIGHTS}, {MAX_LAYERS} and {MAX_BITS}"
+        raise QubolearnError(f"{path} asks for a network of {size} ({limits}); is it the right file?")
 
 
 def _plain(score: Mapping[str, Any]) -> dict[str, Any]:

@@ -293,9 +293,7 @@ class Contrastive(EnergyLoss):
     def terms(self, A: Qubo, batch: Batch) -> Terms:
         sample = getattr(batch.solver, "sample", None)
         if sample is None:
-            raise QubolearnError(
-                f"Contrastive needs a solver with sample(), not {batch.solver!r}; use SimulatedAnnealing"
-            )
+            raise QubolearnError(f"Contrastive needs solver.sample, not {batch.solver!r}; use SimulatedAnnealing")
         reads = sample(A, beta=self.beta).to(A.dtype)
         down = right_terms(A, batch, self.beta)
         up = torch.full(reads.shape[:2], -self.beta / reads.shape[1], dtype=A.dtype, device=A.device)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from qubolearn.chips.topologies import Topology
-from qubolearn.errors import QubolearnError
+from qubolearn.errors import check_counts, check_numbers
 from qubolearn.networks.saving import Saved
 
 
@@ -37,10 +37,8 @@ class GraphBody(Saved):
 
     def __init__(self, topology: Topology, nodes: int, pairs: int = 1, hidden: int = 32, rounds: int = 2) -> None:
         super().__init__()
-        if min(nodes, pairs, hidden) < 1 or rounds < 0:
-            raise QubolearnError(
-                f"nodes={nodes}, pairs={pairs}, hidden={hidden}, rounds={rounds}; expected at least 1, 1, 1 and 0"
-            )
+        check_counts(nodes=nodes, pairs=pairs, hidden=hidden)
+        check_numbers(zero=True, rounds=rounds)
         self.register_buffer("edges", topology.entries[:, topology.n :], persistent=False)
         self.first = nn.Linear(nodes, hidden)
         self.weigh = nn.ModuleList(nn.Linear(pairs, hidden, bias=False) for _ in range(rounds))

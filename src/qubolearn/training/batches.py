@@ -165,10 +165,8 @@ class Loaded(Batches):
                 with error_context("the DataLoader of", self._loader.dataset):
                     item = next(self._iterator)
             except StopIteration:
-                raise QubolearnError(
-                    f"the DataLoader ended after {number} of {self.steps_per_epoch} batches of epoch {epoch}; "
-                    f"pass steps_per_epoch={number}, or repeat its data"
-                ) from None
+                what = f"the DataLoader ended after {number} of {self.steps_per_epoch} batches of epoch {epoch}"
+                raise QubolearnError(f"{what}; pass steps_per_epoch={number}, or repeat its data") from None
         self._place, self._last = (epoch, index + 1), pair_of(item).to(self.device)
         return self._last
 
@@ -199,9 +197,8 @@ def make_batches(data: Any, settings: Settings, device: torch.device | str) -> t
     if isinstance(data, Dataset):
         count = len(data)  # type: ignore[arg-type]
         return None, Indexed(data, count, settings.batch_size or _batch_size(count), seed, device)
-    raise QubolearnError(
-        f"data is a {type(data).__name__}; expected a Problem, arrays (p, x), a torch Dataset or a DataLoader of (p, x)"
-    )
+    kinds = "a Problem, arrays (p, x), a torch Dataset or a DataLoader of (p, x)"
+    raise QubolearnError(f"data is a {type(data).__name__}; expected {kinds}")
 
 
 def make_validation(validation: Any, problem: Problem | None, seed: int, device: torch.device | str) -> list[Instances]:

@@ -123,10 +123,8 @@ def check_callbacks(callbacks: object, validated: bool) -> None:
         if isinstance(each, type) or not hooks:
             raise QubolearnError(f"callback {each!r}; expected a value with on_start, on_gradient, on_step or on_end")
         if isinstance(each, _Watching) and not validated and each.metric not in ("loss", "seconds", "step"):
-            raise QubolearnError(
-                f"{type(each).__name__} follows {each.metric!r}, but there are no validation instances; pass "
-                "validation=(p, x) to fit, or Arrays(p, x, validation=0.1) as data"
-            )
+            what = f"{type(each).__name__} follows {each.metric!r}, but there are no validation instances"
+            raise QubolearnError(f"{what}; pass validation=(p, x) to fit, or Arrays(p, x, validation=0.1) as data")
 
 
 def edits_gradient(callback: Any) -> bool:
@@ -201,11 +199,7 @@ class Checkpoint(_Watching):
 
 
 class ClipGradients(Callback):
-    """Scale the gradient down if its norm is too large.
-
-    Args:
-        norm: the largest allowed norm of all gradients together; must be positive.
-    """
+    """Scale all gradients together down to a norm of at most ``norm``."""
 
     def __init__(self, norm: float = 1.0) -> None:
         if not norm > 0:
@@ -217,12 +211,9 @@ class ClipGradients(Callback):
 
 
 class ProgressBar(Callback):
-    """Show a bar with loss and metric, on a terminal and in a notebook.
+    """Show a bar with a title, the loss and a metric (by default the first one), on a terminal and in a notebook.
 
-    Args:
-        title: the text before the bar.
-        metric: the score to show; by default the first one.
-        console: a rich console, which shows the bar only if it is a terminal, and removes it at the end.
+    A bar on a given rich console is shown only if that is a terminal, and is removed at the end.
     """
 
     def __init__(self, title: str = "training", metric: str | None = None, console: Any = None) -> None:

@@ -193,12 +193,11 @@ def _check_forward(network: nn.Module, instances: Instances) -> None:
     try:
         forward_with_features(network, instances)
     except (RuntimeError, TypeError, IndexError, KeyError, AttributeError) as error:
-        shapes = ", ".join(str(["batch", *tensor.shape[1:]]) for tensor in tensors_of(instances.p)).replace("'", "")
+        shapes = str([["batch", *tensor.shape[1:]] for tensor in tensors_of(instances.p)])[1:-1].replace("'", "")
         double = any(parameter.dtype == torch.float64 for parameter in network.parameters())
         hint = "; data are float32: call network.float()" if double else ""
-        raise QubolearnError(
-            f"{type(network).__name__} fails on p of shape {shapes}: {type(error).__name__}: {error}{hint}"
-        ) from error
+        what = f"{type(network).__name__} fails on p of shape {shapes}"
+        raise QubolearnError(f"{what}: {type(error).__name__}: {error}{hint}") from error
 
 
 def _uses_rng(network: nn.Module) -> bool:
