@@ -95,9 +95,6 @@ def fit(
     Returns:
         The :class:`Training` with its history; the network is trained in place and left in evaluation mode.
 
-    Raises:
-        QubolearnError: If the parts do not fit together, in one line that names the part, its value and the remedy.
-
     >>> from qubolearn import QuboNetwork, evaluate, topology
     >>> pattern = topology("dense", 2)
     >>> _ = torch.manual_seed(0)
