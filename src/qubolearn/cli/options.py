@@ -53,13 +53,11 @@ SHARED: dict[str, dict[str, Any]] = {
 
 
 def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add shared options."""
     for name in names:
         parser.add_argument(name, **SHARED[name])
 
 
 def add_count(parser: argparse.ArgumentParser, name: str, default: int, text: str) -> None:
-    """Add an option for a number of instances."""
     parser.add_argument(name, type=count, default=default, metavar="N", help=f"{text} [{default}]")
 
 

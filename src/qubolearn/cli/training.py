@@ -67,8 +67,7 @@ def run_train(args: argparse.Namespace, output: Output) -> int:
     size = "one A" if recipe.network == "shared" else f"L{recipe.layers} H{recipe.hidden}, {recipe.topology}"
     title = f"{problem}, {recipe.head}, {size}, seed {recipe.seed}"
     rows = [*metric_rows(found), ("training", f"{seconds:.1f} s")]
-    output.table(title, [f"on {found.instances} unseen instances", ""], rows)
-    output.say(f"run folder: {folder}")
+    output.table(title, [f"on {found.instances} unseen instances", ""], [*rows, ("run folder", folder)])
     output.result(**result, out=str(folder))
     return 0
 
