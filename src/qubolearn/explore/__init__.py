@@ -24,7 +24,7 @@ from qubolearn.recipes import pattern_of
 from qubolearn.runs import Run
 from qubolearn.training.folder import OWN
 
-__all__ = ["contents", "page", "positions", "rendered"]
+__all__ = ["contents", "page", "positions"]
 
 #: Limits of the numbers of all instances together and of the couplers of one: either is about 1 MB of text.
 MAX_NUMBERS, MAX_COUPLERS = 120_000, 50_000
@@ -55,20 +55,15 @@ def page(run: Run, instances: int = 24, seed: int = 0, show: Show | None = None)
             ``run.problem.show``, or an image.
     """
     data = contents(run, instances, seed, show)
-    return rendered(data), data
-
-
-def rendered(data: dict[str, Any]) -> str:
-    """Render the page of :func:`contents`; texts from a run are escaped."""
     templates = Environment(loader=PackageLoader("qubolearn.explore"), autoescape=True, undefined=StrictUndefined)
-    return templates.get_template("page.html").render(data=data)
+    return templates.get_template("page.html").render(data=data), data  # texts from a run are escaped
 
 
 def contents(run: Run, instances: int, seed: int, show: Show | None = None) -> dict[str, Any]:
     """Return the contents of the page as one object that can be written as JSON."""
     problem, network = run.problem, run.network()
     shown_as: Show = getattr(problem, "show", "image") if show is None else show
-    scored = max(instances, SCORED) if problem.bits <= FEW_BITS else instances
+    scored = max(instances, SCORED if (few := problem.bits <= FEW_BITS) else 0)
     scored = min(scored, problem.available("test") or scored)
     test = problem.sample(scored, stream(seed, "test"), "test")
     with torch.no_grad():
@@ -76,16 +71,16 @@ def contents(run: Run, instances: int, seed: int, show: Show | None = None) -> d
         first = json.dumps(view(shown_as, _numpy(test.p, 0)))
         numbers = 2 * A.n + (0 if _is_shared(A) else A.edges.shape[1]) + len(first) // 8
         shown = max(1, min(instances, scored, MAX_NUMBERS // numbers))
-        test = test.rows(slice(0, scored if problem.bits <= FEW_BITS else shown))
+        test = test.rows(slice(0, scored if few else shown))
         found, _ = solve_instances(network, test.p, problem=problem)
-        hits = _hits(problem, test, found)
+        scores = problem.score(problem.decode(found), test)
+        hits = scores["accuracy"] == 1 if "accuracy" in scores else test.wrong_bits(found) == 0
         kept = _with_wrong(hits, shown)
-        test, found = test.rows(kept), found[kept]
+        test = test.rows(kept)
         A, dropped = _sparse(network(test.p))
     return {
         "title": run.folder.name if problem.name == OWN else type(problem).__name__,
         "options": _options(problem),
-        "problem": problem.name,
         "head": run.recipe.head,
         "topology": run.recipe.topology,
         "n": A.n,
@@ -98,8 +93,7 @@ def contents(run: Run, instances: int, seed: int, show: Show | None = None) -> d
         "groups": [list(group) for group in problem.groups.members] if problem.groups else [],
         "sudoku": problem.size if isinstance(problem, Sudoku) else 0,
         "answers": _answers(problem, seed),
-        "metric": problem.metric,
-        "instances": _instances(problem, test, A, found, shown_as),
+        "instances": _instances(problem, test, A, (found[kept], hits[kept]), shown_as),
         **({"quadratic": _short(A.quadratic[0])} if _is_shared(A) else {}),
     }
 
@@ -136,12 +130,6 @@ def _positions(run: Run) -> list[tuple[float, float]]:
     return positions(pattern_of(run.problem, run.recipe), run.problem.groups)
 
 
-def _hits(problem: Problem, test: Instances, found: Tensor) -> Tensor:
-    """Return True for each instance ``[count]`` that is solved."""
-    scores = problem.score(problem.decode(found), test)
-    return scores["accuracy"] == 1 if "accuracy" in scores else test.wrong_bits(found) == 0
-
-
 def _with_wrong(hits: Tensor, shown: int) -> Tensor:
     """Return the rows to show: the first ones, of which the last are replaced if fewer than WRONG are wrong.
 
@@ -153,12 +141,13 @@ def _with_wrong(hits: Tensor, shown: int) -> Tensor:
     return torch.cat([torch.arange(shown - len(later)), later])
 
 
-def _instances(problem: Problem, test: Instances, A: SparseQubo, found: Tensor, show: Show) -> list[dict[str, Any]]:
-    scores, hits = problem.score(problem.decode(found), test), _hits(problem, test, found)
+def _instances(
+    problem: Problem, test: Instances, A: SparseQubo, solved: tuple[Tensor, Tensor], show: Show
+) -> list[dict[str, Any]]:
+    found, hits = solved
     held = problem.clamp(test.p)
     clamp = torch.full(found.shape, FREE) if held is None else held
-    shared = _is_shared(A)
-    listed = []
+    shared, listed = _is_shared(A), []
     for i in range(len(found)):
         right = test.x_true[i : i + 1] if test.right is None else test.right.states[i][test.right.valid[i]]
         one = {
@@ -168,7 +157,6 @@ def _instances(problem: Problem, test: Instances, A: SparseQubo, found: Tensor, 
             "right": [_bits(x) for x in right[: max(1, MAX_RIGHT // A.n)]],
             "found": _bits(found[i]),
             "hit": bool(hits[i]),
-            "score": float(f"{scores[problem.metric][i].item():.4g}"),
         }
         listed.append(one if shared else {**one, "quadratic": _short(A.quadratic[i])})
     return listed

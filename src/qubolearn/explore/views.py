@@ -50,10 +50,6 @@ def _image(p: Any) -> dict[str, Any]:
     return {"image": np.pad(numbers, (0, -len(numbers) % columns), constant_values=np.nan).reshape(-1, columns)}
 
 
-def _table(p: Any) -> dict[str, Any]:
-    return {"table": [["entry", "value"], *enumerate(_flat(p).tolist())]}
-
-
 def _graph(p: Any) -> dict[str, Any]:
     """Return the graph of a matrix, of n(n-1)/2 pairs in order, or of node and pair features."""
     nodes, pairs = p if isinstance(p, tuple) and len(p) == 2 else (None, p)
@@ -65,7 +61,7 @@ def _graph(p: Any) -> dict[str, Any]:
     if len(pairs) != len(i) or (nodes is not None and len(nodes) != n):
         raise QubolearnError(f"show='graph': p has {len(pairs)} pairs; expected n(n-1)/2, or pass a function")
     weights = pairs.reshape(len(pairs), -1)[:, 0]
-    names = range(n) if nodes is None else [f"{value:.3g}" for value in np.asarray(nodes, float)[:, 0]]
+    names = range(n) if nodes is None else [f"{value:.3g}" for value in np.asarray(nodes)[:, 0]]
     return {"graph": (names, [edge for edge in zip(i, j, weights, strict=True) if edge[2]])}
 
 
@@ -74,4 +70,8 @@ def _flat(p: Any) -> np.ndarray[Any, Any]:
     return np.concatenate([np.asarray(part, float).ravel() for part in parts])[:MAX_INPUTS]
 
 
-VIEWS = {"image": _image, "table": _table, "graph": _graph}
+VIEWS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "image": _image,
+    "table": lambda p: {"table": [["entry", "value"], *enumerate(_flat(p).tolist())]},
+    "graph": _graph,
+}

@@ -156,15 +156,9 @@ def load(path: Path | str, network: N | None = None) -> N:
 
 
 def export(network: nn.Module, p: Any, path: Path | str | None = None) -> torch.export.ExportedProgram:
-    """Return the network p -> A as a program of ``torch.export`` for batches of any size.
+    """Return the network p -> A as a program of ``torch.export`` for batches of any size; p is an instance or more.
 
-    Args:
-        network: the network; it must return a dense A.
-        p: an instance or more, as for ``predict``.
-        path: also write the program to this file, as ONNX with the output ``A``.
-
-    Raises:
-        QubolearnError: If the network has operations that cannot be exported.
+    With a path, also write it as ONNX with the output ``A``. Raise a QubolearnError if the network cannot be exported.
     """
     some = map_tensors(lambda tensor: tensor[[0, 0]], checked(p, network))  # torch takes a batch of one as fixed
     shapes = map_tensors(lambda tensor: {0: torch.export.Dim("batch", min=1)}, some)
