@@ -27,6 +27,7 @@ BENCHMARKS = {
         "inequalities and groups in our solvers, against neal, CP-SAT and 2-opt",
     ),
     "instances": ("instances.instances", "standard instances against all peers at equal CPU seconds, on all cores"),
+    "instances-ours": ("instances.ours", "the larger ones of these with our population and auto alone"),
     "time-to-target": ("instances.time_to_target", "seconds to the best known energy with probability 0.99"),
     "quantum": ("annealing.quantum", "simulated quantum annealing against path-integral Monte Carlo"),
     "train": ("training.against_neal", "an epoch of RandGraph with exhaustive search, and with neal per instance"),

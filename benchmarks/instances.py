@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -132,6 +132,10 @@ SOLVERS: dict[str, tuple[Callable[[str, float, int], float], str]] = {
         lambda name, seconds, seed: float(solve(instance(name)[0], AutoSolver(seed, seconds), 1).energies[0, 0]),
         "qubolearn",
     ),
+    "auto, default": (
+        lambda name, seconds, seed: float(solve(instance(name)[0], AutoSolver(seed), 1).energies[0, 0]),
+        "qubolearn",
+    ),
     "neal": (_sampler(_neal, 8), "dwave"),
     "tabu": (_tabu, "dwave"),
     "OpenJij": (_sampler(_openjij, 4), "openjij"),
@@ -149,10 +153,16 @@ def _work(task: tuple[str, str, float, int]) -> tuple[float, float]:
     return SOLVERS[solver][0](name, seconds, seed), time.process_time() - began
 
 
-def instances(quick: bool) -> Iterator[Record]:
+def ours(quick: bool) -> Iterator[Record]:
+    """Yield the same of our population and of ``auto`` with its defaults, on the largest graphs and dense QUBOs."""
+    some = {key: GROUPS[key] for key in ("Gset, 2,000 nodes and more", "dense")}
+    return instances(quick, ["population", "auto, default"], some)
+
+
+def instances(quick: bool, solvers: Sequence[str] = (), among: Mapping[str, Any] = GROUPS) -> Iterator[Record]:
     """Yield one record per instance and solver: the lowest energies of three seeds and what is best known."""
-    present = [name for name, (_, package) in SOLVERS.items() if find_spec(package)]
-    groups = {"dense": (["dense-60-0"], 0.05)} if quick else GROUPS
+    present = [name for name, (_, package) in SOLVERS.items() if find_spec(package) and name in (solvers or SOLVERS)]
+    groups = {"dense": (["dense-60-0"], 0.05)} if quick else among
     cells = [(group, name, seconds) for group, (names, seconds) in groups.items() for name in names]
     seeds = {
         (g, s): range(1 if s in ONE_SEED.get(g.split(",")[0], ()) and not quick else SEEDS)
@@ -182,7 +192,7 @@ def time_to_target(quick: bool) -> Iterator[Record]:
     95 % interval is from 1,000 resamples of the runs; None is infinite: no run reached it.
     """
     names, efforts, runs = (["bqp50_1"], (0.01,), 3) if quick else (TARGETS, EFFORTS, RUNS)
-    left_out = "auto", "tempering"
+    left_out = "auto", "auto, default", "tempering"
     present = [name for name, (_, package) in SOLVERS.items() if find_spec(package) and name not in left_out]
     tasks = [(s, name, t, seed) for t in efforts[::-1] for name in names for s in present for seed in range(runs)]
     found = dict(zip(tasks, in_processes(_work, tasks, serial=quick), strict=True))
