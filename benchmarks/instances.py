@@ -154,9 +154,12 @@ def _work(task: tuple[str, str, float, int]) -> tuple[float, float]:
 
 
 def ours(quick: bool) -> Iterator[Record]:
-    """Yield the same of our population and of ``auto`` with its defaults, on the largest graphs and dense QUBOs."""
-    some = {key: GROUPS[key] for key in ("Gset, 2,000 nodes and more", "dense")}
-    return instances(quick, ["population", "auto, default"], some)
+    """Yield the same of our population on the largest graphs, and of ``auto`` with its defaults there and on dense QUBOs."""
+    for group, solvers in (
+        ("Gset, 2,000 nodes and more", ["population", "auto, default"]),
+        ("dense", ["auto, default"]),
+    ):
+        yield from instances(quick, solvers, {group: GROUPS[group]})
 
 
 def instances(quick: bool, solvers: Sequence[str] = (), among: Mapping[str, Any] = GROUPS) -> Iterator[Record]:

@@ -148,17 +148,17 @@ def race() -> str:
     return f"{text}\n\n{note(result, 'race', 'python -m benchmarks.race OTHER --write', more)}\n"
 
 
-def instances() -> str:
+def instances(name: str = "instances") -> str:
     """Return hits and gaps of all solvers on each group of standard instances."""
     from benchmarks.instances import summary
 
-    result = read("instances")
+    result = read(name)
     rows = [
         [group, solver, f"{v['hit']} of {v['instances']}", f"{v['gap']:.4f}", f"{v['cpu_seconds']:.1f}"]
         for group, solver, v in summary(result["records"])
     ]
     text = markdown(["instances", "solver", "at the best known energy", "mean gap, %", "CPU seconds"], rows)
-    return f"{text}\n\n{note(result, 'instances', 'make benchmark NAME=instances')}\n"
+    return f"{text}\n\n{note(result, name, f'make benchmark NAME={name}')}\n"
 
 
 def instances_short() -> str:
@@ -174,9 +174,9 @@ def instances_short() -> str:
     return markdown(["", *solvers], [[group, *(cells[group, name] for name in solvers)] for group in groups]) + "\n"
 
 
-def gset() -> str:
-    """Return the cuts of our solvers and of the best peer on the large Gset graphs."""
-    result = read("instances")
+def gset(name: str = "instances") -> str:
+    """Return the cuts of all solvers of a race on the large Gset graphs."""
+    result = read(name)
     some = [r for r in result["records"] if r["group"].startswith("Gset, 2,000")]
     names = list(dict.fromkeys(r["solver"] for r in some))
     cells = {(r["instance"], r["solver"]): ", ".join(f"{-energy:.0f}" for energy in r["energies"]) for r in some}
@@ -278,6 +278,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "instances": instances,
     "instances-short": instances_short,
     "gset": gset,
+    "instances-ours": partial(instances, "instances-ours"),
+    "gset-ours": partial(gset, "instances-ours"),
     "time-to-target": targets,
     "race": race,
     "soak": soak,
