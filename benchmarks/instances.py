@@ -154,7 +154,7 @@ def _work(task: tuple[str, str, float, int]) -> tuple[float, float]:
 
 
 def ours(quick: bool) -> Iterator[Record]:
-    """Yield the same of our population on the largest graphs, and of ``auto`` with its defaults there and on dense QUBOs."""
+    """Yield the same of population on the largest graphs, and of ``auto`` with its defaults, also on dense QUBOs."""
     for group, solvers in (
         ("Gset, 2,000 nodes and more", ["population", "auto, default"]),
         ("dense", ["auto, default"]),

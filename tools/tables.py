@@ -193,7 +193,7 @@ def targets() -> str:
 
     def cell(r: dict[str, Any]) -> str:
         if r["seconds"] is None:
-            return f"> {sum(r['cpu_seconds']) * r['runs']:.0f}, none"
+            return f"none in {sum(r['cpu_seconds']) * r['runs']:.0f}"
         high = "∞" if r["high"] is None else f"{r['high']:.2g}"
         return f"{r['seconds']:.2g} ({r['low']:.2g} to {high})"
 
