@@ -1,18 +1,15 @@
 """Topologies, the nonzero patterns of A: dense, diagonal, and those of Chimera, Pegasus and Zephyr chips.
 
-A chip pattern is an induced subgraph of the chip with one qubit per bit, so a QUBO on it needs no chains: logical
-= physical qubits, and many copies fit one anneal. It is made of whole cells of eight qubits, four vertical ones and
-four horizontal ones that all cross, chosen so that as many couplers as possible are kept; if n is not a multiple
-of 8, the qubits whose loss costs the fewest couplers are left out. Cells follow D-Wave's coordinates:
+A chip pattern is an induced subgraph of the chip with one qubit per bit, so a QUBO on it needs no chains. It is made of
+whole cells of four vertical and four horizontal qubits that all cross, chosen so that as many couplers as possible are
+kept; if n is not a multiple of 8, the least connected qubits are left out. Cells follow D-Wave's coordinates:
 
 * Chimera ``(y, x, u, k)``: the unit cell (y, x), a K4,4;
 * Pegasus ``(t, y, x, u, k)``, nice coordinates: the cell (t, y, x), a K4,4 with 4 odd couplers;
 * Zephyr ``(u, w, k, j, z)``: where two odd-coupled pairs on a vertical line and two on a horizontal line cross: a
   K4,4 with 4 odd couplers. Two such cells fill a crossing, k in {0, 1} and k in {2, 3}, and make a K8,8.
 
-Bits are numbered cell by cell (cells by row, then column), in a cell the vertical qubits (u = 0) first, by k: for
-n = 8, bits 0 ... 3 are the vertical side of the K4,4 and bits 4 ... 7 the horizontal one. ``Topology.qubits`` is
-the qubit of each bit.
+Bits are numbered cell by cell, by row and column, in a cell the vertical qubits (u = 0) first, by k.
 """
 
 from __future__ import annotations

@@ -7,12 +7,9 @@ Text formats, recognized by their first line and by entries on the diagonal:
 - qbsolv: ``p qubo 0 n diagonals couplers``, then entries ``i i value`` and ``i j value`` from 0 on; ``c`` are comments;
 - COO: entries ``i j value`` from 0 on; ``#`` are comments.
 
-``dimod.BinaryQuadraticModel.from_file`` trusts the counts and indices in a file. Here they are checked against the
-bytes that exist before anything of their size is made.
-
-A BQM file is: ``DIMODBQM``, two bytes of version, four of the header's length, a JSON header with the shape [n, m] and
-the types; then the offset, n pairs (start of the row, linear bias), 2m pairs (column, quadratic bias) row by row, and
-optionally labels, which are not read.
+A BQM file is: ``DIMODBQM``, two bytes of version, four of the header's length, a JSON header; then the offset, n pairs
+(start of the row, linear bias), 2m pairs (column, quadratic bias) row by row, and labels, which are not read. dimod
+trusts the counts and indices in a file. Here they are checked before anything of their size is made.
 """
 
 from __future__ import annotations

@@ -51,11 +51,8 @@ class DimodSolver(QuboSolver):
     Args:
         sampler: any ``dimod.Sampler``.
         parameters: arguments of ``sampler.sample``, such as ``num_reads``.
-        seed: instance i gets a seed derived from (seed, i). A sampler without a ``seed`` parameter draws from Python's
-            or NumPy's global generator, which is seeded for the call and restored after it.
-
-    QUBOs are sampled in parallel if the sampler is known to release the GIL. Ctrl-C ends samplers that take an
-    ``interrupt_function`` between two reads; others end with the process.
+        seed: instance i gets a seed derived from (seed, i). For a sampler without a ``seed`` parameter, Python's and
+            NumPy's global generators are seeded for the call and restored after it.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> neal(reads=10, sweeps=100, seed=0)(A).states.tolist()
@@ -300,7 +297,6 @@ class QubolearnSampler(Sampler, Initialized):
         """Return initial states ``[1, reads, n]`` as bits, columns in the order of ``bqm.variables``."""
         if states is None and generator == "random":
             return None
-        parsed = self.parse_initial_states(bqm, states, generator, num_reads, seed)  # type: ignore[arg-type]
-        order = {label: column for column, label in enumerate(parsed.initial_states.variables)}
-        columns = [order[label] for label in bqm.variables]
-        return torch.from_numpy((parsed.initial_states.record.sample[:, columns] > 0).astype(np.int8))[None]
+        parsed = self.parse_initial_states(bqm, states, generator, num_reads, seed).initial_states  # type: ignore[arg-type]
+        columns = [parsed.variables.index(label) for label in bqm.variables]
+        return torch.from_numpy((parsed.record.sample[:, columns] > 0).astype(np.int8))[None]
