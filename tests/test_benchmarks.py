@@ -110,7 +110,9 @@ def test_labels_are_compared_on_test_rows_and_folds(monkeypatch: pytest.MonkeyPa
     X, y = make_multilabel_classification(200, 10, n_classes=4, n_labels=2, random_state=0)
     y[:, 3] = 0  # a label that never occurs
     monkeypatch.setattr(labels, "rows", lambda name: (X[:120], y[:120], X[120:], y[120:]))
-    monkeypatch.setattr(labels, "MACHINES", labels.MACHINES[5:7])
+    smaller = {"MACHINES": labels.MACHINES[5:7], "COSTS": labels.COSTS[2:4], "FOLDS": 2, "INNER": 2, "RESAMPLES": 500}
+    for name, value in smaller.items():
+        monkeypatch.setattr(labels, name, value)
     records = list(labels.labels(quick=True))
     assert [(record["data"], record["part"]) for record in records[::2]] == [("flags", part) for part in labels.PARTS]
     for record in records:

@@ -85,9 +85,9 @@ def test_thousands_of_labeled_variables_take_no_dense_matrix(monkeypatch: pytest
         raise AssertionError("a dense matrix")
 
     monkeypatch.setattr(SparseQubo, "dense", refuse)
-    model = labeled(6000, "SPIN")
+    model = labeled(2000, "SPIN")
     found = QubolearnSampler().sample(model, num_reads=2, num_sweeps=5, seed=0)
-    assert len(found.variables) == 6000
+    assert len(found.variables) == 2000
     dimod.testing.assert_sampleset_energies(found, model, precision=5)
 
 
