@@ -22,6 +22,7 @@ BENCHMARKS = {
     "anneal": ("annealing.small", "annealing of 8 to 32 bits against neal"),
     "anneal-large": ("annealing.large", "annealing of 64 to 5,640 bits, dense and sparse, against neal"),
     "anneal-gpu": ("annealing.on_gpu", "annealing of 100 QUBOs on an NVIDIA GPU and on all CPU cores"),
+    "gset-gpu": ("annealing.gset_on_gpu", "67 Gset graphs on an NVIDIA GPU in five minutes"),
     "constraints": (
         "constraints.constraints",
         "inequalities and groups in our solvers, against neal, CP-SAT and 2-opt",

@@ -18,11 +18,14 @@ from torch import Tensor
 import qubolearn as ql
 from benchmarks import Record, random_qubos, threads, timed
 from benchmarks.models import Model, as_qubo, pegasus, regular, sherrington_kirkpatrick
+from qubolearn.data import load_instance
 from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
 from qubolearn.qubo import Qubo
-from qubolearn.solvers import make_solver
+from qubolearn.solvers import PopulationAnnealing, make_solver
 
 BATCH, READS, SWEEPS = 141, 16, 1000
+GSET = [f"G{k}" for k in (*range(1, 58), 60, 61, 62, 65, 66, 67, 70, 72, 77, 81)]
+READS_ON_GPU = {5000: 4096, 10**9: 2048}  # up to n bits
 
 
 def small(quick: bool) -> Iterator[Record]:
@@ -118,35 +121,73 @@ def _large(model: Model, turns: int) -> Record:
 
 
 def on_gpu(quick: bool, device: str = "cuda", batch: int = 100) -> Iterator[Record]:
-    """Measure the same reads and sweeps of 100 QUBOs on a GPU and on all cores; 1,000 reads fill a large GPU."""
-    for n in (64,) if quick else (32, 62, 64, 128, 256, 512, 1024, 2048):
-        for reads in (100, 1000) if 64 <= n <= 512 else (100,):
-            yield _on_both("dense", random_qubos(batch, n), reads, device)
+    """Measure whole calls for the two best states of 100 QUBOs on a GPU and on all cores, and the kernel alone."""
+    for n in (64,) if quick else (64, 128, 256, 512, 1024):
+        for sweeps in (100, 1000):
+            yield _on_both("dense", random_qubos(batch, n), ql.SimulatedAnnealing(100, sweeps, seed=0), device)
     for m in (3,) if quick else (6, 16):
         model = pegasus(m)
         edges = torch.from_numpy(np.sort(model.edges, 0))
         linear = torch.randn(batch, model.n, generator=torch.Generator().manual_seed(model.n))
         couplings = torch.from_numpy(model.couplings).float().expand(batch, -1).contiguous()
-        yield _on_both("Pegasus", ql.SparseQubo(linear, edges, couplings), 100, device)
+        solver = ql.SimulatedAnnealing(100, 100, seed=0)
+        yield _on_both("Pegasus", ql.SparseQubo(linear, edges, couplings), solver, device)
 
 
-def _on_both(family: str, A: Qubo, reads: int, device: str) -> Record:
-    """Measure all QUBOs on the GPU, and enough of them on the cores to keep every core busy for some seconds."""
+def _on_both(family: str, A: Qubo, solver: ql.SimulatedAnnealing, device: str) -> Record:
+    """Measure all QUBOs on the GPU, and enough of them on the cores to keep every core busy."""
     n, cores = A.shape[2], torch.get_num_threads()
-    there, here = A.to(device), A[: cores * max(1, 204_800 // (n * reads))]
-    solver = ql.SimulatedAnnealing(reads, SWEEPS, seed=0)
-    for some in (here[:cores], there):
-        replace(solver, sweeps=2)(some)  # Triton compiles a separate kernel for one sweep
-    cpu_seconds, cpu_reads = _best(partial(solver.sample, here))
-    gpu_seconds, gpu_reads = _best(partial(solver.sample, there))
-    call_seconds, _ = _best(lambda: solver(there).states)
-    rates = [len(some) * reads * n * SWEEPS / taken for some, taken in ((there, gpu_seconds), (here, cpu_seconds))]
-    size = {"family": family, "n": n, "batch": len(A), "cpu_batch": len(here), "reads": reads, "sweeps": SWEEPS}
-    speed = {"gpu_updates_per_second": rates[0], "cpu_updates_per_second": rates[1], "ratio": rates[0] / rates[1]}
-    seconds = {"gpu_seconds": gpu_seconds, "cpu_seconds": cpu_seconds, "gpu_call_seconds": call_seconds}
-    reads_of = {"gpu_energy": gpu_reads.cpu(), "cpu_energy": cpu_reads}
-    means = {name: ql.energies(A[:10], some[:10]).double().mean().item() for name, some in reads_of.items()}
-    return {**size, **seconds, **speed, "threads": cores, **means}
+    there, here = A.to(device), A[: cores * max(1, 204_800 // (n * solver.reads))]
+    for _ in range(2):
+        solver(there)
+    gpu_seconds, gpu_lowest = _best(lambda: solver(there).energies[:, 0], 10)
+    cpu_seconds, cpu_lowest = _best(lambda: solver(here).energies[:, 0], 2)
+    kernel_seconds = _kernel_seconds(partial(solver.sample, there))
+    updates = solver.reads * n * solver.sweeps
+    size = {"family": family, "n": n, "batch": len(A), "cpu_batch": len(here)}
+    effort = {"reads": solver.reads, "sweeps": solver.sweeps, "threads": cores}
+    seconds = {"kernel_seconds": kernel_seconds, "gpu_seconds": gpu_seconds, "cpu_seconds": cpu_seconds}
+    rates = {"gpu_rate": len(A) * updates / gpu_seconds, "cpu_rate": len(here) * updates / cpu_seconds}
+    ratios = {"over_kernel": gpu_seconds / kernel_seconds, "ratio": rates["gpu_rate"] / rates["cpu_rate"]}
+    means = {"gpu_energy": gpu_lowest[: len(here)].mean().item(), "cpu_energy": cpu_lowest.mean().item()}
+    return {**size, **effort, **seconds, **rates, **ratios, **means}
+
+
+def _kernel_seconds(work: Callable[[], object]) -> float:
+    """Return how long the annealing kernel runs on the GPU during a call."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        work()
+        torch.cuda.synchronize()
+    return sum(event.device_time_total for event in profile.key_averages() if event.key.startswith("_anneal")) * 1e-6
+
+
+def gset_on_gpu(quick: bool, device: str = "cuda", limit: float = 290.0) -> Iterator[Record]:
+    """Search all Gset graphs on a GPU within five minutes altogether; a hit ends a search.
+
+    Every graph gets a short search; those not at the best known cut get a longer one, and then all time that is left.
+    """
+    graphs = {name: load_instance(name) for name in (GSET[10:11] if quick else GSET)}
+    began = time.perf_counter()
+    graphs = dict(sorted(graphs.items(), key=lambda item: item[1].A.shape[2]))
+    records: dict[str, Record] = {name: {"graph": name, "n": graphs[name].A.shape[2], "cut": 0.0} for name in graphs}
+    for turn, share in enumerate((0.0, 0.35, 1.0)):
+        missing = [record for name, record in records.items() if record["cut"] < -graphs[name].best]
+        end = time.perf_counter() + share * (limit - (time.perf_counter() - began))
+        for place, record in enumerate(missing):
+            if time.perf_counter() - began > limit:
+                break
+            seconds = (end - time.perf_counter()) / (len(missing) - place)
+            sweeps = max(100, int(seconds * record["rate"])) if turn else 100 if quick else 2000
+            graph = graphs[record["graph"]]
+            reads = next(reads for n, reads in READS_ON_GPU.items() if record["n"] < n)
+            solver = PopulationAnnealing(sweeps, reads, seed=turn, target=graph.best)
+            taken, found = timed(partial(solver, graph.A.to(device), 1))
+            record["cut"] = max(record["cut"], -found.energies.item())
+            record["rate"], record["reads"] = int(found.info["sweeps"]) / taken, reads
+            record["seconds"] = record.get("seconds", 0.0) + taken
+    for name, record in records.items():
+        best = -graphs[name].best
+        yield {**record, "best_known": best, "gap": 100 * (best - record["cut"]) / best}
 
 
 def _best(work: Callable[[], Tensor], repeats: int = 3, enough: float = 1.0) -> tuple[float, Tensor]:

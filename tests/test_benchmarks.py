@@ -118,3 +118,10 @@ def test_labels_are_compared_on_test_rows_and_folds(monkeypatch: pytest.MonkeyPa
     for record in records:
         assert all(record[key] > 35 for key in ("qubo", "chain", "chains", "powerset"))  # the most frequent set: 21
         assert record["interval"][0] < record["qubo"] < record["interval"][1]
+
+
+def test_the_race_on_a_gpu_counts_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(annealing, "READS_ON_GPU", {1000: 64})
+    (record,) = annealing.gset_on_gpu(quick=True, device="cpu", limit=2.0)
+    assert 550 <= record["cut"] <= record["best_known"] == 564
+    assert record["gap"] == pytest.approx(100 * (564 - record["cut"]) / 564)

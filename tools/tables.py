@@ -63,9 +63,8 @@ COLUMNS = {
         "difference_in_errors=mean energy, ours minus neal's, in standard errors"
     ),
     "anneal-gpu": (
-        "family | n | batch=QUBOs | cpu_batch=on the cores | reads | gpu_updates_per_second=GPU, updates/s | "
-        "cpu_updates_per_second=all cores, updates/s | ratio=GPU / cores | "
-        "gpu_call_seconds=whole call with the two best states, s | gpu_energy=mean energy, GPU | "
+        "family | n | reads | sweeps | kernel_seconds=kernel, s | gpu_seconds=call, s | over_kernel=call / kernel | "
+        "gpu_rate=GPU, updates/s | cpu_rate=all cores, updates/s | ratio=GPU / cores | gpu_energy=mean energy, GPU | "
         "cpu_energy=mean energy, cores"
     ),
     "constraints": (
@@ -174,6 +173,17 @@ def instances_short() -> str:
     return markdown(["", *solvers], [[group, *(cells[group, name] for name in solvers)] for group in groups]) + "\n"
 
 
+def gset_gpu() -> str:
+    """Return hits and gaps of the population solver on a GPU, by the size of the graph."""
+    result, rows = read("gset-gpu"), []
+    for name, low, high in (("800, 1,000", 0, 1000), ("2,000, 3,000", 1001, 3000), ("5,000 and more", 3001, 20000)):
+        some = [r for r in result["records"] if low <= r["n"] <= high]
+        hits, gap = sum(r["cut"] >= r["best_known"] for r in some), sum(r["gap"] for r in some) / len(some)
+        rows.append([name, f"{hits} of {len(some)}", f"{gap:.4f}", f"{sum(r['seconds'] for r in some):.0f}"])
+    text = markdown(["nodes", "at the best known cut or above", "mean gap, %", "seconds"], rows)
+    return f"{text}\n\n{note(result, 'gset-gpu', 'make benchmark NAME=gset-gpu')}\n"
+
+
 def gset(name: str = "instances") -> str:
     """Return the cuts of all solvers of a race on the large Gset graphs."""
     result = read(name)
@@ -280,6 +290,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "gset": gset,
     "instances-ours": partial(instances, "instances-ours"),
     "gset-ours": partial(gset, "instances-ours"),
+    "gset-gpu": gset_gpu,
     "time-to-target": targets,
     "race": race,
     "soak": soak,

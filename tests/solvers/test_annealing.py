@@ -10,7 +10,6 @@ from dwave.samplers.sa.sampler import default_beta_range as neal_beta_range
 
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import SparseQubo, all_states, energies, to_bqm
-from qubolearn.solvers import annealing
 from qubolearn.solvers.annealing import SimulatedAnnealing, default_beta_range
 from qubolearn.solvers.dimod_adapter import neal
 
@@ -85,8 +84,6 @@ def test_beta_range_is_that_of_neal(kind: str) -> None:
     expected = torch.tensor([neal_beta_range(to_bqm(a)) for a in A], dtype=torch.float64)
     for form in (A, SparseQubo.from_dense(A)):
         torch.testing.assert_close(default_beta_range(form), expected)
-    S, scale = annealing._scaled(A)  # the way of other devices
-    torch.testing.assert_close(annealing._beta_range(S) / scale[:, None], expected)
 
 
 def test_equal_qubos_of_a_batch_and_all_reads_draw_independently() -> None:

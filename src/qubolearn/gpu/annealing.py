@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from threading import Lock
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 #: Up to this n, a QUBO on a GPU is annealed as a dense one even if its graph is sparse.
 WORD_BITS = 62
-#: QUBOs whose bits have at most this share of all others as neighbors are annealed by lists of neighbors.
+#: QUBOs whose bits have at most this share of all others as neighbors, on average, are annealed by lists of neighbors.
 LISTED_SHARE = 1 / 8
 #: The first Triton with tuples of tensors, in which the kernels keep fields.
 TRITON = (3, 3)
 #: Updates of one launch. Kernels do 1e10 a second and more on a large GPU; small ones take a few times as long.
 UPDATES = 2 * 10**9
+#: CUDA graphs that are kept, each for calls of one shape; and up to how many updates, padding included, a call is one.
+GRAPHS, GRAPH_UPDATES = 4, 6 * 10**8
 
 
 def available(device: torch.device) -> bool:
@@ -38,31 +39,54 @@ def _triton() -> tuple[int, ...]:
 def takes_lists(linear: Tensor, edges: Tensor) -> bool:
     """Return True if lists of neighbors suit QUBOs with linear ``[batch, n]`` and edges ``[2, m]``."""
     n = linear.shape[1]
-    return n > WORD_BITS and int(edges.flatten().bincount(minlength=n).max()) <= n * LISTED_SHARE
+    return n > WORD_BITS and 2 * edges.shape[1] <= n * n * LISTED_SHARE
 
 
-def generators(seeds: npt.NDArray[np.uint32], reads: int) -> Tensor:
-    """Return a first state for each read's 32-bit xorshift generator: int64 ``[batch, reads]``, 1 ... 2**32 - 1."""
-    z = torch.from_numpy(seeds.astype(np.int64))[:, None] * 0x1E3779B9 + torch.arange(1, reads + 1)
-    for _ in range(2):  # two rounds of multiplying and folding, modulo 2**32, leave no bit unmixed
-        z = (z ^ (z >> 16)) * 0x45D9F3B & 0xFFFFFFFF
-    return (z ^ (z >> 16)).clamp(min=1)
-
-
-def rounds(schedules: Tensor, sweeps: int, updates: int) -> Iterator[tuple[Tensor, int]]:
-    """Cut a schedule ``[batch, 3]`` (first β, growth, last β) into launches, and yield schedule and sweeps of each.
+def rounds(betas: Tensor, updates: int) -> Iterator[tuple[int, Tensor]]:
+    """Cut β of all sweeps ``[batch, sweeps]`` into launches, and yield the first sweep and the β of each.
 
     A launch takes less than half a second and ends before the next one, so that Ctrl-C is answered between them.
     ``updates`` is the number of updates in a sweep.
 
-    >>> schedule = torch.tensor([[1.0, 2.0, 5.0]])
-    >>> [(s[0, 0].item(), some) for s, some in rounds(schedule, 5, 10**9)]
-    [(1.0, 2), (4.0, 2), (5.0, 1)]
+    >>> [(first, some.tolist()) for first, some in rounds(torch.tensor([[1.0, 2.0, 4.0]]), 10**9)]
+    [(0, [[1.0, 2.0]]), (2, [[4.0]])]
     """
-    first, growth, last = schedules.to(torch.float64).unbind(1)
     some = max(1, UPDATES // max(1, updates))
-    for done in range(0, sweeps, some):
-        beta = torch.minimum(first * growth**done, last)
-        yield torch.stack([beta, growth, last], 1), min(some, sweeps - done)
-        if schedules.is_cuda and sweeps > some:
-            torch.cuda.synchronize(schedules.device)
+    for first in range(0, betas.shape[1], some):
+        yield first, betas[:, first : first + some].to(torch.float32).contiguous()
+        if betas.is_cuda and betas.shape[1] > some:
+            torch.cuda.synchronize(betas.device)
+
+
+_graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...], tuple[Tensor, ...]] | None] = {}
+_lock = Lock()
+
+
+def replayed(work: Callable[..., tuple[Tensor, ...]], key: Hashable, *inputs: Tensor) -> tuple[Tensor, ...]:
+    """Return ``work(*inputs)``; from the second call with a key on a CUDA graph replays all of its launches at once.
+
+    ``work`` reads no values on the host, and depends on nothing but its inputs and the key.
+    """
+    if not inputs[0].is_cuda or torch.cuda.is_current_stream_capturing():
+        return work(*inputs)
+    key = (key, torch.cuda.current_stream(inputs[0].device))
+    with _lock, torch.cuda.device(inputs[0].device):
+        if key not in _graphs:
+            while len(_graphs) >= GRAPHS:
+                del _graphs[next(iter(_graphs))]
+            _graphs[key] = None
+            return work(*inputs)
+        known = _graphs[key]
+        if known is None:
+            given = tuple(tensor.clone() for tensor in inputs)
+            work(*given)  # compiles for these addresses
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may allocate meanwhile
+                made = work(*given)
+            known = _graphs[key] = graph, given, made
+        graph, given, made = known
+        for old, new in zip(given, inputs, strict=True):
+            old.copy_(new)
+        graph.replay()
+        return tuple(tensor.clone() for tensor in made)

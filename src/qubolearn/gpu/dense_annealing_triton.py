@@ -10,73 +10,106 @@ corrects the fields of those that follow it. So a sweep visits the bits in turn,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from qubolearn.gpu.annealing import rounds
+from qubolearn.gpu.sparse_annealing_triton import LOG2_E, mixed
 
 #: Bits of one word; the bits that a step of a matrix product sums over, at most.
 BITS, DEPTH = 32, 64
 #: Reads of a program: few if latency dominates, many from this n on, so that they share the couplings.
 FEW_READS, MANY_READS, MANY_FROM = 32, 64, 512
 SHIFT = tl.constexpr(2048.0)
-LOG2_E = tl.constexpr(1.4426950408889634)
 ONE, HALF_ONE = tl.constexpr(0x3F800000), tl.constexpr(0x3C00)  # the digits of 1.0 in float32 and in float16
 SIGN = tl.constexpr(-(2**31))  # the digit of a float32's sign
+CONTINUE, GIVEN, RANDOM, FLIPPED = (tl.constexpr(k) for k in range(4))  # where reads start
 
 
-def anneal(S: Tensor, schedules: Tensor, sweeps: int, state: Tensor, initial: Tensor | None = None) -> Tensor:
-    """Return the final states int8 ``[batch, reads, n]`` of all reads of S ``[batch, n, n]``, float32.
+@dataclass(frozen=True)
+class DenseQubos:
+    """QUBOs ``[batch, n, n]`` on a GPU as its kernel takes them: A + Aᵀ, divided by the largest entry of A.
 
-    S is symmetric, with A_ij + A_ji off its diagonal and A_ii on it. ``schedules [batch, 3]`` holds the first β, its
-    growth from sweep to sweep, and the β that it stops at. ``state`` int64 ``[batch, reads]`` seeds the reads, which
-    begin at random, or at ``initial [batch, reads, n]``.
+    ``high`` and ``low [batch, blocks, depth, BITS]`` are the couplings of each word to all bits, ``pairs [batch,
+    blocks, BITS, BITS / 2]`` those within it: two float32 in an int64, of bit i to bits i + 1 and i + 2, to i + 3 and
+    i + 4, and so on, so that one load brings both.
     """
-    batch, n, _ = S.shape
-    lanes = MANY_READS if n >= MANY_FROM else FEW_READS
-    reads, blocks, step = state.shape[1], -(-n // BITS), DEPTH if n > BITS else BITS
-    groups, depth = -(-reads // lanes), -(-n // step) * step
-    high, low, pairs, linear = _couplings(S, blocks, depth)
-    states = torch.nn.functional.pad(state, (0, groups * lanes - reads), value=1).to(torch.uint32)
-    X = torch.zeros(batch * groups, lanes, depth, dtype=torch.float16, device=S.device)
-    words = torch.empty(batch * groups, blocks, lanes, dtype=torch.int32, device=S.device)
-    if initial is not None:
-        X.view(batch, groups * lanes, depth)[:, :reads, :n] = initial.to(X)
-        words = _words(X[:, :, : blocks * BITS])
-    fields = torch.empty(batch * groups, BITS, lanes, dtype=torch.float32, device=S.device)
-    start = initial is None
-    for betas, some in rounds(schedules, sweeps, batch * groups * lanes * depth):
-        _anneal[(batch * groups,)](
-            *(high, low, pairs, linear, betas, states, X, words, fields, blocks, groups, depth, some, start),
-            LANES=lanes,
-            WIDTH=BITS,
-            STEP=step,
-            num_warps=lanes // 32,
-            num_stages=min(3, depth // step),
-        )
-        start = False
-    return _bits(words)[:, :, :n].reshape(batch, groups * lanes, n)[:, :reads].to(torch.int8)
 
+    n: int
+    high: Tensor
+    low: Tensor
+    pairs: Tensor
+    linear: Tensor  # [batch, blocks, BITS]
+    scale: Tensor  # [batch], float64
+    beta_ranges: Tensor  # [batch, 2], float64: neal's first and last β of the scaled QUBOs
 
-def _couplings(S: Tensor, blocks: int, depth: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return couplings of each word to all bits, high and low ``[batch, blocks, depth, BITS]``, within it, and biases.
+    @classmethod
+    def make(cls, A: Tensor) -> DenseQubos:
+        """Return the form of A ``[batch, n, n]``."""
+        (batch, n, _), A = A.shape, A.contiguous()
+        blocks, step = -(-n // BITS), DEPTH if n > BITS else BITS
+        depth, grid = -(-n // step) * step, (batch, blocks)
+        scale = torch.linalg.vector_norm(A, torch.inf, (1, 2)).double().clamp(min=1e-300)
+        inverse = 1 / scale
+        biases, strengths = A.new_empty(2, batch, blocks * BITS, dtype=torch.float64)
+        _strengths[grid](A, inverse, biases, strengths, n, WIDTH=BITS, STEP=step)
+        largest = strengths.amax(1)
+        half = A.new_empty(2, batch, blocks, depth, BITS, dtype=torch.float16)
+        pairs = A.new_empty(batch, blocks, BITS, BITS, dtype=torch.float32)
+        linear = A.new_empty(batch, blocks, BITS, dtype=torch.float32)
+        written = (half[0], half[1], pairs, linear, strengths)
+        _split[grid](A, inverse, largest, biases, *written, n, depth, WIDTH=BITS, STEP=step)
+        ranges = A.new_empty(batch, 2, dtype=torch.float64)
+        _ranges[(batch,)](largest, strengths, ranges, blocks, WIDTH=BITS)
+        return cls(n, half[0], half[1], pairs.view(torch.int64), linear, scale, ranges)
 
-    Those within are pairs ``[batch, blocks, BITS, BITS / 2]``. Bit i's are two float32 in an int64: of bits i + 1 and
-    i + 2 of its word, of i + 3 and i + 4, and so on. One load brings both. Biases are ``[batch, blocks, BITS]``.
-    """
-    batch, n, _ = S.shape
-    whole = torch.nn.functional.pad(S, (0, blocks * BITS - n, 0, depth - n))
-    linear = whole.diagonal(dim1=1, dim2=2).reshape(batch, blocks, BITS).clone()
-    whole.diagonal(dim1=1, dim2=2).zero_()
-    whole = whole.reshape(batch, depth, blocks, BITS).transpose(1, 2).contiguous()
-    block, bit = torch.arange(blocks, device=S.device)[:, None, None], torch.arange(BITS, device=S.device)
-    other = bit[:, None] + 1 + bit
-    pairs = torch.where(other < BITS, whole[:, block, block * BITS + bit[:, None], other % BITS], 0.0)
-    high = whole.to(torch.float16)
-    low = ((whole - high) * SHIFT.value).to(torch.float16)
-    return high, low, pairs.view(torch.int64), linear
+    def anneal(
+        self,
+        betas: Tensor,
+        seeds: Tensor,
+        reads: int,
+        initial: Tensor | None = None,
+        descent: int = 0,
+        flipped: Tensor | None = None,
+    ) -> Tensor:
+        """Return the final states int8 ``[batch, reads, n]``, and with ``descent`` those after as many cold sweeps too.
+
+        The latter follow the former, ``[batch, 2 reads, n]``. Sweep k is at ``betas[:, k]``; ``seeds [batch]`` fix the
+        random numbers. Reads begin at random bits, or at ``initial [batch, reads, n]``, or read i at ``flipped``, int8
+        ``[batch, n]``, with bit i flipped, which it never flips back.
+        """
+        batch, blocks, depth, _ = self.high.shape
+        lanes = MANY_READS if self.n >= MANY_FROM else FEW_READS
+        groups, step = -(-reads // lanes), min(DEPTH, depth)
+        X = self.high.new_zeros(batch * groups, lanes, depth)
+        words = torch.empty(batch * groups, blocks, lanes, dtype=torch.int32, device=X.device)
+        start = RANDOM.value if flipped is None else FLIPPED.value
+        if initial is not None:
+            X.view(batch, groups * lanes, depth)[:, :reads, : self.n] = initial.to(X)
+            words, start = _words(X[:, :, : blocks * BITS]), GIVEN.value
+        states = torch.empty(batch * groups, lanes, dtype=torch.uint32, device=X.device)
+        fields = torch.empty(batch * groups, BITS, lanes, dtype=torch.float32, device=X.device)
+        found: list[Tensor] = []
+        for some in (betas, betas.new_full((batch, descent), torch.inf)):
+            for _, colds in rounds(some, batch * groups * lanes * depth):
+                _anneal[(batch * groups,)](
+                    *(self.high, self.low, self.pairs, self.linear, colds, seeds, states, X, words, fields),
+                    *(words if flipped is None else flipped, self.n, blocks, groups, depth, colds.shape[1], start),
+                    HELD=flipped is not None,
+                    LANES=lanes,
+                    WIDTH=BITS,
+                    STEP=step,
+                    num_warps=lanes // 32,
+                    num_stages=min(3, depth // step),
+                )
+                start = CONTINUE.value
+            found.append(words.clone() if descent and not found else words)
+        bits = _bits(torch.stack(found[: 2 if descent else 1]))[..., : self.n]  # [1 or 2, slots, lanes, n]
+        return bits.unflatten(1, (batch, groups)).flatten(2, 3)[:, :, :reads].transpose(0, 1).flatten(1, 2)  # type: ignore[no-any-return]
 
 
 def _words(X: Tensor) -> Tensor:
@@ -86,28 +119,116 @@ def _words(X: Tensor) -> Tensor:
 
 
 def _bits(words: Tensor) -> Tensor:
-    """Return words ``[slots, blocks, lanes]`` as bits ``[slots, lanes, BITS blocks]``."""
-    bits = (words[..., None] >> torch.arange(BITS, device=words.device)) & 1
-    return bits.transpose(1, 2).flatten(2)
+    """Return words ``[..., blocks, lanes]`` as bits int8 ``[..., lanes, BITS blocks]``."""
+    bits = (words.mT[..., None] >> torch.arange(BITS, dtype=torch.int32, device=words.device)) & 1
+    return bits.to(torch.int8).flatten(-2)
+
+
+@triton.jit
+def _coupling(A, inverse, i, j, n):
+    """Return A_ij + A_ji of all i and j, scaled, in float64; 0 beyond n bits and where i = j."""
+    inside = (i < n) & (j < n) & (i != j)
+    one = tl.load(A + i * n + j, inside, 0.0).to(tl.float64)
+    return (one + tl.load(A + j * n + i, inside, 0.0).to(tl.float64)) * inverse
+
+
+@triton.jit(do_not_specialize=["n"])
+def _strengths(A, inverses, biases, strengths, n, WIDTH: tl.constexpr, STEP: tl.constexpr):
+    """Write |b_i| and |b_i| + Σ_j |J_ij| of the spins of a word."""
+    instance, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    own, step = block * WIDTH + tl.arange(0, WIDTH), tl.arange(0, STEP)
+    A += instance * n * n
+    inverse = tl.load(inverses + instance)
+    fields = tl.load(A + own * n + own, own < n, 0.0).to(tl.float64) * (2 * inverse)
+    sizes = tl.zeros([WIDTH], tl.float64)
+    for k in range(0, n, STEP):
+        couplings = _coupling(A, inverse, (k + step)[:, None], own[None, :], n)
+        fields += tl.sum(couplings, 0)
+        sizes += tl.sum(tl.abs(couplings), 0)
+    place = instance * tl.num_programs(1) * WIDTH + own
+    tl.store(biases + place, tl.abs(fields) / 4)
+    tl.store(strengths + place, (tl.abs(fields) + sizes) / 4)
+
+
+@triton.jit(do_not_specialize=["n", "depth"])
+def _split(
+    A,
+    inverses,
+    largest,
+    biases,
+    high,
+    low,
+    pairs,
+    linear,
+    smallest,  # [batch, blocks, WIDTH]: the smallest coefficient of each spin that is no rounding error
+    n,
+    depth,
+    WIDTH: tl.constexpr,
+    STEP: tl.constexpr,
+):
+    """Write the couplings of a word, as :class:`DenseQubos` holds them."""
+    instance, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    column, step = tl.arange(0, WIDTH), tl.arange(0, STEP)
+    own, word = block * WIDTH + column, instance * tl.num_programs(1) + block
+    A += instance * n * n
+    inverse, limit = tl.load(inverses + instance), 1e-12 * tl.load(largest + instance)
+    bias = tl.load(biases + word * WIDTH + column)
+    least = tl.where((bias > limit) & (own < n), bias, float("inf"))
+    for k in range(0, depth, STEP):
+        couplings = _coupling(A, inverse, (k + step)[:, None], own[None, :], n)
+        sizes = tl.abs(couplings) / 4
+        least = tl.minimum(least, tl.min(tl.where(sizes > limit, sizes, float("inf")), 0))
+        place = (word * depth + k + step)[:, None] * WIDTH + column[None, :]
+        upper = couplings.to(tl.float32).to(tl.float16)
+        tl.store(high + place, upper)
+        tl.store(low + place, ((couplings - upper.to(tl.float64)) * SHIFT).to(tl.float32).to(tl.float16))
+    tl.store(smallest + word * WIDTH + column, least)
+    diagonal = tl.load(A + own * n + own, own < n, 0.0).to(tl.float64) * inverse
+    tl.store(linear + word * WIDTH + column, diagonal.to(tl.float32))
+    other = column[:, None] + 1 + column[None, :]
+    inside = _coupling(A, inverse, own[:, None], tl.where(other < WIDTH, block * WIDTH + other, n), n)
+    tl.store(pairs + (word * WIDTH + column)[:, None] * WIDTH + column[None, :], inside.to(tl.float32))
+
+
+@triton.jit(do_not_specialize=["blocks"])
+def _ranges(largest, smallest, ranges, blocks, WIDTH: tl.constexpr):
+    """Write neal's first and last β of a QUBO; see :func:`qubolearn.solvers.annealing.default_beta_range`."""
+    instance, column = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
+    smallest += instance * blocks * WIDTH + column
+    least, spins = tl.full([WIDTH], float("inf"), tl.float64), tl.zeros([WIDTH], tl.float64)
+    for block in range(blocks):
+        least = tl.minimum(least, tl.load(smallest + block * WIDTH))
+    lowest = tl.min(least, 0)
+    for block in range(blocks):
+        spins += (tl.load(smallest + block * WIDTH) <= lowest * (1 + 1e-9)).to(tl.float64)
+    most = tl.load(largest + instance)
+    some = most > 0  # else any range works, because all energies are equal
+    tl.store(ranges + 2 * instance, tl.where(some, 0.34657359027997264 / tl.where(some, most, 1.0), 1.0))
+    last = tl.log(100 * tl.sum(spins, 0)) / (2 * tl.where(some, lowest, 1.0))
+    tl.store(ranges + 2 * instance + 1, tl.where(some, last, 1.0))
 
 
 # "fields" without its alignment: vectors of four reads would take a read's fields to several threads
-@triton.jit(do_not_specialize=["blocks", "groups", "sweeps", "start"], do_not_specialize_on_alignment=["fields"])
+@triton.jit(do_not_specialize=["n", "blocks", "groups", "sweeps", "start"], do_not_specialize_on_alignment=["fields"])
 def _anneal(
     high,  # [batch, blocks, depth, WIDTH]
     low,
     pairs,  # [batch, blocks, WIDTH, WIDTH / 2]
     linear,  # [batch, blocks, WIDTH]
-    schedules,  # [batch, 3]: first β, growth, last β
+    betas,  # [batch, sweeps]
+    seeds,  # [batch]
     states,  # [slots, LANES]: generators
     X,  # [slots, LANES, depth]: bits as float16
     words,  # [slots, blocks, LANES]: the same bits in words
     fields,  # [slots, WIDTH, LANES]: scratch memory, used with more than 32 LANES
+    flipped,  # [batch, n]: the bits that reads with a HELD bit start from
+    n,
     blocks,
     groups,
     depth,
     sweeps,
-    start,  # True if reads start at random bits
+    start,  # CONTINUE, GIVEN, RANDOM or FLIPPED
+    HELD: tl.constexpr,
     LANES: tl.constexpr,
     WIDTH: tl.constexpr,
     STEP: tl.constexpr,
@@ -123,19 +244,29 @@ def _anneal(
     low += instance * blocks * depth * WIDTH
     pairs += instance * blocks * (WIDTH * WIDTH // 2)
     linear += instance * blocks * WIDTH
-    beta = tl.load(schedules + 3 * instance)
-    growth = tl.load(schedules + 3 * instance + 1)
-    last = tl.load(schedules + 3 * instance + 2)
     state = tl.load(states + lane)
-    if start:
+    read = ((slot % groups) * LANES + lane).to(tl.int32)
+    if start != CONTINUE:
+        seed = tl.zeros([LANES], tl.uint32) + tl.load(seeds + instance).to(tl.uint32)
+        state = tl.maximum(mixed(mixed(seed) ^ mixed((read + 1).to(tl.uint32))), 1)  # xorshift never leaves 0
+    if HELD:
+        for block in range(blocks):
+            bit = block * WIDTH + column
+            value = tl.load(flipped + instance * n + bit, bit < n, 0).to(tl.int32)
+            flips = (bit[None, :] == read[:, None]).to(tl.int32)
+            word = tl.sum((value[None, :] ^ flips) << column[None, :], 1)
+            tl.store(words + block * LANES + lane, word)
+            tl.store(X + lane[:, None] * depth + bit[None, :], _float16(word, column))
+        tl.debug_barrier()
+    if start == RANDOM:
         for block in range(blocks):
             state = _next(state)
             word = state.to(tl.int32, bitcast=True)
             tl.store(words + block * LANES + lane, word)
             tl.store(X + lane[:, None] * depth + (block * WIDTH + column)[None, :], _float16(word, column))
         tl.debug_barrier()
-    for _ in range(sweeps):
-        cold = (beta * LOG2_E).to(tl.float32)
+    for sweep in range(sweeps):
+        cold = tl.load(betas + instance * sweeps + sweep) * LOG2_E
         for block in range(blocks):
             upper = tl.zeros([LANES, WIDTH], dtype=tl.float32) + tl.load(linear + block * WIDTH + column)[None, :]
             lower = tl.zeros([LANES, WIDTH], dtype=tl.float32)
@@ -145,13 +276,14 @@ def _anneal(
                 upper = tl.dot(x, tl.load(high + place), upper)
                 lower = tl.dot(x, tl.load(low + place), lower)
             tile = _by_reads(upper + lower / SHIFT, fields, lane, column, LANES, WIDTH)
+            if HELD:  # no comparison with NaN is true
+                tile = tl.where((block * WIDTH + column)[None, :] == read[:, None], float("nan"), tile)
             word = tl.load(words + block * LANES + lane)
             inside = pairs + block * (WIDTH * WIDTH // 2)
             word, state = _updated(word, state, cold, inside, tile, column, WIDTH)
             tl.store(words + block * LANES + lane, word)
             tl.store(X + lane[:, None] * depth + (block * WIDTH + column)[None, :], _float16(word, column))
             tl.debug_barrier()  # the next product reads bits that other threads wrote
-        beta = tl.minimum(beta * growth, last)
     tl.store(states + lane, state)
 
 

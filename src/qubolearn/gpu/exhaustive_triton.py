@@ -119,17 +119,8 @@ def _subset_table(
     batch, n, states, columns, block = A.shape[0], A.shape[2], codes.shape[-1], 1 + len(targets), 128
     out = torch.empty((batch, columns, states) if rows else (batch, states, columns), dtype=dtype, device=A.device)
     subset_table[(batch * -(-states // block), columns)](
-        A,
-        codes,
-        out,
-        n,
-        bits.start,
-        targets.start,
-        states,
-        states if codes.ndim == 2 else 0,
-        1 if rows else columns,
-        states if rows else 1,
-        states * columns,
+        *(A, codes, out, n, bits.start, targets.start, states, states if codes.ndim == 2 else 0),
+        *(1 if rows else columns, states if rows else 1, states * columns),
         BITS=len(bits),
         DIAGONAL=diagonal,
         BLOCK=block,
@@ -176,14 +167,8 @@ class Scan:
         shape = (len(A), count) if chosen is None else (len(A), count, 2**plan.lane_bits)
         out = torch.empty(shape, dtype=A.dtype, device=A.device)
         scan_parts[(len(A) * count,)](
-            A,
-            *self.tables,
-            _gray_flips(plan.outer_gray, A.device),
-            _gray_flips(plan.inner_gray, A.device),
-            out if chosen is None else chosen.contiguous(),
-            out,
-            A.shape[2],
-            count,
+            *(A, *self.tables, _gray_flips(plan.outer_gray, A.device), _gray_flips(plan.inner_gray, A.device)),
+            *(out if chosen is None else chosen.contiguous(), out, A.shape[2], count),
             LANES=2**plan.lane_bits,
             OUTER=plan.outer_gray,
             INNER_GRAY=plan.inner_gray,
@@ -237,13 +222,7 @@ def _sum_group(A: Tensor, beta: float, plan: SumPlan) -> tuple[Tensor, Tensor]:
     lanes = torch.empty(batch, 2**part_bits, MIDDLE + 1, 2**low, device=device)
     totals = torch.empty(batch, 2**part_bits, 21, device=device)
     sum_parts[(peaks.numel(),)](
-        scaled,
-        *tables,
-        _gray_flips(4, device),
-        peaks,
-        lanes,
-        totals,
-        n,
+        *(scaled, *tables, _gray_flips(4, device), peaks, lanes, totals, n),
         LANES=2**low,
         PART_BITS=part_bits,
         num_warps=plan.warps,

@@ -1,13 +1,17 @@
 """Simulated annealing of sparse QUBOs on an NVIDIA GPU: all bits of one color at once, in many reads at once.
 
 Bits of one color have no couplings among them, so updating them at once is updating them one after the other. A
-program holds some reads of one QUBO; it walks over tiles of bits of equal color, sums the fields over lists of
-neighbors, all padded to the largest degree, and draws its random numbers by hashing (read, sweep, bit).
+program holds some reads of one QUBO and walks over tiles of bits of equal color and similar degree. Fields are sums of
+integers over lists of neighbors. If couplings are small multiples of one number, an int32 holds a bit of two or four
+reads, and one multiplication adds a neighbor's coupling to the fields of all of them; else couplings are rounded to
+2**-28 of the largest sum. Random numbers are hashes of (read, sweep, bit).
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,52 +22,106 @@ from torch import Tensor
 
 from qubolearn.gpu.annealing import rounds
 
-#: Bits and reads that a program updates at once; neighbors that are loaded together.
-ROWS, READS, TOGETHER = 128, 8, 4
+#: Bits and words that a program updates at once; warps of a program.
+ROWS, WORDS, WARPS = 64, 4, 4
+#: The digits of a field, and the dtype of a read's part of a word.
+LANES = {8: torch.int8, 16: torch.int16, 32: torch.int32}
+LOG2_E = tl.constexpr(1.4426950408889634)
+#: Steps of Euclid's algorithm that look for a common unit of couplings.
+EUCLID = 16
+#: The field of bits that are padding, which stay 0.
+NEVER = 1e30
 
 
-def anneal(
-    linear: Tensor,
-    quadratic: Tensor,
-    edges: npt.NDArray[np.int64],
-    schedules: Tensor,
-    sweeps: int,
-    state: Tensor,
-    initial: Tensor | None = None,
-) -> Tensor:
-    """Return final states int8 ``[batch, reads, n]`` of linear ``[batch, n]`` and quadratic ``[batch, m]`` on edges.
+@dataclass(frozen=True)
+class SparseQubos:
+    """QUBOs on one graph on a GPU, as its kernel takes them; ``size`` bits, padding included, in ROWS by color.
 
-    ``schedules [batch, 3]``, ``state [batch, reads]`` and ``initial [batch, reads, n]`` as in
-    :mod:`~qubolearn.gpu.dense_annealing_triton`.
+    The k-th neighbors of tile t are line ``starts[t] + k`` of ``neighbors`` and ``values``. The field of a bit is
+    ``lowest`` plus ``unit`` times a sum that begins at ``first`` and is never negative; each of ``reads`` in a word has
+    ``digits`` of it.
     """
-    (batch, n), reads, device = linear.shape, state.shape[1], linear.device
-    lanes, groups = READS, -(-reads // READS)
-    place, size = _places(colors(edges, n))
-    neighbors, slots = _neighbors(edges, place, n, size)
-    at = torch.from_numpy(place).to(device)
-    fields = torch.zeros(batch, size, device=device)
-    fields[:, at] = linear.to(torch.float32)
-    padded = torch.nn.functional.pad(quadratic.to(torch.float32), (0, 1))  # the last one is padding
-    values = padded[:, torch.from_numpy(slots).to(device).flatten()].contiguous()  # [batch, degree * size]
-    seeds = torch.nn.functional.pad(state, (0, groups * lanes - reads), value=1).to(torch.uint32)
-    X = torch.zeros(batch * groups, size + 1, lanes, dtype=torch.int8, device=device)  # the last one is padding
-    done = 0  # then reads start at random bits
-    if initial is not None:
-        given = torch.nn.functional.pad(initial.to(X), (0, 0, 0, groups * lanes - reads))
-        X.view(batch, groups, size + 1, lanes)[:, :, at] = given.view(batch, groups, lanes, n).transpose(2, 3)
-        done = 1
-    for betas, some in rounds(schedules, sweeps, X.numel()):
-        _anneal[(batch * groups,)](
-            *(fields, values, torch.from_numpy(neighbors).to(device), betas, seeds, X),
-            *(size // ROWS, neighbors.shape[0], groups, some, done),
-            ROWS=ROWS,
-            LANES=lanes,
-            TOGETHER=TOGETHER,
-            num_warps=4,
-        )
-        done += some
-    bits = X.reshape(batch, groups, size + 1, lanes)[:, :, at]
-    return bits.transpose(2, 3).reshape(batch, groups * lanes, n)[:, :reads].contiguous()
+
+    place: Tensor  # [n]: where each bit is
+    starts: Tensor  # [tiles + 1]
+    neighbors: Tensor  # [lines, ROWS]; `size` is padding
+    values: Tensor  # [batch, lines, ROWS]
+    first: Tensor  # [batch, size]
+    lowest: Tensor  # [batch, size], float32
+    unit: Tensor  # [batch], float32
+    digits: int
+    together: int  # neighbors that are loaded at once; tiles have multiples of it
+
+    @classmethod
+    def make(cls, linear: Tensor, quadratic: Tensor, edges: npt.NDArray[np.int64]) -> SparseQubos:
+        """Return the form of linear ``[batch, n]`` and quadratic ``[batch, m]``, float64, on edges ``[2, m]``."""
+        (batch, n), device = linear.shape, linear.device
+        degree = 2 * edges.shape[1] / n
+        together = 4 if degree <= 6 else 8 if degree <= 16 else 16
+        arrays = _layout(edges, n, together)
+        place, starts, neighbors, slots = (torch.from_numpy(array).to(device) for array in arrays)
+        ends = torch.from_numpy(edges).to(device).flatten()
+        unit, whole, digits = _in_units(quadratic, ends, n)
+        low = whole.new_zeros(batch, n).index_add_(1, ends, whole.clamp(max=0).repeat(1, 2))
+        size = (len(starts) - 1) * ROWS
+        first, lowest = whole.new_zeros(batch, size), linear.new_full((batch, size), NEVER)
+        first[:, place] = -low * sum(1 << k for k in range(0, 32, digits))
+        lowest[:, place] = linear + unit[:, None] * low
+        values = torch.nn.functional.pad(whole.int(), (0, 1))[:, slots]  # the last edge is padding
+        return cls(place, starts, neighbors, values, first.int(), lowest.float(), unit.float(), digits, together)
+
+    def anneal(
+        self, betas: Tensor, seeds: Tensor, reads: int, initial: Tensor | None = None, descent: int = 0
+    ) -> Tensor:
+        """Return final states as :meth:`~qubolearn.gpu.dense_annealing_triton.DenseQubos.anneal` does."""
+        X = self.words(reads)
+        if initial is not None:
+            padded = torch.nn.functional.pad(initial.to(LANES[self.digits]), (0, 0, 0, -reads % self.reads))
+            given = padded.reshape(len(seeds), -1, self.reads, len(self.place)).transpose(2, 3)
+            self.lanes(X).view(len(seeds), -1, X.shape[1], self.reads)[:, :, self.place] = given
+        done = self.sweep(X, betas, seeds, 0 if initial is None else 1)
+        found = [self.bits(X)[:, :reads]]
+        if descent:
+            self.sweep(X, betas.new_full((len(betas), descent), torch.inf), seeds, done)
+            found.append(self.bits(X)[:, :reads])
+        return torch.cat(found, 1)
+
+    @property
+    def reads(self) -> int:
+        """The reads of a program."""
+        return WORDS * 32 // self.digits
+
+    def words(self, reads: int) -> Tensor:
+        """Return zeros for the bits of reads: int32 ``[batch * groups, size + 1, WORDS]``; the last one is padding."""
+        batch, size = self.first.shape
+        return self.first.new_zeros(batch * -(-reads // self.reads), size + 1, WORDS)
+
+    def lanes(self, X: Tensor) -> Tensor:
+        """Return the same memory with one entry per read ``[batch * groups, size + 1, reads]``."""
+        return X.view(LANES[self.digits])
+
+    def bits(self, X: Tensor) -> Tensor:
+        """Return the bits of all reads: int8 ``[batch, reads, n]``."""
+        chosen = self.lanes(X)[:, self.place].to(torch.int8).transpose(1, 2)
+        return chosen.reshape(len(self.first), -1, len(self.place))
+
+    def sweep(self, X: Tensor, betas: Tensor, seeds: Tensor, done: int) -> int:
+        """Update all bits of X at each of ``betas [batch, sweeps]``; reads begin at random bits if ``done`` is 0.
+
+        ``done`` counts sweeps; a number that was used before repeats the random numbers. Return the next one.
+        """
+        batch, size = self.first.shape
+        for begin, colds in rounds(betas, len(X) * size * self.reads):
+            _anneal[(len(X),)](
+                *(self.first, self.lowest, self.unit, self.values, self.neighbors, self.starts, colds, seeds, X),
+                *(size // ROWS, len(self.neighbors), len(X) // batch, colds.shape[1], done + begin),
+                ROWS=ROWS,
+                WORDS=WORDS,
+                DIGITS=self.digits,
+                TOGETHER=self.together,
+                num_warps=WARPS,
+            )
+        return done + betas.shape[1]
 
 
 def colors(edges: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.int64]:
@@ -82,92 +140,125 @@ def colors(edges: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.int64]:
     return np.array(chosen, np.int64)
 
 
-def _places(color: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
-    """Return the place of each bit, color by color, each padded to whole tiles; and the end."""
+def _layout(edges: npt.NDArray[np.int64], n: int, together: int) -> tuple[npt.NDArray[np.int64], ...]:
+    """Return the places of bits, the first line of each tile, the places of neighbors, and the edges to them.
+
+    Bits are in order of color and degree, each color padded to whole tiles; a tile has lines for its largest degree.
+    """
+    (m, color), degrees = (edges.shape[1], colors(edges, n)), np.bincount(edges.reshape(-1), minlength=n)
     counts = np.bincount(color)
     ends = np.cumsum(-(-counts // ROWS) * ROWS)
-    order = np.argsort(color, kind="stable")
-    place = np.empty(color.size, np.int64)
-    within = np.arange(color.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    place[order] = within + np.repeat(np.concatenate([[0], ends[:-1]]), counts)
-    return place, int(ends[-1])
-
-
-def _neighbors(
-    edges: npt.NDArray[np.int64], place: npt.NDArray[np.int64], n: int, size: int
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return the places of neighbors, and the edges to them, ``[degree, size]`` each; ``size`` and m are padding."""
-    count = edges.shape[1]
+    place = np.empty(n, np.int64)
+    within = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+    place[np.lexsort((-degrees, color))] = within + np.repeat(ends - -(-counts // ROWS) * ROWS, counts)
+    widths = np.zeros(ends[-1] // ROWS, np.int64)
+    np.maximum.at(widths, place // ROWS, -(-degrees // together) * together)
+    starts = np.concatenate([[0], np.cumsum(widths)])
     bits, others = edges.reshape(-1), edges[::-1].reshape(-1)
     order = np.argsort(bits, kind="stable")
-    degrees = np.bincount(bits, minlength=n)
-    degree = max(1, -(-int(degrees.max(initial=0)) // TOGETHER)) * TOGETHER
-    rank = np.arange(bits.size) - np.repeat(np.cumsum(degrees) - degrees, degrees)
-    neighbors = np.full((degree, size), size, np.int32)
-    slots = np.full((degree, size), count, np.int64)
-    neighbors[rank, place[bits[order]]] = place[others[order]]
-    slots[rank, place[bits[order]]] = order % max(1, count)
-    return neighbors, slots
+    rank = np.arange(2 * m) - np.repeat(np.cumsum(degrees) - degrees, degrees)
+    at = place[bits[order]]
+    lines = starts[at // ROWS] + rank
+    neighbors = np.full((starts[-1], ROWS), ends[-1], np.int32)
+    slots = np.full((starts[-1], ROWS), m, np.int64)
+    neighbors[lines, at % ROWS] = place[others[order]]
+    slots[lines, at % ROWS] = order % max(1, m)
+    return place, starts.astype(np.int32), neighbors, slots
 
 
-@triton.jit
+def _in_units(quadratic: Tensor, ends: Tensor, n: int) -> tuple[Tensor, Tensor, int]:
+    """Return a unit of each QUBO's couplings, the couplings in it, int64, and the digits of their sums."""
+    sizes = rest = quadratic.abs()
+    if not sizes.numel():
+        return quadratic.new_ones(len(quadratic)), sizes.long(), 8
+    small = 1e-7 * sizes.amax(1, keepdim=True)
+    unit = quadratic.new_ones(len(quadratic))
+    for _ in range(EUCLID):
+        least = torch.where(rest > small, rest, torch.inf).amin(1)
+        unit = torch.where(least < torch.inf, least, unit)
+        whole = (quadratic / unit[:, None]).round()
+        rest = (quadratic - whole * unit[:, None]).abs()
+        if bool((rest <= small).all()):
+            sums = whole.new_zeros(len(whole), n).index_add(1, ends, whole.abs().repeat(1, 2))
+            if (largest := float(sums.max())) < 2**16:
+                return unit, whole.long(), 8 if largest < 2**8 else 16
+            break
+    unit = sizes.amax(1).clamp(min=1e-300) * ends.bincount(minlength=n).max() / 2**28
+    return unit, (quadratic / unit[:, None]).round().long(), 32
+
+
+@triton.jit(do_not_specialize=["tiles", "lines", "groups", "sweeps", "done"])
 def _anneal(
-    linear,  # [batch, size]
-    values,  # [batch, degree, size]
-    neighbors,  # [degree, size]
-    schedules,  # [batch, 3]: first β, growth, last β
-    seeds,  # [slots, LANES]
-    X,  # [slots, size + 1, LANES]: bits
+    first,  # [batch, size]
+    lowest,  # [batch, size]
+    units,  # [batch]
+    values,  # [batch, lines, ROWS]
+    neighbors,  # [lines, ROWS]
+    starts,  # [tiles + 1]
+    betas,  # [batch, sweeps]
+    seeds,  # [batch]
+    X,  # [slots, size + 1, WORDS]: bits
     tiles,
-    degree,
+    lines,
     groups,
     sweeps,
     done,
     ROWS: tl.constexpr,
-    LANES: tl.constexpr,
+    WORDS: tl.constexpr,
+    DIGITS: tl.constexpr,
     TOGETHER: tl.constexpr,
 ):
     slot = tl.program_id(0).to(tl.int64)
     instance = slot // groups
     size = tiles * ROWS
-    row, lane = tl.arange(0, ROWS), tl.arange(0, LANES)
-    X += slot * (size + 1) * LANES
-    linear += instance * size
-    values += instance * degree * size
-    beta = tl.load(schedules + 3 * instance)
-    growth = tl.load(schedules + 3 * instance + 1)
-    last = tl.load(schedules + 3 * instance + 2)
-    seed = tl.load(seeds + slot * LANES + lane)
+    row, word = tl.arange(0, ROWS), tl.arange(0, WORDS)
+    X += slot * (size + 1) * WORDS
+    first += instance * size
+    lowest += instance * size
+    values += instance * lines * ROWS
+    unit = tl.load(units + instance)
+    seed = tl.load(seeds + instance).to(tl.uint32)
+    read = mixed(mixed(((slot % groups) * WORDS + word + 1).to(tl.uint32)) ^ mixed(seed))  # one for all of a word
     if done == 0:
-        key = _mixed(seed)
         for tile in range(tiles):
             bit = tile * ROWS + row
-            random = _mixed(_mixed(bit.to(tl.uint32))[:, None] ^ key[None, :])
-            tl.store(X + bit[:, None] * LANES + lane[None, :], (random >> 31).to(tl.int8))
+            random = mixed(mixed(bit.to(tl.uint32))[:, None] ^ read[None, :])
+            bits = tl.zeros([ROWS, WORDS], dtype=tl.int32)
+            for k in tl.static_range(0, 32, DIGITS):
+                bits |= ((random >> (31 - k // DIGITS)) & 1).to(tl.int32) << k
+            tl.store(X + bit[:, None] * WORDS + word[None, :], bits)
         tl.debug_barrier()
     for sweep in range(sweeps):
-        key = _mixed(seed ^ _mixed(tl.zeros([LANES], dtype=tl.uint32) + (done + sweep + 1)))
-        cold = beta.to(tl.float32)
+        key = mixed(read ^ mixed(tl.zeros([WORDS], dtype=tl.uint32) + (done + sweep + 1).to(tl.uint32)))
+        cold = tl.load(betas + instance * sweeps + sweep) * LOG2_E
         for tile in range(tiles):
             bit = tile * ROWS + row
-            field = tl.load(linear + bit)[:, None] + tl.zeros([ROWS, LANES], dtype=tl.float32)
-            for first in range(0, degree, TOGETHER):
+            total = tl.load(first + bit)[:, None] + tl.zeros([ROWS, WORDS], dtype=tl.int32)
+            begin, end = tl.load(starts + tile), tl.load(starts + tile + 1)
+            for line in range(begin, end, TOGETHER):
                 for k in tl.static_range(TOGETHER):
-                    near = tl.load(neighbors + (first + k) * size + bit)
-                    value = tl.load(values + (first + k) * size + bit)
-                    field += value[:, None] * tl.load(X + near[:, None] * LANES + lane[None, :]).to(tl.float32)
-            places = X + bit[:, None] * LANES + lane[None, :]
+                    near = tl.load(neighbors + (line + k) * ROWS + row)
+                    value = tl.load(values + (line + k) * ROWS + row)
+                    total += value[:, None] * tl.load(X + near[:, None] * WORDS + word[None, :])
+            places = X + bit[:, None] * WORDS + word[None, :]
             old = tl.load(places)
-            cost = tl.where(old == 1, -field, field)
-            random = _mixed(_mixed(bit.to(tl.uint32))[:, None] ^ key[None, :])
-            threshold = -tl.log((random.to(tl.float32) + 0.5) * (1.0 / 4294967296.0))
-            tl.store(places, tl.where(cold * cost < threshold, 1 - old, old).to(tl.int8))
+            low = tl.load(lowest + bit)[:, None]
+            random = mixed(mixed(bit.to(tl.uint32))[:, None] ^ key[None, :])
+            flips = tl.zeros([ROWS, WORDS], dtype=tl.int32)
+            for k in tl.static_range(0, 32, DIGITS):
+                part = total if DIGITS == 32 else (total >> k) & ((1 << DIGITS) - 1)
+                field = (low + unit * part.to(tl.float32)) * cold
+                gain = tl.where((old >> k) & 1 != 0, field, -field)
+                uniform = ((random >> 9) | 0x3F800000).to(tl.float32, bitcast=True) - 0.99999994  # in 2**-24 ... 1
+                flips |= (uniform < tl.exp2(gain)).to(tl.int32) << k
+                random = random * 0x2C1B3C6D + 0x9E3779B9
+                random ^= random >> 15
+            tl.store(places, old ^ flips)
             tl.debug_barrier()  # the next tile may have another color, and reads bits that other threads wrote
-        beta = tl.minimum(beta * growth, last)
 
 
 @triton.jit
-def _mixed(z):
+def mixed(z):
     """Return a hash of 32 bits; every bit of z changes half of the bits of the result."""
     z ^= z >> 16
     z *= 0x7FEB352D

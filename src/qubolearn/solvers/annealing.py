@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts, check_nondecreasing, check_numbers, counted
-from qubolearn.gpu.annealing import available, generators, takes_lists
+from qubolearn.gpu.annealing import GRAPH_UPDATES, available, replayed, takes_lists
 from qubolearn.kernels import thread_count
 from qubolearn.qubo import Groups, Inequalities, Qubo, SparseQubo, as_dense, check_qubo
 from qubolearn.qubo.sparse import check_memory, check_plain
-from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds
+from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds, lowest_around
 from qubolearn.solvers.forms import DenseForm, SparseForm
 
 __all__ = ["SimulatedAnnealing", "default_beta_range"]
@@ -24,6 +24,10 @@ __all__ = ["SimulatedAnnealing", "default_beta_range"]
 SPARSE_BITS = 64
 #: The first and the last temperature of large dense QUBOs, in units of a bit's field.
 FIELD_SHARES = (0.3, 0.02)
+#: Cold sweeps with which the reads of a GPU descend.
+DESCENT = 4
+#: Up to this n, a GPU also descends from the best state with each of its bits flipped and held.
+HELD_BITS = 512
 #: Bytes per read and thread of the table of distinct reads: up to four slots of a key, a count and an energy.
 SEEN_BYTES = 4 * 24
 
@@ -45,7 +49,7 @@ class SimulatedAnnealing(QuboSolver):
     lowest energy of all reads. Reference: Kirkpatrick, Gelatt and Vecchi, Science 1983.
 
     Kernels run on ``torch.get_num_threads()`` threads of the CPU, and the result does not depend on their number. QUBOs
-    on an NVIDIA GPU are annealed there, with other random numbers; the lowest states are refined on the CPU.
+    on an NVIDIA GPU stay there, with other random numbers; reads descend in cold sweeps, and no bits are exchanged.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> SimulatedAnnealing(reads=10, sweeps=100, seed=0)(A).states.tolist()
@@ -82,18 +86,46 @@ class SimulatedAnnealing(QuboSolver):
                 raise QubolearnError(f"initial states {list(initial.shape)}; expected 0 and 1 of shape {list(shape)}")
         A = A.detach()
         self._check_memory(A, 1 + A.dtype.itemsize)
-        if not A.is_cpu and available(A.device):
+        if available(A.device):
             return self._read_on_gpu(A, beta, initial).to(A.dtype)
         return self._read(_on_cpu(A.to("cpu")), A.shape[2], beta, initial).to(A.device, A.dtype)
 
     def search(self, A: Qubo, count: int) -> SearchResult:
-        _, states, info = self._refined(A, count, exchanges=True)
-        return SearchResult(states, info, distinct=True)
+        n = A.shape[2]
+        self._check_memory(A, 2, SEEN_BYTES * thread_count())
+        if not available(A.device) or count > n:
+            _, states, success = self._refined(A, count, exchanges=True)
+            return SearchResult(states, self._info(success), distinct=True)
+        work, seeds = partial(self._search_on_gpu, count=count), self._seeds(A)
+        if isinstance(A, Tensor) and len(A) * (n + 64) * (self.reads + 64) * self.sweeps <= GRAPH_UPDATES:
+            key = (repr(replace(self, seed=None)), count, A.shape, A.dtype)
+            states, energy, success = replayed(work, key, A, seeds)
+        else:
+            states, energy, success = work(A, seeds)
+        return SearchResult(states, self._info(success), energies=energy)
+
+    def _search_on_gpu(self, A: Qubo, seeds: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the lowest states ``[batch, count, n]``, their energies, and the share of reads at the lowest."""
+        qubos, ranges, scale = _on_gpu(A)
+        reads = qubos.anneal(self._betas(ranges, scale, None), seeds, self.reads, descent=DESCENT)
+        cold = ranges.new_full((len(A), DESCENT), torch.inf)
+
+        def held(best: Tensor) -> Tensor:
+            return qubos.anneal(cold, seeds, A.shape[2], flipped=best.to(torch.int8))  # type: ignore[no-any-return]
+
+        more = held if isinstance(A, Tensor) and A.shape[2] <= HELD_BITS else None
+        states, low, energy = lowest_around(A, reads, count, more)
+        energy = energy[:, : self.reads]  # before the descent
+        lowest = energy.amin(1, keepdim=True)
+        return states, low, (energy <= lowest + 1e-9 * lowest.abs()).double().mean(1)
 
     def search_reads(self, A: Qubo) -> SearchResult:
         """Return all reads and the lowest state around them, for callers with their own local search."""
-        reads, states, info = self._refined(A, 1, exchanges=False)
-        return SearchResult(torch.cat([states, reads], 1), info)
+        if available(A.device):
+            return SearchResult(self._read_on_gpu(A, descent=DESCENT), self._info())
+        self._check_memory(A, 1, SEEN_BYTES * thread_count())
+        reads, states, success = self._refined(A, 1, exchanges=False)
+        return SearchResult(torch.cat([states, reads], 1), self._info(success))
 
     def search_limited(self, A: Qubo, count: int, clamp: Tensor, groups: Groups, limits: Inequalities) -> SearchResult:
         """Search the states that clamp ``[batch, n]``, groups and inequalities allow."""
@@ -102,14 +134,16 @@ class SimulatedAnnealing(QuboSolver):
         self._check_memory(A, 2)
         return anneal_constrained(A, count, clamp, groups, limits, self.reads, self.sweeps, self.seed)
 
-    def _refined(self, A: Qubo, count: int, exchanges: bool) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """Return reads ``[batch, reads, n]``, the lowest states ``[batch, count, n]`` around them, and the info."""
-        self._check_memory(A, 1, SEEN_BYTES * thread_count())
+    def _refined(self, A: Qubo, count: int, exchanges: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Return reads ``[batch, reads, n]``, the lowest states ``[batch, count, n]`` around them, and success."""
         qubos = _on_cpu(A.to("cpu"))
-        reads = self._read_on_gpu(A).cpu() if not A.is_cpu and available(A.device) else self._read(qubos, A.shape[2])
+        reads = self._read(qubos, A.shape[2])
         states, success = qubos.refine(reads.numpy(), count, exchanges)
+        return reads, torch.from_numpy(states), torch.from_numpy(success)
+
+    def _info(self, success: Tensor | None = None) -> dict[str, Any]:
         info = {"source": "simulated", "reads": self.reads, "sweeps": self.sweeps}
-        return reads, torch.from_numpy(states), {**info, "success_probability": torch.from_numpy(success)}
+        return info if success is None else {**info, "success_probability": success}
 
     def _check_memory(self, A: Qubo, bytes_per_bit: int, bytes_per_read: int = 0) -> None:
         what = f"{counted(self.reads, 'read')} of {counted(len(A), 'QUBO')} of n={A.shape[2]} bits"
@@ -132,21 +166,24 @@ class SimulatedAnnealing(QuboSolver):
         qubos.anneal(betas.contiguous().numpy(), steps, self.sweeps, seeds, initial is not None, reads)
         return torch.from_numpy(reads)
 
-    def _read_on_gpu(self, A: Qubo, beta: float | None = None, initial: Tensor | None = None) -> Tensor:
-        """Return the final states of all reads of QUBOs on an NVIDIA GPU."""
-        from qubolearn.gpu import dense_annealing_triton, sparse_annealing_triton
+    def _read_on_gpu(
+        self, A: Qubo, beta: float | None = None, initial: Tensor | None = None, descent: int = 0
+    ) -> Tensor:
+        """Return the final states of all reads of QUBOs on an NVIDIA GPU, and those after a descent."""
+        qubos, ranges, scale = _on_gpu(A)
+        given = None if initial is None else initial.to(A.device)
+        betas = self._betas(ranges, scale, beta)
+        return qubos.anneal(betas, self._seeds(A), self.reads, given, descent)  # type: ignore[no-any-return]
 
-        device, initial = A.device, None if initial is None else initial.to(A.device)
-        seeds = generators(instance_seeds(self.seed, len(A)), self.reads).to(device)
-        if isinstance(A, SparseQubo) and takes_lists(A.linear, A.edges):
-            lists, edges = SparseForm.make(A), A.edges.cpu().numpy()
-            betas = self._growth(torch.from_numpy(lists.beta_ranges), torch.from_numpy(lists.scale), beta)
-            linear, quadratic = (torch.from_numpy(some).to(device) for some in (lists.linear, lists.quadratic))
-            how = (betas.to(device), self.sweeps, seeds, initial)
-            return sparse_annealing_triton.anneal(linear, quadratic, edges, *how)
-        S, scale = _scaled(as_dense(A))
-        betas = self._growth(_beta_range(S), scale, beta)
-        return dense_annealing_triton.anneal(S.float(), betas.to(device), self.sweeps, seeds, initial)
+    def _seeds(self, A: Qubo) -> Tensor:
+        return torch.from_numpy(instance_seeds(self.seed, len(A)).astype(np.int64)).to(A.device)
+
+    def _betas(self, ranges: Tensor, scale: Tensor, beta: float | None) -> Tensor:
+        """Return β of every sweep ``[batch, sweeps]``."""
+        betas, steps = self._schedule(ranges, scale, beta)
+        share = (torch.arange(self.sweeps, device=betas.device, dtype=betas.dtype) / steps).clamp(max=1)
+        logarithms = betas.log()
+        return torch.lerp(logarithms[:, :1], logarithms[:, 1:], share).exp()
 
     def _schedule(self, default: Tensor, scale: Tensor, beta: float | None) -> tuple[Tensor, int]:
         """Return the first and the last β ``[batch, 2]`` for scaled QUBOs, and the sweeps between them.
@@ -158,15 +195,27 @@ class SimulatedAnnealing(QuboSolver):
             betas = torch.stack([torch.minimum(default[:, 0], last), last], 1)
             return betas.clamp(1e-300, 1e300), max(1, self.sweeps // 2)
         given = self.beta_range
-        betas = default if given is None or isinstance(given, str) else scale[:, None] * scale.new_tensor(given)
+        betas = default
+        if given is not None and not isinstance(given, str):
+            betas = torch.stack([scale * given[0], scale * given[1]], 1)
         if self.sweeps == 1:
             betas = betas[:, 1:].expand(-1, 2)
         return betas.clamp(1e-300, 1e300), max(1, self.sweeps - 1)
 
-    def _growth(self, default: Tensor, scale: Tensor, beta: float | None) -> Tensor:
-        """Return the first β, its growth per sweep and its bound ``[batch, 3]``."""
-        betas, steps = self._schedule(default, scale.to(default), beta)
-        return torch.stack([betas[:, 0], (betas[:, 1] / betas[:, 0]) ** (1 / steps), betas[:, 1]], 1)
+
+def _on_gpu(A: Qubo) -> tuple[Any, Tensor, Tensor]:
+    """Return the form of A that a GPU anneals, neal's β ranges ``[batch, 2]`` of it, and its scale ``[batch]``."""
+    if isinstance(A, SparseQubo) and takes_lists(A.linear, A.edges):
+        from qubolearn.gpu.sparse_annealing_triton import SparseQubos
+
+        form = SparseForm.make(A)
+        arrays = (form.linear, form.quadratic, form.beta_ranges, form.scale)
+        linear, quadratic, ranges, scale = (torch.from_numpy(array).to(A.device) for array in arrays)
+        return SparseQubos.make(linear, quadratic, A.edges.cpu().numpy()), ranges, scale
+    from qubolearn.gpu.dense_annealing_triton import DenseQubos
+
+    dense = DenseQubos.make(as_dense(A))
+    return dense, dense.beta_ranges, dense.scale
 
 
 def _on_cpu(A: Qubo) -> DenseForm | SparseForm:
@@ -190,38 +239,5 @@ def default_beta_range(A: Qubo) -> Tensor:
     the spins with the smallest coefficient m flip away with probability 0.01 in all: #spins · exp(-2βm) = 0.01.
     Coefficients below 1e-12 of the largest field count as zero: they are rounding errors of QUBO -> Ising.
     """
-    if A.is_cpu or isinstance(A, SparseQubo):
-        qubos = _on_cpu(A.detach().to("cpu"))
-        return torch.from_numpy(qubos.beta_ranges / qubos.scale[:, None])
-    S, scale = _scaled(as_dense(A.detach()))
-    return _beta_range(S) / scale[:, None]
-
-
-def _beta_range(S: Tensor) -> Tensor:
-    """Return :func:`default_beta_range` of QUBOs in the form of :func:`_scaled`."""
-    linear = S.diagonal(dim1=1, dim2=2)
-    b = linear / 4 + S.sum(-1) / 4
-    strength = S.abs() / 4  # |J_ij|, where J = (A + Aᵀ) / 4 off the diagonal
-    strength.diagonal(dim1=1, dim2=2).copy_(b.abs())
-    largest = strength.sum(-1).amax(-1)
-    strength.masked_fill_(strength <= 1e-12 * largest[:, None, None], float("inf"))
-    smallest_of_spin = strength.amin(-1)
-    smallest = smallest_of_spin.amin(-1, keepdim=True)
-    spins = (smallest_of_spin <= smallest * (1 + 1e-9)).sum(-1)
-    betas = torch.stack([math.log(2) / (2 * largest), (spins / 0.01).log() / (2 * smallest[:, 0])], 1)
-    zero = S.new_tensor([0.1, 1.0])  # any range works if all energies are equal
-    return torch.where(largest[:, None] > 0, betas, zero)
-
-
-def _scaled(A: Tensor) -> tuple[Tensor, Tensor]:
-    """Return A + Aᵀ with A_ii on the diagonal, divided by A's largest entry so that it fits float32, and that entry.
-
-    A ``[batch, n, n]`` -> float64 ``[batch, n, n]`` and ``[batch]``.
-    """
-    A = A.to(torch.float64)
-    scale = A.abs().amax((1, 2))
-    scale = torch.where(scale > 0, scale, 1.0)
-    A = A / scale[:, None, None]
-    S = A + A.mT
-    S.diagonal(dim1=1, dim2=2).div_(2)
-    return S.contiguous(), scale
+    qubos = _on_cpu(A.detach().to("cpu"))
+    return torch.from_numpy(qubos.beta_ranges / qubos.scale[:, None])

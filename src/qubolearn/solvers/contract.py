@@ -16,7 +16,17 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts
 from qubolearn.kernels import kernel_call, native
-from qubolearn.qubo import Clamp, Groups, LinearConstraint, Qubo, as_dense, can_read_values, check_solvable, energies
+from qubolearn.qubo import (
+    Clamp,
+    Groups,
+    LinearConstraint,
+    Qubo,
+    as_dense,
+    can_read_values,
+    check_solvable,
+    energies,
+    flip_costs,
+)
 
 __all__ = ["QuboSolver", "SamplingSolver", "SearchResult", "Solution", "Solver", "instance_seeds", "seeded", "solve"]
 
@@ -323,20 +333,53 @@ def _bits(candidates: Tensor) -> npt.NDArray[np.uint8]:
     return bits
 
 
+def lowest_around(
+    A: Qubo, states: Tensor, count: int, more: Callable[[Tensor], Tensor] | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the lowest distinct states ``[batch, count, n]`` in and around states, their energies, and those of all.
+
+    ``states [batch, r, n]`` are on any device, ``more(x)`` returns others around the lowest, ``[batch, n]``. Neighbors
+    of the lowest are looked at too, so there are enough for count <= n.
+    """
+    A = A.to(torch.float64)
+    bits = states.to(torch.float64)
+    energy = _exact_energies(A, bits)
+    best, lowest = _lowest(bits, energy, count)
+    parents = best[:, : max(1, count - 1)]
+    costs, flipped = flip_costs(A, parents).topk(count, largest=False)
+    near = parents[:, :, None].repeat(1, 1, count, 1)
+    near.scatter_(3, flipped[..., None], 1 - near.gather(3, flipped[..., None]))
+    around = lowest[:, : parents.shape[1], None] + costs
+    found, low = [best, near.flatten(1, 2)], [lowest, around.flatten(1)]
+    if more is not None:
+        found.append(more(best[:, 0]).to(torch.float64))
+        low.append(_exact_energies(A, found[-1]))
+    return *_lowest(torch.cat(found, 1), torch.cat(low, 1), count), energy
+
+
+def _lowest(bits: Tensor, energy: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the lowest states ``[batch, count, n]``, distinct as long as there are such, and their energies."""
+    found, lowest = [], []
+    for _ in range(count):
+        least, place = energy.min(1)
+        found.append(bits.gather(1, place[:, None, None].expand(-1, 1, bits.shape[2])))
+        lowest.append(least)
+        energy = energy.masked_fill((bits == found[-1]).all(-1), torch.inf)
+    return torch.cat(found, 1), torch.stack(lowest, 1)
+
+
 def _ranked_in_torch(A: Qubo, candidates: Tensor, count: int, distinct: bool) -> tuple[Tensor, Tensor, int]:
     """:func:`_ranked` on any device."""
-    batch, c, n = candidates.shape
     bits = candidates.to(A.device, torch.float64)
     energy = _exact_energies(A, bits)
-    order = energy.argsort(dim=1, stable=True)
-    bits = bits.gather(1, order[:, :, None].expand(batch, c, n))
-    energy = energy.gather(1, order)
-    if c > 1 and not distinct:
-        bits, energy = _drop_repeats(bits, energy)
+    if distinct:
+        energy, order = (some[:, :count] for some in energy.sort(dim=1, stable=True))
+        bits = bits.gather(1, order[:, :, None].expand(-1, -1, bits.shape[2]))
+    else:
+        bits, energy = _lowest(bits, energy, min(count, bits.shape[1]))
     if not can_read_values(energy):
-        return bits[:, :count], energy[:, :count], min(c, count)
-    found = int(torch.isfinite(energy[:, :count]).sum(1).min()) if c else 0
-    return bits[:, :count], energy[:, :count], found
+        return bits, energy, bits.shape[1]
+    return bits, energy, int(torch.isfinite(energy).sum(1).min())
 
 
 def _exact_energies(A: Qubo, bits: Tensor) -> Tensor:
@@ -346,26 +389,3 @@ def _exact_energies(A: Qubo, bits: Tensor) -> Tensor:
         return energies(A, bits)
     some = max(1, 2**20 // max(1, bits.shape[1] * A.edges.shape[1]))
     return torch.cat([energies(A[k : k + some], bits[k : k + some]) for k in range(0, len(A), some)])
-
-
-def _drop_repeats(bits: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
-    """Move every repeated state to the end with infinite energy. ``[batch, c, n]``, ``[batch, c]``."""
-    batch, c, n = bits.shape
-    code = _state_code(bits)
-    order = code.argsort(dim=1, stable=True)  # equal states are adjacent, in order of energy
-    sorted_code = code.gather(1, order)
-    repeat_sorted = torch.zeros_like(sorted_code, dtype=torch.bool)
-    repeat_sorted[:, 1:] = sorted_code[:, 1:] == sorted_code[:, :-1]
-    repeat = torch.zeros_like(repeat_sorted).scatter(1, order, repeat_sorted)
-    energy = energy.masked_fill(repeat, float("inf"))
-    keep = energy.argsort(dim=1, stable=True)
-    return bits.gather(1, keep[:, :, None].expand(batch, c, n)), energy.gather(1, keep)
-
-
-def _state_code(bits: Tensor) -> Tensor:
-    """Return one integer per distinct state: ``[batch, c, n]`` -> ``[batch, c]`` int64."""
-    batch, c, n = bits.shape
-    if n <= 62:
-        return (bits.long() << torch.arange(n, device=bits.device)).sum(-1)
-    inverse: Tensor = torch.unique(bits.reshape(-1, n).to(torch.uint8), dim=0, return_inverse=True)[1]
-    return inverse.reshape(batch, c)

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts, check_numbers, counted
+from qubolearn.gpu.annealing import available, takes_lists
 from qubolearn.kernels import kernel_call, native
 from qubolearn.qubo import Groups, Inequalities, Qubo, SparseQubo, energies
 from qubolearn.qubo.sparse import check_memory, on_checked_graph
-from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds, search_for
+from qubolearn.solvers.contract import QuboSolver, SearchResult, instance_seeds, lowest_around, search_for
 from qubolearn.solvers.forms import SparseForm
 from qubolearn.solvers.inequalities import anneal_constrained
 
@@ -46,7 +47,7 @@ class PopulationAnnealing(QuboSolver):
     Args:
         sweeps: how often each bit of a read is updated, over all generations.
         reads: reads per QUBO, rounded up to a multiple of 64. Each 64 are a separate population and may have their own
-            thread; a QUBO with 64 reads uses one.
+            thread; a QUBO with 64 reads uses one. On an NVIDIA GPU they are one population; thousands keep it busy.
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
         seconds: a time limit for the batch, in place of ``sweeps``. The result then depends on the machine.
         target: an energy that ends the search of a QUBO early.
@@ -83,8 +84,8 @@ class PopulationAnnealing(QuboSolver):
             return search_for(self.seconds, lambda sweeps: self._with_sweeps(sweeps).search(A, count))
         sparse = (A if isinstance(A, SparseQubo) else SparseQubo.from_dense(A.double())).to("cpu", torch.float64)
         if count > 1 or not _has_few_neighbors(sparse):
-            return self._search(sparse, count, instance_seeds(self.seed, len(A)), self.target)
-        found = [self._search_eliminated(sparse, row) for row in range(len(A))]
+            return self._search(sparse, count, instance_seeds(self.seed, len(A)), self.target, A.device)
+        found = [self._search_eliminated(sparse, row, A.device) for row in range(len(A))]
         states = torch.cat([each.states for each in found])
         info: dict[str, Any] = {key: torch.cat([each.info[key] for each in found]) for key in ("sweeps", "eliminated")}
         exact = bool((info["eliminated"] == A.shape[2]).all())
@@ -101,7 +102,7 @@ class PopulationAnnealing(QuboSolver):
     def _with_sweeps(self, sweeps: int) -> Self:
         return replace(self, sweeps=sweeps, seconds=None)
 
-    def _search_eliminated(self, A: SparseQubo, row: int) -> SearchResult:
+    def _search_eliminated(self, A: SparseQubo, row: int, device: torch.device) -> SearchResult:
         """Search one QUBO without the bits that can be eliminated."""
         one, seeds = A[row], instance_seeds(self.seed, row + 1)[row:]
         arrays = (one.linear[0], one.edges, one.quadratic[0])
@@ -115,17 +116,21 @@ class PopulationAnnealing(QuboSolver):
             left = on_checked_graph(*map(torch.from_numpy, (linear[None], edges, quadratic[None])))
             elimination.restore(states)  # of zeros elsewhere, whose energy is that of the eliminated bits
             offset = energies(one, torch.from_numpy(states).double()[None]).item()
-            found = self._search(left, 1, seeds, None if self.target is None else self.target - offset)
-            states[:, kept] = found.states[0].numpy()
+            found = self._search(left, 1, seeds, None if self.target is None else self.target - offset, device)
+            states[:, kept] = found.states[:, 0].cpu().numpy()
             info["sweeps"] = found.info["sweeps"]
         elimination.restore(states)
         return SearchResult(torch.from_numpy(states[None]), info)
 
-    def _search(self, A: SparseQubo, count: int, seeds: npt.NDArray[np.uint32], target: float | None) -> SearchResult:
+    def _search(
+        self, A: SparseQubo, count: int, seeds: npt.NDArray[np.uint32], target: float | None, device: torch.device
+    ) -> SearchResult:
         """Search all QUBOs; return the lowest states around the reads."""
         batch, n, islands = len(A), A.n, -(-self.reads // READS)
         what = f"{counted(islands * READS, 'read')} of {counted(batch, 'QUBO')} of n={n} bits"
         check_memory(batch * islands * READS * n, what, "request fewer, or solve fewer at once")
+        if available(device) and takes_lists(A.linear, A.edges) and count <= n:
+            return self._search_on_gpu(A.to(device), count, torch.from_numpy(seeds.astype(np.int64)), target)
         form = SparseForm.make(A)
         annealed, widths = _in_units(form)
         targets = (-np.inf if target is None else target) / annealed.scale + 1e-6
@@ -142,6 +147,22 @@ class PopulationAnnealing(QuboSolver):
         info["eliminated"] = torch.zeros(batch, dtype=torch.int64)
         states = form.refine(reads.reshape(batch, -1, n), count)[0]
         return SearchResult(torch.from_numpy(states), info, distinct=True)
+
+    def _search_on_gpu(self, A: SparseQubo, count: int, seeds: Tensor, target: float | None) -> SearchResult:
+        """Search all QUBOs as :meth:`_search` does, on an NVIDIA GPU."""
+        from qubolearn.gpu.population_triton import Population
+
+        scale = torch.cat([A.linear, A.quadratic], 1).abs().amax(1).clamp(min=1e-300)
+        scale = scale.log2().floor().exp2()  # a power of two changes no digit
+        scaled = A.with_values(A.linear / scale[:, None], A.quadratic / scale[:, None])
+        population = Population(scaled, seeds.to(A.device), self.reads)
+        population.search(self.sweeps, None if target is None else target / scale + 1e-6)
+        order = population.energies().argsort(dim=1, stable=True)[:, : count + READS]
+        states = population.states().gather(1, order[:, :, None].expand(-1, -1, A.n))
+        swept = torch.full((len(A),), population.sweeps)
+        info = {"source": "simulated", "sweeps": swept, "eliminated": torch.zeros_like(swept)}
+        states, energy, _ = lowest_around(A, states, count)
+        return SearchResult(states, info, energies=energy)
 
 
 def _has_few_neighbors(A: SparseQubo) -> bool:
