@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json as json_text
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import cleandoc
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, NoReturn
-
-from rich.console import Console
-from rich.measure import Measurement
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from typing import Any, NoReturn
 
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.version import VERSION
-
-if TYPE_CHECKING:
-    from qubolearn.evaluation import Evaluation
 
 #: command -> (module with the functions add_COMMAND and run_COMMAND, one line of help)
 COMMANDS = {
@@ -63,63 +54,6 @@ EPILOG = """examples:
 Exit codes: 0 success, 1 internal error, 2 bad input, 130 interrupted (SIGINT), 143 terminated (SIGTERM)."""
 
 
-#: Text is shown literally, because paths and names may look like markup of rich.
-PLAIN: Mapping[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
-
-
-class Output:
-    """Output of a command. With ``json``, tables and notes go to stderr, and stdout gets one object."""
-
-    def __init__(self, json: bool = False) -> None:
-        self.json = json
-        self.console = Console(stderr=json, **PLAIN)
-        self.errors = Console(stderr=True, **PLAIN)
-        self._result: Mapping[str, Any] | None = None
-
-    def say(self, *lines: object) -> None:
-        """Print lines for people."""
-        for line in lines:
-            self.console.print(str(line))
-
-    def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Print a table, which may be wider than the terminal."""
-        table = Table(title=title, title_justify="left")
-        for index, header in enumerate(headers):
-            table.add_column(header, justify="left" if index == 0 else "right")
-        for row in rows:
-            table.add_row(*(str(cell) for cell in row))
-        needed = Measurement.get(self.console, self.console.options.update(width=10_000), table).minimum
-        wide = needed > self.console.width  # rich would cut words off
-        (Console(stderr=self.json, width=needed, **PLAIN) if wide else self.console).print(table)
-
-    def result(self, **values: Any) -> None:
-        """Set the result of the command, which :meth:`close` prints as JSON."""
-        self._result = values
-
-    def close(self) -> None:
-        if self.json:
-            print(json_text.dumps(self._result or {}, allow_nan=False))
-
-    @contextmanager
-    def progress(self, title: str, total: int) -> Iterator[Progress]:
-        """Show a progress bar if stderr is a terminal."""
-        columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
-        with Progress(*columns, console=self.errors, disable=not self.errors.is_terminal, transient=True) as bar:
-            bar.add_task(title, total=total)
-            yield bar
-
-
-def metric_rows(found: Evaluation) -> list[tuple[str, str]]:
-    """Return metrics by name: accuracies in percent, the rest as numbers."""
-    shown = {name: percent if name.startswith("accuracy") else "{:.3f}".format for name in found.metrics}
-    return [(name.replace("_", ", "), shown[name](value)) for name, value in found.metrics.items()]
-
-
-def percent(value: float) -> str:
-    """Format 0.98765 as '98.8 %'"""
-    return f"{100 * value:.1f} %"
-
-
 class Parser(argparse.ArgumentParser):
     """A parser that raises a QubolearnError, with the nearest known option or choice."""
 
@@ -140,10 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # paths need not be valid text
-    output = Output(json="--json" in arguments)
     try:
         try:
-            return _dispatch([argument for argument in arguments if argument != "--json"], output)
+            return _dispatch([argument for argument in arguments if argument != "--json"], "--json" in arguments)
         finally:
             sys.stdout.flush()  # report a full disk here; Python would do it at exit
     except KeyboardInterrupt:
@@ -180,7 +113,7 @@ def _drop_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _dispatch(arguments: list[str], output: Output) -> int:
+def _dispatch(arguments: list[str], json: bool) -> int:
     name, rest = arguments[0] if arguments else "", arguments[1:]
     if name in ("", "-h", "--help"):
         rows = "\n".join(f"  {name:<11}{summary}" for name, (_, summary) in COMMANDS.items())
@@ -197,6 +130,7 @@ def _dispatch(arguments: list[str], output: Output) -> int:
         raise unknown_name("command", name, COMMANDS)
     parser = make_parser(name, rest[0] if rest and not rest[0].startswith("-") else None)
     run = getattr(import_module(f"qubolearn.cli.{COMMANDS[name][0]}"), f"run_{name}")
+    output = import_module("qubolearn.cli.options").Output(json)
     code = run(parser.parse_intermixed_args(rest), output)
     output.close()
     return int(code or 0)

@@ -8,8 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.cli import Output, percent
-from qubolearn.cli.options import count, pick_device, seed
+from qubolearn.cli.options import Output, count, percent, pick_device, seed
 from qubolearn.cli.training import score, train_with_progress
 from qubolearn.errors import missing_extra
 from qubolearn.files import write_json

@@ -9,8 +9,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.cli import Output, metric_rows
-from qubolearn.cli.options import add_count, add_run, add_shared, open_run, pick_device
+from qubolearn.cli.options import Output, add_count, add_run, add_shared, metric_rows, open_run, pick_device
 from qubolearn.errors import QubolearnError, counted, printable
 from qubolearn.files import make_folder, read_json, read_records, write_output
 from qubolearn.provenance import provenance

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.cli import Output, options
+from qubolearn.cli import options
+from qubolearn.cli.options import Output
 from qubolearn.errors import QubolearnError, counted
 from qubolearn.files import make_folder, write_atomic, write_output
 from qubolearn.solvers import make_solver

@@ -12,8 +12,8 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qubolearn.cli import Output, metric_rows
-from qubolearn.cli.options import add_count, add_fields, add_problem, add_shared, chosen, pick_device, problem_class
+from qubolearn.cli import options
+from qubolearn.cli.options import Output, chosen, metric_rows, pick_device, problem_class
 from qubolearn.files import write_json
 from qubolearn.provenance import provenance
 from qubolearn.recipes import Recipe, preset
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def add_train(parser: argparse.ArgumentParser, first: str | None) -> None:
-    add_problem(parser, first)
+    options.add_problem(parser, first)
     parser.add_argument("--out", metavar="DIR", help="run folder [runs/PROBLEM-HEAD-SEED]")
-    add_count(parser, "--test", 2000, "unseen instances to score at the end")
-    add_shared(parser, "--device")
-    add_fields(parser, Recipe, "training (defaults are those of the preset best)", defaults=False)
+    options.add_count(parser, "--test", 2000, "unseen instances to score at the end")
+    options.add_shared(parser, "--device")
+    options.add_fields(parser, Recipe, "training (defaults are those of the preset best)", defaults=False)
 
 
 def run_train(args: argparse.Namespace, output: Output) -> int:
