@@ -90,6 +90,9 @@ def test_p_is_shown_as_requested(browser: Any, runs: dict[str, Run], tmp_path: P
         assert browser.page.locator("#input-panel svg line").count() == int(p.sum())
     if name == "own table":
         assert browser.page.locator("#input-panel table th").first.text_content() == "<b>"
+        browser.open(out, 390)
+        settle(browser)
+        assert browser.page.locator("#input-panel table th").last.is_visible()
 
 
 @pytest.mark.parametrize(
