@@ -99,7 +99,7 @@ class SingleReads {
   static constexpr int REFRESH = 64;  // sweeps after which fields are summed again, since float32 rounds
 
   const Couplings& A;
-  const Maxima& thresholds = maxima();
+  const Maxima& thresholds = shared<Maxima>();
   const int count;
   Scratch<float> fields, signs;  // signs are 1 - 2x
   Scratch<Words> random;

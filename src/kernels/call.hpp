@@ -51,7 +51,8 @@ Array item(const nb::tuple& arrays, std::size_t k, const char* name) {
 }
 
 // Check (linear [batch, n], quadratic [batch, m], starts [n + 1], neighbors [2m], places [2m]).
-SparseQubos sparse_qubos(const nb::tuple& arrays, std::int64_t batch, std::int64_t n);
+SparseQubos qubos_of(const nb::tuple& arrays, std::int64_t batch, std::int64_t n);
+inline DenseQubos qubos_of(const In<double, 3>& S, std::int64_t batch, std::int64_t n) { return {batch, n, S.data()}; }
 
 // Check that every bit is in one unit, and that units of several bits are groups.
 Units units(const nb::tuple& arrays, std::int64_t n);

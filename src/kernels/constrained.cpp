@@ -535,7 +535,7 @@ auto anneal_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> c
                         In<double, 2> betas, std::int64_t sweeps, In<double, 1> targets, std::int64_t size,
                         In<std::uint32_t, 1> seeds, Out<std::int8_t, 3> states, Out<double, 2> excess,
                         Out<std::int64_t, 1> swept) {
-  const SparseQubos A = sparse_qubos(qubos, states.shape(0), states.shape(2));
+  const SparseQubos A = qubos_of(qubos, states.shape(0), states.shape(2));
   const Units all = units(members, A.n);
   const Inequalities given = inequalities(limits, A.batch, A.n);
   const std::int64_t reads = states.shape(1);
@@ -559,7 +559,7 @@ auto anneal_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> c
 
 auto search_constrained(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, nb::tuple limits,
                         Out<std::int8_t, 3> states, Out<double, 2> energies, Out<std::int64_t, 1> found) {
-  const SparseQubos A = sparse_qubos(qubos, states.shape(0), states.shape(2));
+  const SparseQubos A = qubos_of(qubos, states.shape(0), states.shape(2));
   const Units all = units(members, A.n);
   const Inequalities given = inequalities(limits, A.batch, A.n);
   const std::int64_t count = states.shape(1);

@@ -141,7 +141,7 @@ class DenseProblem {
   template <int GROUPS>
   class Packed {
     const Tables& A;
-    const Quantiles& quantile = quantiles();
+    const Quantiles& quantile = shared<Quantiles>();
     Stream& random;
     const Group* const groups;
     const int n, few;

@@ -83,11 +83,6 @@ auto evolve(Out<float, 2> re, Out<float, 2> im, In<float, 2> energies, In<float,
   return [=](Control& control) { kernels().evolve(how, control); };
 }
 
-DenseQubos qubos_of(const In<double, 3>& S, std::int64_t batch, std::int64_t n) { return {batch, n, S.data()}; }
-SparseQubos qubos_of(const nb::tuple& arrays, std::int64_t batch, std::int64_t n) {
-  return sparse_qubos(arrays, batch, n);
-}
-
 template <class Given>
 auto anneal(Given qubos, In<double, 2> betas, std::int64_t steps, std::int64_t sweeps, In<std::uint32_t, 1> seeds,
             bool given, Out<std::int8_t, 3> states) {
@@ -124,7 +119,7 @@ auto refine_dense(In<double, 3> S, In<std::int8_t, 3> reads, Out<std::int8_t, 3>
 auto refine_sparse(nb::tuple qubos, nb::tuple members, In<std::int8_t, 2> clamps, In<std::int8_t, 3> reads,
                    Out<std::int8_t, 3> states, Out<double, 1> success, bool exchanges) {
   const Refinement how = refinement(reads, states, success, exchanges);
-  const SparseQubos A = sparse_qubos(qubos, how.batch, how.n);
+  const SparseQubos A = qubos_of(qubos, how.batch, how.n);
   const Units all = units(members, A.n);
   return [=](Control& control) { kernels().refine_sparse(A, all, clamps.data(), how, control); };
 }
@@ -140,13 +135,8 @@ Tempering tempering(const nb::tuple& arrays, const Out<double, 2>& betas, std::i
   require(replicas >= 1 && sweeps >= 0, "expected at least one replica and sweeps >= 0");
   for (std::size_t k = 0; k < betas.size(); ++k)
     require(betas.data()[k] >= 0 && std::isfinite(betas.data()[k]), "expected finite betas >= 0");
-  return {replicas,
-          sweeps,
-          sparse_qubos(item<nb::tuple>(arrays, 0, "qubos"), batch, n),
-          units(item<nb::tuple>(arrays, 1, "units"), n),
-          clamps.data(),
-          seeds.data(),
-          betas.data()};
+  const SparseQubos A = qubos_of(item<nb::tuple>(arrays, 0, "qubos"), batch, n);
+  return {replicas, sweeps, A, units(item<nb::tuple>(arrays, 1, "units"), n), clamps.data(), seeds.data(), betas.data()};
 }
 
 auto temper(nb::tuple problem, Out<double, 2> betas, std::int64_t sweeps, In<double, 1> targets,
@@ -178,7 +168,7 @@ auto move_chains(nb::tuple problem, Out<double, 2> betas, std::int64_t sweeps, O
 auto search_population(nb::tuple qubos, In<std::int64_t, 1> widths, std::int64_t sweeps, In<double, 1> targets,
                        In<std::uint32_t, 1> seeds, Out<std::int64_t, 1> first, Out<std::int64_t, 2> swept,
                        Out<std::int8_t, 4> states) {
-  const SparseQubos A = sparse_qubos(qubos, states.shape(0), states.shape(3));
+  const SparseQubos A = qubos_of(qubos, states.shape(0), states.shape(3));
   require(states.shape(2) == 64, "expected 64 reads per island");
   require(A.n < INT32_MAX, "expected fewer than 2**31 bits");
   require(sweeps >= 0, "expected sweeps >= 0");
@@ -210,7 +200,7 @@ Units units(const nb::tuple& arrays, std::int64_t n) {
   return {count, f, bits.data(), group.data()};
 }
 
-SparseQubos sparse_qubos(const nb::tuple& arrays, std::int64_t batch, std::int64_t n) {
+SparseQubos qubos_of(const nb::tuple& arrays, std::int64_t batch, std::int64_t n) {
   const auto linear = item<In<double, 2>>(arrays, 0, "linear"), quadratic = item<In<double, 2>>(arrays, 1, "quadratic");
   const auto starts = item<In<std::int64_t, 1>>(arrays, 2, "starts");
   const auto neighbors = item<In<std::uint32_t, 1>>(arrays, 3, "neighbors");

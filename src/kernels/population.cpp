@@ -110,7 +110,7 @@ class Lanes {
 
   // A flip that costs ΔE is accepted if ΔE < -T log(u). Of integers only the integer above that matters.
   void set_thresholds(float temperature) {
-    const float* quantile = quantiles().at(0, 0);
+    const float* quantile = shared<Quantiles>().at(0, 0);
     for (int k = 0; k < QUANTILES; ++k) {
       const float limit = quantile[k] * temperature;
       if constexpr (EXACT) {

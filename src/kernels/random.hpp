@@ -111,13 +111,10 @@ class Maxima {
   }
 };
 
-inline const Maxima& maxima() {
-  static const Maxima table;
-  return table;
-}
-
-inline const Quantiles& quantiles() {
-  static const Quantiles table;
+// Return one of these tables, which is made once.
+template <class Table>
+inline const Table& shared() {
+  static const Table table;
   return table;
 }
 

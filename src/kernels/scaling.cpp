@@ -70,7 +70,7 @@ auto scale_dense(In<Real, 3> A, Out<double, 3> S, Out<double, 1> scale, Out<doub
 
 auto sparse_beta_ranges(nb::tuple qubos, Out<double, 2> betas) {
   const auto linear = item<In<double, 2>>(qubos, 0, "linear");
-  const SparseQubos A = sparse_qubos(qubos, betas.shape(0), linear.shape(1));
+  const SparseQubos A = qubos_of(qubos, betas.shape(0), linear.shape(1));
   return [=](Control& control) {
     control.share_each(A.batch, [&](std::int64_t k) {
       const auto ising = [&](std::int64_t i, auto visit) {

@@ -24,7 +24,7 @@ struct SparseProblem : Lists {
   template <int GROUPS>
   class Packed {
     const Lists& A;
-    const Quantiles& quantile = quantiles();
+    const Quantiles& quantile = shared<Quantiles>();
     Stream& random;
     const Group* const groups;
     const std::int64_t few;
