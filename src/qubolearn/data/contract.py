@@ -188,7 +188,7 @@ class Problem(ABC):
         return None
 
     def answer_of(self, x: Tensor, p: Any) -> Tensor:
-        """Return what ``qubolearn solve`` writes for bits x; for bits that are no answer, something clearly not one."""
+        """Return what ``qubolearn solve`` writes for bits x; by default decode(x), or something clearly invalid."""
         return self.decode(x)
 
     def remarks(self, answer: Tensor, p: Any) -> list[str]:
