@@ -1,7 +1,7 @@
 """Predict many instances with Ray Data: ``python examples/batch_inference.py [ROWS] [ADDRESS]``.
 
-Without ADDRESS, the cores of this machine are used; with the address of a head node, its cluster. Then OUT must name a
-folder that all nodes share, such as ``s3://...``. ``pip install 'ray[data]'``
+Without ADDRESS, the cores of this machine are used. ADDRESS is a cluster, ``auto`` on its head node; then OUT must name
+a folder that all nodes share, such as ``s3://...``. ``pip install 'ray[data]'``
 """
 
 import os

@@ -1,7 +1,7 @@
 """Tune a network with Ray Tune on this machine or a cluster: ``python examples/ray_tune.py [ADDRESS]``.
 
 A trial calls ``fit`` and reports each scoring through a callback; the scheduler ASHA stops trials that fall behind.
-With the ADDRESS of a head node, trials run on its cluster, and OUT must name a folder that all nodes share.
+ADDRESS is a cluster, ``auto`` on its head node; then OUT must name a folder that all nodes share.
 ``pip install 'ray[tune]'``
 """
 
