@@ -26,27 +26,20 @@ CHUNK = 1024  # instances solved at once
 class Evaluation:
     """Metrics over a set of instances, as :func:`evaluate` returns them.
 
-    Attributes:
-        instances: the number of scored instances.
-        metrics: means by name; also ``NAME_median`` unless all values are 0 or 1, and ``NAME_projected`` if the problem
-            projects answers to valid ones.
-        hamming: the number of instances at Hamming distance 0, 1, ... n from the nearest right answer.
-        hamming_projected: the same after projection.
-        info: what the solver measured, such as ``source`` and ``solve_seconds``.
-        scores: every metric of each instance ``[instances]``, in the order in which they were drawn.
-        split: the split of the Problem or :class:`qubolearn.Arrays` that was scored; None for other data.
-
     >>> Evaluation(10, {"accuracy": 0.9}).as_dict()
     {'accuracy': 0.9, 'instances': 10}
     """
 
-    instances: int
+    instances: int  #: the number of scored instances
+    #: Means by name; also NAME_median unless all values are 0 or 1, and NAME_projected if the problem projects.
     metrics: Mapping[str, float]
+    #: The number of instances at Hamming distance 0, 1, ... n from the nearest right answer, also after projection.
     hamming: tuple[int, ...] | None = None
     hamming_projected: tuple[int, ...] | None = None
-    info: Mapping[str, Any] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)  #: what the solver measured, such as ``solve_seconds``
+    #: Every metric of each instance ``[instances]``, in the order in which they were drawn.
     scores: Mapping[str, Tensor] = field(default_factory=dict, repr=False, compare=False)
-    split: Split | None = None
+    split: Split | None = None  #: the split of the Problem that was scored
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields except ``scores`` as one flat mapping that can be written as JSON."""

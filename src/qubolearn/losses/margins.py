@@ -21,10 +21,8 @@ class Gap(Loss):
 
     L_gap = E(x̂) - E(x*) pulls the solution down and pushes the minimizer up; it is 0 once they agree.
     L_unique = -|E(x̂) - E(x⁺)| works against several minimizers. While E(x̂) > E(x⁺) it pushes E(x̂) *up*;
-    :class:`Hinge` is the same idea without that fault.
-
-    ∂L_gap/∂A_ij = x̂_i x̂_j - x*_i x*_j. Cost: one solver call. If instances have several right answers, x̂ is the
-    one of lowest energy.
+    :class:`Hinge` is the same idea without that fault. Cost: one solver call. If instances have several right answers,
+    x̂ is the one of lowest energy.
 
     Args:
         weight_unique: λ, the weight of L_unique, at least 0; with 0 the solver returns one state only.
@@ -75,9 +73,8 @@ def _outer(x: Tensor) -> Tensor:
 class Hinge(Loss):
     """The structured SVM with 0/1 margin: max(0, m + E(x̂) - E(x̄)), where x̄ is the best state that is not right.
 
-    It is zero once the solution is the minimizer by a gap of m. Cost: one solver call for two states, so it also runs
-    on an annealer. If instances have several right answers, x̂ is the one of lowest energy, and the call requests one
-    state more than there are right ones. Reference: Tsochantaridis et al., JMLR 2005.
+    It is zero once the solution is the minimizer by a gap of m. Cost: one solver call for two states, or one more than
+    there are right ones; x̂ is the one of lowest energy. Reference: Tsochantaridis et al., JMLR 2005.
 
     Args:
         margin: m, the energy gap to reach, at least 0.
