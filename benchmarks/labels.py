@@ -106,7 +106,7 @@ def tuned(make: Callable[..., Any], options: Sequence[tuple[float, ...]], X: Arr
     return max(product((False, True) if some else (False,), options), key=score)
 
 
-def compared(X: Array, y: Array, T: Array, z: Array) -> dict[str, Any]:
+def compared(X: Array, y: Array, T: Array, z: Array) -> dict[str, Array]:
     """Return which test rows each method has right, and the CPU seconds of our fit."""
     from qubolearn import QuboClassifier
 
@@ -122,12 +122,14 @@ def compared(X: Array, y: Array, T: Array, z: Array) -> dict[str, Any]:
     return found
 
 
-def outcomes(name: str) -> dict[str, dict[str, Array]]:
-    """Return the outcomes of one data set: on its test rows, and on its training rows fold by fold."""
+def outcomes(task: tuple[str, int | None]) -> dict[str, Array]:
+    """Return the outcomes of one data set: of a fold of its training rows, or of its test rows for None."""
+    name, fold = task
     X, y, T, z = rows(name)
-    each = [compared(X[a], y[a], X[b], y[b]) for a, b in folds(len(X), FOLDS, 0)]
-    pooled = {key: np.concatenate([one[key] for one in each]) for key in each[0]}
-    return dict(zip(PARTS, (compared(X, y, T, z), pooled), strict=True))
+    if fold is None:
+        return compared(X, y, T, z)
+    a, b = folds(len(X), FOLDS, 0)[fold]
+    return compared(X[a], y[a], X[b], y[b])
 
 
 def interval(values: Sequence[Array]) -> list[float]:
@@ -145,9 +147,13 @@ def labels(quick: bool) -> Iterator[Record]:
     from scipy.stats import wilcoxon
 
     sets = ("flags",) if quick else SETS
-    found = dict(zip(sets, in_processes(outcomes, sets, serial=quick), strict=True))
+    tasks = [*product(reversed(sets), (None, *range(FOLDS)))]  # the long ones first
+    found = dict(zip(tasks, in_processes(outcomes, tasks, serial=quick), strict=True))
     for part, name in product(PARTS, (*sets, "mean")):
-        some = [found[each][part] for each in (sets if name == "mean" else (name,))]
+        some = list[dict[str, Array]]()
+        for each in sets if name == "mean" else (name,):
+            pieces = [found[each, fold] for fold in ((None,) if part == PARTS[0] else range(FOLDS))]
+            some.append({key: np.concatenate([piece[key] for piece in pieces]) for key in pieces[0]})
         record: Record = {"data": name, "part": part, "interval": interval([one["qubo"] for one in some])}
         for key in ("qubo", "chain", "chains", "powerset"):
             means = [100 * one[key].mean() for one in some]
