@@ -22,7 +22,7 @@ from qubolearn.training.optimizers import Cosine
 NODES, EDGES = 12, 0.3
 SEEDS, TESTED = 5, 2000
 #: Seeds of the data that chose the defaults, and of those that report them; test sets have their own.
-TUNING, REPORTING, TEST = 1000, 3000, 9000
+TUNING, REPORTING, TEST = 1000, 4000, 9000
 CHOICES = tuple(10.0**k for k in range(-3, 5))  # C of the chains
 
 

@@ -110,7 +110,8 @@ def test_adamw_equals_torch() -> None:
 
 
 def test_a_wide_layer_gets_a_small_rate() -> None:
-    assert default_optimizer(nn.Linear(2, 3)).learning_rate == 0.3
+    assert default_optimizer(nn.Linear(1, 3)).learning_rate == 1.0
+    assert default_optimizer(nn.Linear(4, 3)).learning_rate == 0.5
     assert default_optimizer(nn.Conv2d(20, 8, 5)).learning_rate == 1 / 500
     assert default_optimizer(nn.Linear(10**5, 1)).learning_rate == 1e-4
 

@@ -71,7 +71,7 @@ def fit(
             a Dataset are held out for validation, training stops early if the validation loss (at the best scale of A)
             does not improve, and the network gets the weights of its best value.
         optimizer: :class:`qubolearn.Adam` or any torch optimizer. By default with a cosine schedule and the rate
-            1 / fan-in of the widest layer, more below a fan-in of 64.
+            1 / fan-in of the widest layer, more below a fan-in of 16.
         schedule: a torch learning-rate scheduler for a torch optimizer; it moves once per step.
         solver: the solver for losses that need one; if it has ``with_seed``, each step passes it a new seed. Default:
             ``ExhaustiveSearch()``.
