@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,7 @@ from qubolearn.data.files import load_npz
 
 SETS = ("emotions", "flags", "birds", "medical", "scene", "yeast", "enron")
 FOLDS, INNER, RESAMPLES = 5, 3, 2000
-#: parts of a data set whose rows are predicted
-PARTS = ("given split", "cross-validation")
+PARTS, BASELINES = ("given split", "cross-validation"), ("chain", "chains", "powerset")
 COSTS = tuple((10.0**k,) for k in range(-3, 2))  # C of the chains
 MACHINES = tuple(product((1.0, 10.0, 100.0), (0.1, 0.3, 1.0, 3.0)))  # C and gamma
 Array = np.ndarray[Any, Any]
@@ -95,12 +95,12 @@ def scaled(X: Array, T: Array, binary: bool) -> list[Array]:
 def tuned(make: Callable[..., Any], options: Sequence[tuple[float, ...]], X: Array, y: Array) -> tuple[bool, Any]:
     """Return the scaling and the options that are best in three folds."""
 
-    def score(choice: tuple[bool, Any]) -> float:
-        found = []
+    def score(choice: tuple[bool, Any]) -> int:
+        found = 0
         for a, b in folds(len(X), INNER, 1):
             A, B = scaled(X[a], X[b], choice[0])
-            found.append(right(make(*choice[1]).fit(A, y[a]), B, y[b]))
-        return float(np.concatenate(found).mean())
+            found += right(make(*choice[1]).fit(A, y[a]), B, y[b]).sum()
+        return found
 
     some = ((X == 0) | (X == 1)).all(0).any()
     return max(product((False, True) if some else (False,), options), key=score)
@@ -112,11 +112,11 @@ def compared(X: Array, y: Array, T: Array, z: Array) -> dict[str, Array]:
 
     began = time.process_time()
     model = QuboClassifier(random_state=0).fit(X, y)
-    seconds = time.process_time() - began
+    seconds = np.array([time.process_time() - began])
     (raw, (C,)), (plain, machine) = tuned(Chains, COSTS, X, y), tuned(Powerset, MACHINES, X, y)
     chains = [(raw, Chains(C)), (raw, Chains(C, 10)), (plain, Powerset(*machine))]
-    found = {"qubo": right(model, T, z), "seconds": np.array([seconds])}
-    for name, (binary, each) in zip(("chain", "chains", "powerset"), chains, strict=True):
+    found = {"qubo": right(model, T, z), "seconds": seconds}
+    for name, (binary, each) in zip(BASELINES, chains, strict=True):
         A, B = scaled(X, T, binary)
         found[name] = right(each.fit(A, y), B, z)
     return found
@@ -126,10 +126,8 @@ def outcomes(task: tuple[str, int | None]) -> dict[str, Array]:
     """Return the outcomes of one data set: of a fold of its training rows, or of its test rows for None."""
     name, fold = task
     X, y, T, z = rows(name)
-    if fold is None:
-        return compared(X, y, T, z)
-    a, b = folds(len(X), FOLDS, 0)[fold]
-    return compared(X[a], y[a], X[b], y[b])
+    a, b = folds(len(X), FOLDS, 0)[fold or 0]
+    return compared(X, y, T, z) if fold is None else compared(X[a], y[a], X[b], y[b])
 
 
 def interval(values: Sequence[Array]) -> list[float]:
@@ -155,10 +153,9 @@ def labels(quick: bool) -> Iterator[Record]:
             pieces = [found[each, fold] for fold in ((None,) if part == PARTS[0] else range(FOLDS))]
             some.append({key: np.concatenate([piece[key] for piece in pieces]) for key in pieces[0]})
         record: Record = {"data": name, "part": part, "interval": interval([one["qubo"] for one in some])}
-        for key in ("qubo", "chain", "chains", "powerset"):
-            means = [100 * one[key].mean() for one in some]
-            record[key], ours = float(np.mean(means)), [100 * one["qubo"].mean() for one in some]
-            if key != "qubo":
-                record[f"minus {key}"] = interval([one["qubo"] * 1.0 - one[key] for one in some])
-                record[f"p {key}"] = float(wilcoxon(ours, means).pvalue) if len(some) > 1 else None
+        means = {key: [100 * float(one[key].mean()) for one in some] for key in ("qubo", *BASELINES)}
+        record |= {key: fmean(values) for key, values in means.items()}
+        for key in BASELINES:
+            record[f"minus {key}"] = interval([one["qubo"] * 1.0 - one[key] for one in some])
+            record[f"p {key}"] = float(wilcoxon(means["qubo"], means[key]).pvalue) if len(some) > 1 else None
         yield {**record, "seconds": max(float(one["seconds"].max()) for one in some)}
