@@ -94,7 +94,7 @@ class DenseQubos:
         states = torch.empty(batch * groups, lanes, dtype=torch.uint32, device=X.device)
         fields = torch.empty(batch * groups, BITS, lanes, dtype=torch.float32, device=X.device)
         found: list[Tensor] = []
-        for some in (betas, betas.new_full((batch, descent), torch.inf)):
+        for some in (betas, betas.new_full((batch, descent), torch.inf, dtype=torch.float32)):
             for _, colds in rounds(some, batch * groups * lanes * depth):
                 _anneal[(batch * groups,)](
                     *(self.high, self.low, self.pairs, self.linear, colds, seeds, states, X, words, fields),

@@ -108,7 +108,7 @@ class SimulatedAnnealing(QuboSolver):
         """Return the lowest states ``[batch, count, n]``, their energies, and the share of reads at the lowest."""
         qubos, ranges, scale = _on_gpu(A)
         reads = qubos.anneal(self._betas(ranges, scale, None), seeds, self.reads, descent=DESCENT)
-        cold = ranges.new_full((len(A), DESCENT), torch.inf)
+        cold = ranges.new_full((len(A), DESCENT), torch.inf, dtype=torch.float32)
 
         def held(best: Tensor) -> Tensor:
             return qubos.anneal(cold, seeds, A.shape[2], flipped=best.to(torch.int8))  # type: ignore[no-any-return]
@@ -117,7 +117,8 @@ class SimulatedAnnealing(QuboSolver):
         states, low, energy = lowest_around(A, reads, count, more)
         energy = energy[:, : self.reads]  # before the descent
         lowest = energy.amin(1, keepdim=True)
-        return states, low, (energy <= lowest + 1e-9 * lowest.abs()).double().mean(1)
+        reached = energy <= torch.add(lowest, lowest.abs(), alpha=1e-9)
+        return states, low, reached.mean(1, dtype=torch.float64)
 
     def search_reads(self, A: Qubo) -> SearchResult:
         """Return all reads and the lowest state around them, for callers with their own local search."""
@@ -181,7 +182,8 @@ class SimulatedAnnealing(QuboSolver):
     def _betas(self, ranges: Tensor, scale: Tensor, beta: float | None) -> Tensor:
         """Return β of every sweep ``[batch, sweeps]``."""
         betas, steps = self._schedule(ranges, scale, beta)
-        share = (torch.arange(self.sweeps, device=betas.device, dtype=betas.dtype) / steps).clamp(max=1)
+        end = (self.sweeps - 1) / steps
+        share = torch.linspace(0, end, self.sweeps, device=betas.device, dtype=betas.dtype).clamp(max=1)
         logarithms = betas.log()
         return torch.lerp(logarithms[:, :1], logarithms[:, 1:], share).exp()
 

@@ -83,7 +83,7 @@ def auto_solver(
 
 
 def _neighbors(A: Qubo) -> float:
-    """Return the mean number of neighbors of a bit; on a GPU infinity, where only annealing runs.
+    """Return the mean number of neighbors of a bit; on a GPU infinity: there annealing is chosen.
 
     Neighbors by fractional couplings count twice: populations update integers faster.
     """

@@ -359,12 +359,14 @@ def lowest_around(
 
 def _lowest(bits: Tensor, energy: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the lowest states ``[batch, count, n]``, distinct as long as there are such, and their energies."""
-    found, lowest = [], []
-    for _ in range(count):
+    found: list[Tensor] = []
+    lowest: list[Tensor] = []
+    for rank in range(count):
+        if rank:
+            energy = energy.masked_fill((bits == found[-1]).all(-1), torch.inf)
         least, place = energy.min(1)
         found.append(bits.gather(1, place[:, None, None].expand(-1, 1, bits.shape[2])))
         lowest.append(least)
-        energy = energy.masked_fill((bits == found[-1]).all(-1), torch.inf)
     return torch.cat(found, 1), torch.stack(lowest, 1)
 
 
