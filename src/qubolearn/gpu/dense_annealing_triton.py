@@ -160,7 +160,7 @@ def _split(
     low,
     pairs,
     linear,
-    smallest,  # [batch, blocks, WIDTH]: the smallest coefficient of each spin that is no rounding error
+    smallest,  # [batch, blocks, WIDTH]: the smallest coefficient of each spin above rounding errors
     n,
     depth,
     WIDTH: tl.constexpr,

@@ -42,7 +42,7 @@ class Population:
         self.labels = torch.full(shape, shape[1], dtype=torch.int32, device=A.device)
         self.costs = torch.empty(shape, dtype=torch.int64, device=A.device)
         self.hot, self.cold = self._temperatures(sizes.amax(1))
-        self.parents, self.sweeps = self.X.clone(), 0  # begin anew, at random bits: no QUBO depends on the others
+        self.parents, self.sweeps = self.X.clone(), 0  # start again at random bits: QUBOs stay independent
 
     def _temperatures(self, temperature: Tensor) -> tuple[Tensor, Tensor]:
         """Cool down quickly; return the temperatures ``[batch]`` at which anneals should begin and end."""
