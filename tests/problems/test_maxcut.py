@@ -14,7 +14,7 @@ from qubolearn.errors import QubolearnError
 from qubolearn.networks import PairwiseBody, QuboNetwork
 from qubolearn.plots import answers
 from qubolearn.problems.knapsack import Knapsack, greedy_by_density
-from qubolearn.problems.maxcut import MaxCut, cut_sizes, local_search
+from qubolearn.problems.maxcut import MaxCut, cut_sizes
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.random import stream
 from qubolearn.recipes import preset, train
@@ -116,19 +116,6 @@ def test_couplings_pay_on_max_cut() -> None:
         problem, recipe = preset("best", "maxcut", nodes=6, head=head, epochs=6, instances=1410, validation=100)
         accuracy[head] = evaluate(train(problem, recipe), problem, instances=500).metrics["accuracy"]
     assert accuracy["coupled"] > max(accuracy["uncoupled"], accuracy["direct"]) + 0.5
-
-
-def test_the_baseline_of_max_cut_ends_in_a_local_optimum() -> None:
-    problem = MaxCut(nodes=9)
-    test = problem.sample(300, stream(0, "test"), "test")
-    x = local_search(problem, test.p)
-    size = cut_sizes(x, test.p)
-    assert (size <= cut_sizes(test.x_true, test.p)).all()
-    assert problem.score(x, test)["accuracy"].mean() > 0.5
-    for node in range(9):
-        moved = x.clone()
-        moved[:, node] = 1 - moved[:, node]
-        assert (cut_sizes(moved, test.p) <= size).all()
 
 
 @pytest.mark.parametrize("name", ["maxcut", "knapsack"])

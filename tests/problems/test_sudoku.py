@@ -13,7 +13,6 @@ from qubolearn.losses import GroupPseudoLikelihood
 from qubolearn.networks import harden
 from qubolearn.problems.sudoku import (
     Sudoku,
-    clashes_of,
     grids_of,
     hint_clamp,
     rule_groups,
@@ -23,9 +22,11 @@ from qubolearn.problems.sudoku import (
 from qubolearn.problems.sudoku_grids import (
     all_small_grids,
     count_solutions,
+    exact_solutions,
     random_grids,
     random_puzzles,
     rule_clashes,
+    solutions,
 )
 from qubolearn.qubo import SparseQubo, energies
 from qubolearn.solvers import solve
@@ -105,7 +106,7 @@ def test_generated_grids_and_puzzles_keep_the_rules(size: int) -> None:
     assert len(set(map(tuple, grids.tolist()))) > 35
     assert not torch.equal(grids, random_grids(45, g, size))
     made = random_puzzles(grids[:5], size**2 // 2 - 4, g, unique=True)
-    assert all(count_solutions(puzzle) == 1 for puzzle in made.tolist())
+    assert count_solutions(made).tolist() == [1] * 5
     assert ((made == grids[:5]) | (made == 0)).all()
     shown = (random_puzzles(grids, 7, g) > 0).sum(1)
     assert shown.tolist() == [7] * 45
@@ -113,9 +114,19 @@ def test_generated_grids_and_puzzles_keep_the_rules(size: int) -> None:
 
 def test_solutions_are_counted() -> None:
     assert len(all_small_grids()) == 288 == len(set(map(tuple, all_small_grids().tolist())))
-    assert count_solutions([0] * 16, most=1000) == 288
-    assert count_solutions(some_grid(9).tolist()) == 1
-    assert count_solutions([5, 5] + 79 * [0]) == 0
+    assert count_solutions(torch.zeros(1, 16), most=1000).tolist() == [288]
+    contradiction = torch.tensor([5, 5] + 79 * [0])
+    assert count_solutions(torch.stack([some_grid(9), contradiction])).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("hints", [3, 5, 8])
+def test_exact_search_equals_backtracking(hints: int) -> None:
+    g = torch.Generator().manual_seed(hints)
+    made = random_puzzles(random_grids(30, g, 4), hints, g)
+    made[0, :2] = 1  # no solution
+    owners, grids = exact_solutions(made, 1000)
+    for row, puzzle in enumerate(made.tolist()):
+        assert sorted(grids[owners == row].tolist()) == sorted(solutions(puzzle))
 
 
 @pytest.mark.parametrize("problem", [Sudoku(), Sudoku(size=4, hints=8, unique=True)])
@@ -173,4 +184,4 @@ def test_learned_rules_are_searched_exactly() -> None:
     near = [[j for j in range(16) if j != i and any(map(eq, places[i], places[j]))] for i in range(16)]
     assert rule_clashes(4) == tuple(sum(1 << 4 * j + d for j in near[i]) for i in range(16) for d in range(4))
     fewer = SparseQubo(torch.zeros(1, 64), rule_qubo(4).edges[:, ::2], torch.ones(1, 112))
-    assert count_solutions([0] * 16, 10_000, clashes_of(fewer)) == 10_000  # half of the rules allow many more grids
+    assert count_solutions(torch.zeros(1, 16), 10_000, fewer).tolist() == [10_000]  # half of the rules allow many more

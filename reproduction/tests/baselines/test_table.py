@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from itertools import combinations
 
 import pytest
+import torch
 
-from quant_reproduction.baselines import BASELINES, evaluate_baseline
+from quant_reproduction.baselines import BASELINES, evaluate_baseline, local_search, three_flips
 from quant_reproduction.cli import main
 from qubolearn.errors import QubolearnError
-from qubolearn.problems.knapsack import Knapsack
-from qubolearn.problems.maxcut import MaxCut, local_search
+from qubolearn.problems.knapsack import Knapsack, greedy_by_density
+from qubolearn.problems.maxcut import MaxCut, cut_sizes
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.random import stream
 from qubolearn.solvers import ExhaustiveSearch
@@ -40,6 +42,34 @@ def test_baselines_of_max_cut_and_knapsack_count_any_best_answer_as_right() -> N
     greedy = evaluate_baseline("greedy", packings, ExhaustiveSearch(), 200, 3).metrics
     assert greedy["feasible"] == 1
     assert 0.9 < greedy["value"] == greedy["value_projected"] < 1
+
+
+def test_the_baseline_of_max_cut_ends_in_a_local_optimum() -> None:
+    problem = MaxCut(nodes=9)
+    test = problem.sample(300, stream(0, "test"), "test")
+    x = local_search(problem, test.p)
+    size = cut_sizes(x, test.p)
+    assert (size <= cut_sizes(test.x_true, test.p)).all()
+    assert problem.score(x, test)["accuracy"].mean() > 0.5
+    assert (cut_sizes(local_search(problem, test.p, 10), test.p) >= size).all()
+    for node in range(9):
+        moved = x.clone()
+        moved[:, node] = 1 - moved[:, node]
+        assert (cut_sizes(moved, test.p) <= size).all()
+
+
+def test_three_flips_leave_no_better_packing_nearby() -> None:
+    problem = Knapsack(items=7)
+    test = problem.sample(100, stream(0, "test"), "test")
+    values, weights, capacity = test.p[:, :7], test.p[:, 7:-1], test.p[:, -1]
+    x = three_flips(problem, test.p)
+    worth = (x * values).sum(1)
+    assert ((x * weights).sum(1) <= capacity).all()
+    assert (worth >= (greedy_by_density(problem, test.p) * values).sum(1)).all()
+    for flipped in (set(some) for number in (1, 2, 3) for some in combinations(range(7), number)):
+        other = torch.stack([1 - x[:, item] if item in flipped else x[:, item] for item in range(7)], 1)
+        fits = (other * weights).sum(1) <= capacity
+        assert not (fits & ((other * values).sum(1) > worth)).any()
 
 
 @needs_data

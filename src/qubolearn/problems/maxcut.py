@@ -12,7 +12,7 @@ from qubolearn.errors import QubolearnError
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-__all__ = ["MaxCut", "cut_sizes", "local_search", "optimal_cuts"]
+__all__ = ["MaxCut", "cut_sizes", "optimal_cuts"]
 
 #: Graphs whose cuts are counted at once: 2**15 cuts of each take 32 MiB.
 CHUNK = 256
@@ -157,29 +157,6 @@ def optimal_cuts(p: Tensor, nodes: int) -> RightAnswers:
     states, valid = p.new_zeros(len(p), most, 2, nodes), torch.zeros(len(p), most, 2, dtype=torch.bool, device=p.device)
     states[row, place], valid[row, place] = torch.stack([x, 1 - x], 1), True
     return RightAnswers(states.flatten(1, 2), valid.flatten(1))
-
-
-def local_search(problem: MaxCut, p: Tensor) -> Tensor:
-    """Cut greedily node by node, then by the best single moves: the classical baseline.
-
-    >>> import torch
-    >>> local_search(MaxCut(nodes=4), torch.tensor([[1.0, 0.0, 0.0, 1.0, 0.0, 1.0]])).tolist()  # a path
-    [[0.0, 1.0, 0.0, 1.0]]
-    """
-    import torch
-
-    n, rows = problem.nodes, torch.arange(len(p), device=p.device)
-    i, j = torch.triu_indices(n, n, 1, device=p.device)
-    W = p.new_zeros(len(p), n, n)
-    W[:, i, j] = W[:, j, i] = p
-    side = p.new_zeros(len(p), n)  # -1 and 1, and 0 for nodes that are not placed yet
-    for node in range(n):
-        side[:, node] = torch.where((W[:, node] * side).sum(1) > 0, -1.0, 1.0)
-    for _ in range(problem.input_size):  # each round cuts an edge more, or is the last one
-        gain = side * (W @ side[:, :, None])[..., 0]  # of moving a node to the other side
-        best = gain.argmax(1)
-        side[rows, best] *= torch.where(gain[rows, best] > 0, -1.0, 1.0)
-    return (side != side[:, :1]).to(p.dtype)
 
 
 #: Large graphs are drawn once, as all of their cuts are looked at. Entries of A are at most 1, so that the many edges

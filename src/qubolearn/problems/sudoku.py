@@ -149,11 +149,7 @@ class Sudoku(Problem):
 
     def remarks(self, answer: Tensor, p: Tensor) -> list[str]:
         """Return for each answer whether it is solved, one of several solutions, or why there is none."""
-        clash = clashing_hints(rule_qubo(self.size), p)
-        return [
-            remark or _remark(puzzle, solved)
-            for puzzle, solved, remark in zip(p.long().tolist(), keeps_rules(answer).tolist(), clash, strict=True)
-        ]
+        return _remarks(rule_qubo(self.size), p, keeps_rules(answer), COUNTED)
 
     def picture(self, axis: Any, instances: Instances, answer: Tensor) -> None:
         """Draw the first answer as a grid: hints are black, other digits blue."""
@@ -200,13 +196,20 @@ def on_cpu(generator: Generator) -> Generator:
     return stream(int(torch.randint(2**62, (1,), generator=generator, device=generator.device)), "sudoku")
 
 
-def _remark(puzzle: list[int], solved: bool, clashes: tuple[int, ...] | None = None) -> str:
-    """Return how many solutions there are, or why none was found, in words."""
-    count = count_solutions(puzzle, COUNTED if solved else 1, clashes)
-    if not solved:
-        return f"not solved: it has {'a solution; use more sweeps or other rules' if count else 'no solution'}"
-    several = f"solved, one of {f'at least {count}' if count == COUNTED else count} solutions"
-    return "solved" if count == 1 else several
+def _remarks(A: SparseQubo, puzzles: Tensor, solved: Tensor, most: int) -> list[str]:
+    """Return for each puzzle whether it is solved, of how many solutions (up to ``most``), or why not, in words."""
+    remarks, counts = clashing_hints(A, puzzles), torch.ones(len(puzzles), dtype=torch.int64)
+    for some, limit in ((solved, most), (~solved, 1)):
+        if limit:
+            counts[some] = count_solutions(puzzles[some], limit, A)
+    for row, (good, count) in enumerate(zip(solved.tolist(), counts.tolist(), strict=True)):
+        if good:
+            number = f"at least {count}" if count == most else count
+            remarks[row] = "solved" if count == 1 else f"solved, one of {number} solutions"
+        elif not remarks[row]:
+            why = "it has a solution; use more sweeps or other rules" if count else "it has no solution"
+            remarks[row] = f"not solved: {why}"
+    return remarks
 
 
 class SudokuAnswers(NamedTuple):
@@ -217,19 +220,27 @@ class SudokuAnswers(NamedTuple):
     remarks: list[str]  # one line each: "solved", "solved, one of 3 solutions", or why not
 
 
-def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None) -> SudokuAnswers:
+def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None, count: bool = False) -> SudokuAnswers:
     """Solve puzzles ``[batch, cells]`` under rules A, a batch of one whose energy is 0 if no rule is broken.
 
-    Rules are :func:`rule_qubo`, or learned and rounded ones. Hints are clamped and cells are groups. Puzzles whose
-    hints break the rules, and those without a grid of energy 0, are returned as they are, with a remark. The solver is
-    by default parallel tempering, up to 200,000 sweeps, until no rule is broken.
+    Hints are clamped and cells are groups. Puzzles whose hints break the rules, and those without a grid of energy 0,
+    are returned as they are, with a remark.
+
+    Args:
+        A: The rules: :func:`rule_qubo`, or learned and rounded ones.
+        puzzles: Digits, 0 for empty cells.
+        solver: Parallel tempering by default, up to 200,000 sweeps, until no rule is broken.
+        count: Count the solutions of solved puzzles, by exact search, and mention them in the remarks.
 
     >>> solve_puzzles(rule_qubo(4), torch.tensor([[1, 1] + 14 * [0]])).remarks
     ['hints contradict each other: digit 1 in cells 0 and 1']
     """
-    size, remarks, clashes = math.isqrt(puzzles.shape[-1]), clashing_hints(A, puzzles), clashes_of(A)
-    grids, solved = puzzles.clone().long(), torch.zeros(len(puzzles), dtype=torch.bool)
-    tried = torch.tensor([row for row, clash in enumerate(remarks) if not clash], dtype=torch.int64)
+    size, grids, solved = (
+        math.isqrt(puzzles.shape[-1]),
+        puzzles.clone().long(),
+        torch.zeros(len(puzzles), dtype=torch.bool),
+    )
+    tried = torch.tensor([row for row, clash in enumerate(clashing_hints(A, puzzles)) if not clash], dtype=torch.int64)
     if len(tried):
         rules = A.with_values(A.linear.expand(len(tried), -1), A.quadratic.expand(len(tried), -1))
         solver = solver or ParallelTempering(sweeps=200_000, target="bound", seed=0)
@@ -237,9 +248,7 @@ def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None) 
         good = (found.energies[:, 0] == 0).cpu()
         solved[tried[good]] = True
         grids[tried[good]] = grids_of(found.states[:, 0].cpu())[good]
-    for row in tried.tolist():
-        remarks[row] = _remark(puzzles[row].tolist(), bool(solved[row]), clashes)
-    return SudokuAnswers(grids, solved, remarks)
+    return SudokuAnswers(grids, solved, _remarks(A, puzzles, solved, COUNTED if count else 0))
 
 
 class LearnedRules(NamedTuple):

@@ -1,4 +1,4 @@
-"""Sudoku grids: the rules as a QUBO, random grids and puzzles, and a solver by backtracking that counts solutions.
+"""Sudoku grids: the rules as a QUBO, random grids and puzzles, and exact search that counts solutions.
 
 A grid is a row of ``size * size`` digits from 1 on; a puzzle has 0 in empty cells. Bit ``cell * size + digit - 1`` is 1
 if the cell holds the digit. The bits of a cell are a one-hot group, hints are clamped bits, and the energy of a grid is
@@ -23,6 +23,7 @@ __all__ = [
     "clashes_of",
     "clashing_hints",
     "count_solutions",
+    "exact_solutions",
     "grids_of",
     "hint_clamp",
     "keeps_rules",
@@ -36,6 +37,8 @@ __all__ = [
 
 #: Grids that are shuffled copies of one grid found by backtracking.
 COPIES = 20
+#: Partial grids that exact search extends together; more only take more memory.
+SEARCHED_AT_ONCE = 256
 
 
 def bits_of(grids: Tensor) -> Tensor:
@@ -193,19 +196,13 @@ def random_puzzles(grids: Tensor, hints: int, generator: Generator, unique: bool
     order = torch.rand(grids.shape, generator=generator).argsort(1)
     if not unique:
         return torch.where(order < hints, grids, 0)
-    puzzles = []
-    for grid, cells_in_order in zip(grids.tolist(), order.tolist(), strict=True):
-        puzzle, left = list(grid), cells
-        for cell in cells_in_order:
-            if left == hints:
-                break
-            puzzle[cell], digit = 0, puzzle[cell]
-            if count_solutions(puzzle) == 1:
-                left -= 1
-            else:
-                puzzle[cell] = digit
-        puzzles.append(puzzle)
-    return torch.tensor(puzzles).reshape(grids.shape)
+    puzzles, rows = grids.clone(), torch.arange(len(grids))
+    for cell in order.T:
+        tried = puzzles.clone()
+        tried[rows, cell] = 0
+        emptied = ((puzzles > 0).sum(1) > hints) & (count_solutions(tried) == 1)
+        puzzles = torch.where(emptied[:, None], tried, puzzles)
+    return puzzles
 
 
 @cache
@@ -214,24 +211,86 @@ def all_small_grids() -> Tensor:
     return torch.tensor(list(solutions([0] * 16)))
 
 
-def count_solutions(puzzle: Sequence[int], most: int = 2, clashes: Sequence[int] | None = None) -> int:
-    """Return the number of solutions of a puzzle, counted up to ``most``; ``clashes`` replace the rules.
+def count_solutions(puzzles: Tensor, most: int = 2, A: SparseQubo | None = None) -> Tensor:
+    """Return the number of solutions of each puzzle ``[batch, cells]``, counted up to ``most``; A replaces the rules.
 
-    >>> count_solutions([1, 0, 0, 0] + [0] * 12), count_solutions([1, 1, 0, 0] + [0] * 12)
-    (2, 0)
+    >>> count_solutions(torch.tensor([[1, 0, 0, 0] + [0] * 12, [1, 1, 0, 0] + [0] * 12])).tolist()
+    [2, 0]
     """
-    return sum(1 for _, _ in zip(range(most), solutions(puzzle, clashes=clashes), strict=False))
+    return exact_solutions(puzzles, most, A)[0].bincount(minlength=len(puzzles)).clamp(max=most)
 
 
-def solutions(
-    puzzle: Sequence[int], order: Sequence[Sequence[float]] | None = None, clashes: Sequence[int] | None = None
-) -> Iterator[list[int]]:
-    """Yield all solutions of a puzzle, 0 for empty cells, by backtracking from the cell with the fewest candidates.
+def exact_solutions(puzzles: Tensor, most: int = 1, A: SparseQubo | None = None) -> tuple[Tensor, Tensor]:
+    """Search all puzzles ``[batch, cells]`` at once until each has ``most`` solutions or has no more.
 
-    Digits are tried in ascending ``order``, a number for each cell and digit. ``clashes`` replace :func:`rule_clashes`.
+    A digit is forced if it is the only one left in a cell, or if its cell is the only one left in a row, column or box
+    in which the rules allow each digit once. If nothing is forced, all digits of the cell with the fewest are tried.
+
+    Returns:
+        The puzzle of each solution ``[solutions]``, sorted, and the solved grids ``[solutions, cells]``. A puzzle can
+        have some more than ``most``.
+    """
+    size = math.isqrt(puzzles.shape[1])
+    chosen = (hint_clamp(puzzles) == 1).reshape(*puzzles.shape, size)  # [partial grids, cells, digits]
+    A = rule_qubo(size) if A is None else A
+    clash = torch.zeros(A.n, A.n)
+    i, j = A.edges[:, A.quadratic[0] > 0]
+    clash[i, j] = clash[j, i] = 1
+    units = _full_units(clash, size)
+    counts, found = torch.zeros(len(puzzles), dtype=torch.int64), [(torch.zeros(0).long(), puzzles[:0].long())]
+    stack = [(torch.arange(len(puzzles)), chosen)]
+    while stack:
+        owner, chosen = stack.pop()
+        if len(owner) > SEARCHED_AT_ONCE:
+            stack += zip(torch.split(owner, SEARCHED_AT_ONCE), torch.split(chosen, SEARCHED_AT_ONCE), strict=True)
+            continue
+        free = (chosen.flatten(1).float() @ clash == 0).reshape(chosen.shape)
+        empty = ~chosen.any(2)
+        free &= empty[..., None] | chosen
+        digits, places = free.sum(2), free[:, units].sum(2)  # [grids, cells], [grids, units, digits]
+        sound = (digits > 0).all(1) & (places > 0).flatten(1).all(1) & (counts[owner] < most)
+        solved = sound & ~empty.any(1)
+        found.append((owner[solved], chosen[solved].long().argmax(2) + 1))
+        counts += owner[solved].bincount(minlength=len(counts))
+        left = sound & ~solved
+        owner, chosen, free, digits, places = (each[left] for each in (owner, chosen, free, digits, places))
+        forced = free & (digits == 1)[..., None]
+        for unit, once in zip(units, (places == 1).unbind(1), strict=True):
+            forced[:, unit] |= free[:, unit] & once[:, None]
+        forced &= ~chosen
+        moved = forced.flatten(1).any(1)
+        cell = digits.masked_fill(chosen.any(2), size + 1).argmin(1)
+        row, digit = (free[torch.arange(len(cell)), cell] & ~moved[:, None]).nonzero().T
+        tried = chosen[row]
+        tried[torch.arange(len(row)), cell[row], digit] = True
+        if len(owner):
+            stack.append((torch.cat([owner[moved], owner[row]]), torch.cat([(chosen | forced)[moved], tried])))
+    owners, grids = (torch.cat(parts) for parts in zip(*found, strict=True))
+    order = owners.argsort(stable=True)
+    return owners[order], grids[order]
+
+
+def _full_units(clash: Tensor, size: int) -> Tensor:
+    """Return the cells of all rows, columns and boxes in which a digit may occur only once, ``[units, size]``."""
+    box = _box(size)
+    cells = torch.arange(size**2).reshape(size, size)
+    boxes = cells.reshape(box, box, box, box).transpose(1, 2).reshape(size, size)
+    units = torch.cat([cells, cells.T, boxes])
+    same = (
+        clash.reshape(size**2, size, size**2, size).diagonal(dim1=1, dim2=3).bool().all(2) | torch.eye(size**2).bool()
+    )
+    return units[same[units[:, :, None], units[:, None]].flatten(1).all(1)]
+
+
+def solutions(puzzle: Sequence[int], order: Sequence[Sequence[float]] | None = None) -> Iterator[list[int]]:
+    """Yield all solutions of a puzzle, by backtracking from the cell with the fewest candidates.
+
+    Args:
+        puzzle: Digits, 0 for empty cells.
+        order: Numbers for each cell and digit; digits are tried in ascending order of them.
     """
     size = math.isqrt(len(puzzle))
-    clashes, grid, full = clashes or rule_clashes(size), list(puzzle), (1 << size) - 1
+    clashes, grid, full = rule_clashes(size), list(puzzle), (1 << size) - 1
     banned = 0
     for cell, digit in enumerate(grid):
         if digit:

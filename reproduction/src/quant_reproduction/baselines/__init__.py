@@ -28,8 +28,8 @@ from quant_reproduction.problems.pointset import CloudPairs, PointSet
 from qubolearn.errors import QubolearnError, unknown_name
 from qubolearn.evaluation import Evaluation, evaluate_answers, evaluate_bits
 from qubolearn.problems import Instances, Problem, Split
-from qubolearn.problems.knapsack import greedy_by_density
-from qubolearn.problems.maxcut import local_search
+from qubolearn.problems.knapsack import Knapsack, greedy_by_density
+from qubolearn.problems.maxcut import MaxCut, cut_sizes
 from qubolearn.qubo import all_states
 from qubolearn.random import stream
 from qubolearn.solvers import Solver
@@ -77,6 +77,8 @@ def _aligned(method: Callable[..., Tensor], pairs: CloudPairs, **options: Any) -
 _GRAPHS = ("randgraph", "willow")
 #: A quarter and three quarters of the range of angles, in radians.
 TWO_STARTS = (math.radians(15), math.radians(45))
+#: Random starts of local search for max-cut.
+RESTARTS = 30
 #: name -> (problems, method)
 BASELINES: Mapping[str, tuple[tuple[str, ...], Baseline]] = {
     "direct": (_GRAPHS, lambda problem, data, *_: direct(_weights(data))),
@@ -89,7 +91,9 @@ BASELINES: Mapping[str, tuple[tuple[str, ...], Baseline]] = {
     "icp-two-starts": (("pointset",), lambda problem, pairs, *_: _aligned(icp, pairs, starts=TWO_STARTS)),
     "procrustes": (("rotation",), by_procrustes),
     "local-search": (("maxcut",), lambda problem, data, *_: local_search(problem, data.p)),
+    "restarts": (("maxcut",), lambda problem, data, _, seed: local_search(problem, data.p, RESTARTS, seed)),
     "greedy": (("knapsack",), lambda problem, data, *_: greedy_by_density(problem, data.p)),
+    "three-flips": (("knapsack",), lambda problem, data, *_: three_flips(problem, data.p)),
     "guess": ((*_GRAPHS, "pointset", "rotation"), by_guessing),
 }
 
@@ -110,6 +114,47 @@ def evaluate_baseline(
         return evaluate_bits(problem, found, data)
     truth = data.angle if isinstance(data, CloudPairs) else data.answer
     return evaluate_answers(problem, found, Instances(None, truth, truth))
+
+
+def local_search(problem: MaxCut, p: Tensor, restarts: int = 0, seed: int = 0) -> Tensor:
+    """Cut greedily node by node, and from random starts, then by the best single moves; return the largest cut.
+
+    >>> local_search(MaxCut(nodes=4), torch.tensor([[1.0, 0.0, 0.0, 1.0, 0.0, 1.0]])).tolist()  # a path
+    [[0.0, 1.0, 0.0, 1.0]]
+    """
+    n, rows, generator = problem.nodes, torch.arange(len(p)), stream(seed, "restarts")
+    i, j = torch.triu_indices(n, n, 1)
+    W = p.new_zeros(len(p), n, n)
+    W[:, i, j] = W[:, j, i] = p
+    best = p.new_zeros(len(p), n)
+    for start in range(1 + restarts):
+        side = 2.0 * torch.randint(2, (len(p), n), generator=generator) - 1 if start else p.new_zeros(len(p), n)
+        for node in () if start else range(n):
+            side[:, node] = torch.where((W[:, node] * side).sum(1) > 0, -1.0, 1.0)
+        for _ in range(problem.input_size):  # each round cuts an edge more, or is the last one
+            gain = side * (W @ side[:, :, None])[..., 0]  # of moving a node to the other side
+            moved = gain.argmax(1)
+            side[rows, moved] *= torch.where(gain[rows, moved] > 0, -1.0, 1.0)
+        x = (side != side[:, :1]).to(p.dtype)
+        best = torch.where((cut_sizes(x, p) > cut_sizes(best, p))[:, None], x, best)
+    return best
+
+
+def three_flips(problem: Knapsack, p: Tensor) -> Tensor:
+    """Pack greedily, then add or remove the best one to three items until no such change fits and pays."""
+    values, weights, capacity = p[:, : problem.items], p[:, problem.items : -1], p[:, -1:]
+    states = all_states(problem.items)
+    flips = states[(states.sum(1) > 0) & (states.sum(1) <= 3)]
+    x, better = greedy_by_density(problem, p), True
+    while better:
+        around = (x[:, None] - flips).abs()  # [batch, changes, items]
+        worth = (around @ values[:, :, None])[..., 0]
+        worth = worth.masked_fill((around @ weights[:, :, None])[..., 0] > capacity, -1.0)
+        most, change = worth.max(1)
+        gained = most > (x * values).sum(1)
+        x = torch.where(gained[:, None], around[torch.arange(len(x)), change], x)
+        better = bool(gained.any())
+    return x
 
 
 def aqm(

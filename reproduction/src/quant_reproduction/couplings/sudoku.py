@@ -30,7 +30,7 @@ from qubolearn.problems.sudoku import (
     rule_qubo,
     rules_found,
 )
-from qubolearn.problems.sudoku_grids import keeps_rules, solutions
+from qubolearn.problems.sudoku_grids import exact_solutions, keeps_rules
 from qubolearn.qubo import Qubo, SparseQubo, energies
 from qubolearn.random import stream
 from qubolearn.recipes import preset
@@ -39,8 +39,6 @@ from qubolearn.solvers.tempering import ParallelTempering
 
 #: The most sweeps that a puzzle may take; one of 17 hints takes 7,000 on average.
 SWEEPS = 1_000_000
-#: Search with the true rules solves this many puzzles of each number of hints: in Python it is slow for the hard ones.
-SEARCHED = 20
 DIAG_EPOCHS = 5
 #: Of the histogram of couplings.
 BARS = 24
@@ -67,13 +65,17 @@ def solved_puzzles(seed: int, set: SetName, method: str, quick: bool = False) ->
 
 
 def by_search(seed: int, set: SetName, quick: bool = False) -> dict[str, Any]:
-    """Solve some puzzles of each number of hints by search with the true rules."""
+    """Solve all puzzles by exact search with the true rules."""
     problem, test = _puzzles(set, seed, quick)
-    hints = (test.p > 0).sum(1)
-    chosen = [(hints == number).nonzero()[:SEARCHED, 0] for number in hints.unique()]
-    some = test.rows(torch.cat(chosen))
-    grids = [next(solutions(puzzle), [0] * problem.input_size) for puzzle in some.p.long().tolist()]
-    return {"search": _scores(problem.score(torch.tensor(grids), some)["accuracy"], some)}
+    return {"search": _scores(problem.score(_searched(test.p.long(), None), test)["accuracy"], test)}
+
+
+def _searched(puzzles: Tensor, A: SparseQubo | None) -> Tensor:
+    """Return a solution of each puzzle under the rules A, by default the true ones; zeros if there is none."""
+    owners, solved = exact_solutions(puzzles, 1, A)
+    grids = torch.zeros_like(puzzles)
+    grids[owners.flip(0)] = solved.flip(0)
+    return grids
 
 
 def _puzzles(set: SetName, seed: int, quick: bool) -> tuple[Sudoku, Instances]:
@@ -152,7 +154,7 @@ CHECKED = 100
 
 
 def read_puzzles(seed: int, quick: bool = False) -> dict[str, Any]:
-    """Score quant, biases alone, and reading each image before solving; the seed also chooses the images."""
+    """Score quant, biases alone, reading before solving, and the true rules; the seed also chooses the images."""
     problem = VisualSudoku(size=4) if quick else VisualSudoku(set="satnet", reader="mnist")
     options = {"size": problem.size, "set": problem.set, "reader": problem.reader}
     learned = learn_rules(seed, problem="visual-sudoku", validation=1, **options)
@@ -174,12 +176,16 @@ def read_puzzles(seed: int, quick: bool = False) -> dict[str, Any]:
         **rules_found(learned.hard.A, problem.size),
         **_checked(problem, test, lowest, clashes, 10 if quick else CHECKED),
     }
+    rules = rule_qubo(problem.size, len(test.p))  # as strong as the learned ones
+    strength = A.quadratic.max() * torch.ones_like(rules.quadratic)
+    joint = solve(rules.with_values(test.p, strength.cpu()), solver, 1, groups=problem.groups)
     by_cell = test.p.reshape(len(test.p), -1, problem.size).argmin(2) + 1  # of an empty cell any digit
     return {
         **time_of(learned.seconds),
         "quant": {**_share(scores["accuracy"]), **numbers},
         "diag": _share(problem.score(by_cell, test)["accuracy"]),
-        "read": {**_share(_read_then_solved(problem, test, clashes)), "all_read": scores["read"].mean().item()},
+        "joint": _share(problem.score(problem.decode(joint.states[:, 0]), test)["accuracy"]),
+        "read": {**_share(_read_then_solved(problem, test, learned.hard.A)), "all_read": scores["read"].mean().item()},
     }
 
 
@@ -187,10 +193,10 @@ def _share(values: Tensor) -> dict[str, Any]:
     return {"accuracy": values.double().mean().item(), "instances": len(values)}
 
 
-def _read_then_solved(problem: VisualSudoku, test: Instances, clashes: Sequence[int]) -> Tensor:
+def _read_then_solved(problem: VisualSudoku, test: Instances, A: SparseQubo) -> Tensor:
     """Return whether the solution of a puzzle whose pictures are read one by one is right under the learned rules."""
-    grids = [next(solutions(puzzle, clashes=clashes), None) for puzzle in problem.shown(test.p).tolist()]
-    return torch.tensor([grid == answer for grid, answer in zip(grids, test.answer.tolist(), strict=True)])
+    grids = _searched(problem.shown(test.p).long(), A)
+    return (grids == test.answer).all(1)
 
 
 def _checked(

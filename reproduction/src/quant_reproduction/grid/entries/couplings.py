@@ -10,24 +10,21 @@ from quant_reproduction.grid.jobs import Job
 from quant_reproduction.grid.views import METHODS, Entry, Place, Places, View, cell
 
 #: Columns of baselines.
-CUTS, PACKING, SEARCH, READ = (
-    "greedy and local search",
-    "greedy by density",
-    "search with the true rules",
-    "reading each picture, then solving",
-)
+CUTS, RESTARTED = "greedy and local search", "local search, 30 restarts"
+PACKING, FLIPPED = "greedy by density", "greedy and 3-flip local search"
+SEARCH, READ, JOINT = "exact search with the true rules", "reading each image, then solving", "reader and true rules"
 FOREST, HUNGARIAN = "random forest on windows", "Hungarian on diag's scores"
-CHAINS, VOTES = "chain of SVMs", "chains of SVMs, 10 that vote"
+CHAINS, VOTES, POWERSET = "chain of SVMs", "chains of SVMs, 10 that vote", "SVM on label sets"
 MAXCUT: Mapping[str, Mapping[str, Any]] = {f"{n} nodes": {"name": "maxcut", "nodes": n} for n in (8, 16)}
 KNAPSACK: Mapping[str, Any] = {"name": "knapsack", "items": 10}
 PUZZLES = {"SATNet's": "satnet", "RRN's": "rrn"}
 
 
-def trained(item: str, row: str, problem: Mapping[str, Any], column: str, baseline: str) -> list[Job]:
-    """Return cells of quant, diag and pure of the preset best, and of a classical method on the same distribution."""
+def trained(item: str, row: str, problem: Mapping[str, Any], baselines: Mapping[str, str]) -> list[Job]:
+    """Return cells of quant, diag and pure of the preset best, and of classical methods (column -> name)."""
     make = partial(cell, item, row, problem=problem)
     ways = [make(method, protocol="best", overrides={"method": method}) for method in METHODS]
-    return [*ways, make(column, "baseline", method=baseline)]
+    return [*ways, *(make(column, "baseline", method=name) for column, name in baselines.items())]
 
 
 def on_chip(item: str, row: str, **options: Any) -> Job:
@@ -46,7 +43,8 @@ def _sudoku(job: Job) -> list[Place]:
 
 
 def _visual(job: Job) -> list[Place]:
-    return [Place(job.row, column, label) for column, label in (("quant", "quant"), ("diag", "diag"), (READ, "read"))]
+    labels = {"quant": "quant", "diag": "diag", READ: "read", JOINT: "joint"}
+    return [Place(job.row, column, label) for column, label in labels.items()]
 
 
 def _willow(job: Job) -> list[Place]:
@@ -58,13 +56,13 @@ def _willow(job: Job) -> list[Place]:
 
 
 def _scene(job: Job) -> list[Place]:
-    columns = [*METHODS, *(f"{method}, mean of 3" for method in METHODS), "one SVM a label", CHAINS, VOTES]
+    columns = [*METHODS, *(f"{method}, mean of 3" for method in METHODS), "one SVM per label", CHAINS, VOTES, POWERSET]
     rows = ["given split", "all splits"] if job.seed == 0 else ["all splits"]
     return [Place(row, column, column) for row in rows for column in columns]
 
 
 def _paired(job: Job) -> list[Place]:
-    return [Place("given split", column, column) for column in (CHAINS, VOTES) if job.seed == 0]
+    return [Place("given split", column, column) for column in (CHAINS, VOTES, POWERSET) if job.seed == 0]
 
 
 def _snakes(job: Job) -> list[Place]:
@@ -77,7 +75,11 @@ ENTRIES: Mapping[str, Entry] = {
     "maxcut": Entry(
         "Max-cut of random graphs: the share of cuts that are optimal",
         "",
-        [job for row, problem in MAXCUT.items() for job in trained("maxcut", row, problem, CUTS, "local-search")],
+        [
+            job
+            for row, problem in MAXCUT.items()
+            for job in trained("maxcut", row, problem, {CUTS: "local-search", RESTARTED: "restarts"})
+        ],
         (View("maxcut", "Optimal cuts", ("accuracy",)),),
         once=[on_chip("maxcut", row, bits=problem["nodes"]) for row, problem in MAXCUT.items()],
         quick_rows=("8 nodes",),
@@ -85,7 +87,7 @@ ENTRIES: Mapping[str, Entry] = {
     "knapsack": Entry(
         "Knapsack: the value of the repaired packing against the best",
         "",
-        trained("knapsack", "10 items", KNAPSACK, PACKING, "greedy"),
+        trained("knapsack", "10 items", KNAPSACK, {PACKING: "greedy", FLIPPED: "three-flips"}),
         (
             View("knapsack", "Value of the repaired packing, in % of the best", ("value_projected",)),
             View("knapsack-feasible", "Packings that fit before repair", ("feasible",)),
@@ -129,7 +131,7 @@ ENTRIES: Mapping[str, Entry] = {
         quick_rows=("SATNet's",),
     ),
     "visual-sudoku": Entry(
-        "Sudoku with hints as pictures: SATNet's test puzzles whose grids are all right",
+        "Sudoku with hints as images: the first 1,000 of SATNet's puzzles, grids that are all right",
         "",
         [cell("visual-sudoku", "SATNet's 1,000", "all", "visual-sudoku")],
         (
