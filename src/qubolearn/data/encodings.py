@@ -34,11 +34,7 @@ def bits_per_entry(k: int) -> int:
 
 
 def encode_permutation(P: Tensor) -> Tensor:
-    """Encode permutations ``[batch, k]`` with entries 0 ... k-1 as bits ``[batch, k·b]``, float32.
-
-    >>> encode_permutation(torch.tensor([[2, 0, 3, 1]])).int().tolist()
-    [[1, 0, 0, 0, 1, 1, 0, 1]]
-    """
+    """Encode permutations ``[batch, k]`` with entries 0 ... k-1 as bits ``[batch, k·b]``, float32."""
     if P.ndim != 2 or P.dtype.is_floating_point:
         raise QubolearnError(f"permutations must be integers [batch, k], got {P.dtype} {list(P.shape)}")
     k = P.shape[1]
@@ -59,9 +55,6 @@ def nearest_permutation(x: Tensor, k: int) -> Tensor:
 
     This is an assignment problem, solved exactly: value a at entry i costs Hamming(bits of i, code of a). Ties are
     deterministic; up to k = 6 the lexicographically first permutation wins.
-
-    >>> nearest_permutation(torch.tensor([[1, 0, 0, 0, 1, 1, 0, 0]]), 4).tolist()
-    [[1, 0, 0, 0, 1, 1, 0, 1]]
     """
     b = _check_bits(x, k)
     bits = x.round().float()

@@ -162,11 +162,5 @@ class Knapsack(Problem):
 
 
 def greedy_by_density(problem: Knapsack, p: Tensor) -> Tensor:
-    """Pack greedily by value per weight, the classical baseline: bits ``[batch, items]``.
-
-    >>> import torch
-    >>> p = torch.tensor([[60.0, 100.0, 100.0, 10.0, 20.0, 30.0, 50.0]])  # values, weights, capacity
-    >>> greedy_by_density(Knapsack(items=3), p).tolist()
-    [[1.0, 1.0, 0.0]]
-    """
+    """Pack greedily by value per weight, the classical baseline: bits ``[batch, items]``."""
     return problem.project(p.new_zeros(len(p), problem.items), p)

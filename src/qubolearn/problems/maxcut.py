@@ -132,12 +132,7 @@ def cut_sizes(x: Tensor, p: Tensor) -> Tensor:
 
 
 def optimal_cuts(p: Tensor, nodes: int) -> RightAnswers:
-    """Return all largest cuts, by brute force over the 2**(n-1) cuts with node 0 on side 0, and their complements.
-
-    >>> import torch
-    >>> optimal_cuts(torch.tensor([[1.0, 0.0, 1.0]]), 3).states.tolist()  # the path 0 - 1 - 2
-    [[[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]]
-    """
+    """Return all largest cuts, by brute force over the 2**(n-1) cuts with node 0 on side 0, and their complements."""
     import torch
 
     half = torch.arange(2 ** (nodes - 1), device=p.device)

@@ -56,9 +56,6 @@ def flip_costs(A: Qubo, x: Tensor) -> Tensor:
     """Return how much the energy of bits x ``[batch, ..., n]`` changes when bit i alone flips: ``[batch, ..., n]``.
 
     That is (1 - 2x_i) (A_ii + Σ_{j≠i} (A_ij + A_ji) x_j), differentiable in A, dense or sparse.
-
-    >>> flip_costs(torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[0, 1]]))
-    tensor([[-2., -1.]])
     """
     if isinstance(A, Tensor) and x.ndim == 2 and x.dtype == A.dtype and x.shape == A.shape[:2]:  # a training step
         fields = ((A + A.mT) @ x[:, :, None]).squeeze(-1)  # counts A_ii twice if x_i = 1
@@ -100,11 +97,7 @@ def symmetric(A: Tensor) -> Tensor:
 
 
 def all_states(n: int, device: torch.device | str | None = None, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return all bit vectors ``[2**n, n]``; row r holds the bits of r, most significant first.
-
-    >>> all_states(2).tolist()
-    [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
-    """
+    """Return all bit vectors ``[2**n, n]``; row r holds the bits of r, most significant first."""
     if n > 24:
         raise QubolearnError(f"all states of n={n} bits are 2**{n} rows (limit 2**24); use a solver instead")
     index = torch.arange(2**n, device=device)
@@ -146,11 +139,6 @@ def from_ising(J: Q, b: Tensor) -> tuple[Q, Tensor]:
 
     J is ``[batch, n, n]`` or sparse, b ``[batch, n]``. A = 4J + diag(2b - 2(J1 + Jᵀ1)), offset = 1ᵀJ1 - 1ᵀb; the
     formula printed in the QuAnt paper (1/4 J + ...) fails brute force. A diagonal of J is a constant, since s² = 1.
-
-    >>> A, offset = from_ising(torch.tensor([[[0.0, 1.0], [0.0, 0.0]]]), torch.tensor([[0.5, 0.0]]))
-    >>> x = torch.tensor([[1.0, 0.0]])  # s = (1, -1): -1 + 0.5
-    >>> (energies(A, x) + offset).tolist()
-    [-0.5]
     """
     if isinstance(J, SparseQubo):
         linear = 2 * _add_at_ends(b, J.edges, -J.quadratic)

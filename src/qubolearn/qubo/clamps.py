@@ -27,11 +27,7 @@ Clamp: TypeAlias = Tensor | Mapping[int, int]
 
 
 def as_clamp(clamp: Clamp | None, batch: int, n: int) -> Tensor:
-    """Return a clamp of any form as int8 ``[batch, n]`` on the CPU; None clamps nothing.
-
-    >>> as_clamp({2: 1}, batch=2, n=3).tolist()
-    [[-1, -1, 1], [-1, -1, 1]]
-    """
+    """Return a clamp of any form as int8 ``[batch, n]`` on the CPU; None clamps nothing."""
     if clamp is None or isinstance(clamp, Mapping):
         row = torch.full((n,), FREE, dtype=torch.int8)
         for bit, value in (clamp or {}).items():

@@ -64,11 +64,7 @@ class Instance:
 
 
 def max_cut(edges: Any, weights: Any, n: int) -> SparseQubo:
-    """Return the QUBO of a graph, edges ``[2, m]`` from 0 on, whose energies are minus the weight of a cut.
-
-    >>> max_cut([[0, 0], [1, 2]], [1, 5], 3).dense().tolist()
-    [[[-6.0, 2.0, 10.0], [0.0, -1.0, 0.0], [0.0, 0.0, -5.0]]]
-    """
+    """Return the QUBO of a graph, edges ``[2, m]`` from 0 on, whose energies are minus the weight of a cut."""
     ends, w = torch.as_tensor(np.asarray(edges, np.int64)), torch.as_tensor(np.asarray(weights, np.float64))
     linear = torch.zeros(n, dtype=torch.float64).index_add(0, ends.flatten(), -w.repeat(2))
     return SparseQubo(linear[None], ends, 2 * w[None])
@@ -176,13 +172,7 @@ def _check_sizes(entries: Entries, counts: tuple[int, ...], format: str) -> None
 
 
 def write_qubo(A: Qubo, format: str = "coo") -> str:
-    """Return one QUBO, ``[n, n]`` or a sparse batch of one, as text; values are exact in float64.
-
-    >>> print(write_qubo(max_cut([[0, 0], [1, 2]], [1, 5], 3), "rudy"), end="")
-    3 2
-    1 2 1.0
-    1 3 5.0
-    """
+    """Return one QUBO, ``[n, n]`` or a sparse batch of one, as text; values are exact in float64."""
     if format not in FORMATS:
         raise unknown_name("format", format, list(FORMATS))
     return FORMATS[format](A)
@@ -216,14 +206,7 @@ FORMATS: dict[str, Callable[[Qubo], str]] = {
 
 
 def read_bqm(data: bytes) -> tuple[SparseQubo, float]:
-    """Return the QUBO of a BQM file's content as a sparse batch of one in float64, and its offset.
-
-    >>> import dimod
-    >>> with dimod.BinaryQuadraticModel({"a": 1.0}, {("a", "b"): -3.0}, 0.5, "BINARY").to_file() as file:
-    ...     A, offset = read_bqm(file.read())
-    >>> A.dense().tolist(), offset
-    ([[[1.0, -3.0], [0.0, 0.0]]], 0.5)
-    """
+    """Return the QUBO of a BQM file's content as a sparse batch of one in float64, and its offset."""
     header, body = _header(data)
     (n, pairs), bias = header.shape, np.dtype(header.dtype)
     row = np.dtype([("start", header.ntype), ("bias", bias)])

@@ -106,10 +106,6 @@ def with_penalties(A: Qubo, groups: Groups) -> tuple[Qubo, Tensor]:
 
     Adds Σ_g P_g (Σ_{i in g} x_i - 1)² with :func:`penalty_weights`; couplings within a group, which no allowed state
     contains, become 0. Allowed states keep their energies. A is ``[batch, n, n]`` or sparse.
-
-    >>> A, offset = with_penalties(torch.tensor([[[-1.0, 0.0], [0.0, -3.0]]]), Groups([[0, 1]]))
-    >>> round(float(A[0, 1, 1] + offset[0]), 4)  # the energy of x = (0, 1)
-    -3.0
     """
     weights = penalty_weights(A, groups).to(A.device, A.dtype)
     number = groups.of_bits(A.shape[2]).to(A.device)
