@@ -28,9 +28,7 @@ LIMIT = 600  # seconds for one cell
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("numbers", nargs="*", metavar="NUMBER", help="which examples, e.g. 04 [all]")
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "benchmarks/results/notebooks.json", metavar="FILE", help="where to"
-    )
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/notebooks.json", metavar="FILE")
     given = parser.parse_args()
     found = json.loads(given.out.read_text())["notebooks"] if given.numbers and given.out.is_file() else {}
     for path in sorted([*ROOT.glob("gallery/plot_*.py"), *ROOT.glob("reproduction/gallery/plot_*.py")]):

@@ -64,13 +64,9 @@ LACKS = {"plot run": "plots", "solve run five.npz --out x.npz --solver dwave-moc
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", action="append", help="an interpreter to check with; several times for several")
-    parser.add_argument(
-        "--constraint", default=ROOT / "constraints-torch.txt", help="versions to install [torch's pin]"
-    )
+    parser.add_argument("--constraint", default=ROOT / "constraints-torch.txt", help="versions [torch's pin]")
     parser.add_argument("--torch", help="a site-packages folder whose torch is used instead of an installed one")
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "benchmarks/results/release.json", help="the file of what was found"
-    )
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/release.json", help="the result file")
     parser.add_argument("--page", action="store_true", help="check nothing; write docs/release.md from the file")
     given = parser.parse_args()
     done = []

@@ -66,9 +66,8 @@ def wrong(site: Path, examples: list[str], names: list[str]) -> Iterator[str]:
 
 
 def main() -> int:
-    examples = sorted(
-        path.stem for path in Path(__file__).parents[1].glob("**/gallery/plot_*.py") if "docs" not in path.parts
-    )
+    paths = Path(__file__).parents[1].glob("**/gallery/plot_*.py")
+    examples = sorted(path.stem for path in paths if "docs" not in path.parts)
     found = list(wrong(Path(sys.argv[1]), examples, qubolearn.__all__))
     print("\n".join(found) or f"{len(examples)} examples, {len(qubolearn.__all__)} names: complete")
     return int(bool(found))
