@@ -47,7 +47,7 @@ def run_demo(args: argparse.Namespace, output: Output) -> None:
     matches = _heads("randgraph", folder, lengths[2], args.seed, output, k=4)
     title = "Control: graph matching, 4 nodes, 2000 unseen graphs; every bit can be read from the input"
     _show(title, matches[1], output, correct="accuracy", projected="accuracy_projected")
-    drawn = _draw(cuts, soft, folder / "demo.png") if find_spec("matplotlib") else None
+    drawn = _draw(cuts, matches, soft, folder / "demo.png") if find_spec("matplotlib") else None
     output.say(f"picture: {drawn}" if drawn else f"no picture: {missing_extra('drawing', 'plots')}")
     scores: Result = {"maxcut": {r["head"]: r["accuracy"] for r in cuts[1]}, "sudoku": sudoku}
     scores |= {metric: {r["head"]: r[metric] for r in matches[1]} for metric in ("accuracy", "accuracy_projected")}
@@ -107,13 +107,13 @@ def _sudoku(epochs: int, seed: int, output: Output) -> tuple[Tensor, Result]:
     return soft, {**found, "puzzles": PUZZLES, "solved": solved, "solved_by_biases": biases}
 
 
-def _draw(cuts: Trained, soft: Tensor, path: Path) -> Path:
-    """Draw a graph cut with and without couplings, and the learned rules of Sudoku."""
+def _draw(cuts: Trained, matches: Trained, soft: Tensor, path: Path) -> Path:
+    """Draw a graph cut with and without couplings, the learned rules of Sudoku, and one match."""
     from qubolearn import plots
     from qubolearn.evaluation import solve_instances
     from qubolearn.random import stream
 
-    figure, axes = plots.figure(3, 1, width=3.6, height=3.8)
+    figure, axes = plots.figure(4, 1, width=3.3, height=3.6)
     problem = cuts[0][0].problem
     graphs = problem.sample(101, stream(0, "picture"), "test")
     found = [problem.decode(solve_instances(run.network(), graphs.p, problem=problem)[0]) for run in cuts[0][:2]]
@@ -125,7 +125,33 @@ def _draw(cuts: Trained, soft: Tensor, path: Path) -> Path:
         axis.set(xticks=[], yticks=[])
     plots.grid_couplings(soft, 9, [40], axes[2])
     axes[2].set_title("Sudoku: a cell (cross) learned to repel\nits digit in its row, column and box")
+    _draw_match(matches[0][0], axes[3])
     for axis in axes:
         axis.title.set_fontsize(10)
     figure.suptitle("QUBOs learned from solved examples, applied to unseen ones")
     return plots.save(figure, path)
+
+
+def _draw_match(run: Run, axis: Any) -> None:
+    """Draw a random graph, a permuted copy, and the match that the run finds; thick edges have large weights."""
+    import torch
+
+    from qubolearn.evaluation import solve_instances
+    from qubolearn.problems.randgraph import pairwise_weights
+    from qubolearn.random import stream
+
+    D, P = torch.rand(4, 4, generator=stream(0, "picture")), torch.tensor([2, 0, 3, 1])
+    copy = D[P.argsort()][:, P.argsort()]  # node i of D is node P[i] of the copy
+    p = pairwise_weights(D[None], copy[None]).flatten(1)
+    found = run.problem.decode(solve_instances(run.network(), p, problem=run.problem)[0])[0]
+    partners = found.argsort().tolist()  # the node of D of each node of the copy
+    for weights, nodes, top in ((D + D.T, range(4), 2.2), (copy + copy.T, partners, 0.0)):
+        corners = [(0, top + 1), (1.8, top + 1), (1.8, top), (0, top)]
+        for i, j in zip(*torch.triu_indices(4, 4, 1).tolist(), strict=True):
+            ends = zip(corners[i], corners[j], strict=True)
+            axis.plot(*ends, "0.5", lw=2 * weights[i, j].item() ** 2, zorder=1)
+        for (x, y), node in zip(corners, nodes, strict=True):
+            axis.plot(x, y, "o", ms=20, mec="k", mfc=f"C{node}")
+            axis.text(x, y, "abcd"[node], ha="center", va="center", color="w", weight="bold")
+    axis.set(xlim=(-0.5, 2.3), ylim=(-0.4, 3.6), xticks=[], yticks=[], frame_on=False)
+    axis.set_title(f"Graph matching: {int((found == P).sum())} of 4 nodes\nfound again in a permuted copy")
