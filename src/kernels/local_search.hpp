@@ -266,8 +266,10 @@ class Model {
       else if (state.x[b])
         add(state, b, 1);
     }
-    for (int b = 0; b < n; ++b)
-      if (state.x[b]) state.energy += 0.5 * (h[b] + state.fields[b]), state.key ^= bit_key(b, n);
+    for (int b = 0; b < n; ++b) {
+      state.energy += state.x[b] * 0.5 * (h[b] + state.fields[b]);
+      state.key ^= bit_key(b, n) & -std::uint64_t(state.x[b]);
+    }
   }
 
   void apply(State& state, Move move) const {
