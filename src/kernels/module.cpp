@@ -231,7 +231,7 @@ NB_MODULE(_kernels, m) {
   m.def("use", &use, "name"_a, "Use another build from now on; results do not change.");
   const auto bind_search = [&](auto function) {
     define(m, "search", function, "A:bnn states:bcn energies:bc held",
-           "Fill states and energies with the lowest states of A, ascending, while holding about so many bytes. Return\n"
+           "Fill states and energies with the lowest states of A, ascending, in about `held` bytes. Return\n"
            "the largest sum of |A_ij|.");
   };
   bind_search(&search<float>);

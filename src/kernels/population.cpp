@@ -1,8 +1,8 @@
 // Population annealing of sparse QUBOs: 64 reads in the lanes of a vector, improved generation by generation.
 //
 // A generation reheats every read, anneals it back and crosses the result with the read it came from (partition
-// crossover, Tinós, Whitley and Chicano 2015): the bits where the two differ fall into connected components, components
-// do not interact, and each one is accepted if it does not raise the energy. So improvements in different places are
+// crossover, Tinós, Whitley and Chicano, FOGA 2015): the bits where the two differ fall into connected components,
+// which do not interact, and each one is accepted if it does not raise the energy. So improvements in different places are
 // accepted separately, and no read ever gets worse.
 #include "annealing.hpp"
 #include "lanes.hpp"

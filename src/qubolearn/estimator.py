@@ -240,7 +240,7 @@ class QuboClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         order = torch.from_numpy(np.random.default_rng(seed).permutation(len(p)))
         network = QuboNetwork(self._trained(scale(p)[order], x[order], pattern, seed), pattern, X.shape[1])
-        network.standardise = scale
+        network.standardize = scale
         self.network_ = network.double()  # so that rounding does not make an answer depend on its batch
         return self
 

@@ -252,7 +252,7 @@ def read_tensors(
         data = read_bytes(path, limit)  # safetensors opens only files whose names are valid UTF-8
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         metadata = _metadata(header, path)
-        shapes = {name: entry["shape"] for name, entry in header.items()}
+        shapes = {_renamed(name, like): entry["shape"] for name, entry in header.items()}
         known = {name: shape for name, shape in shapes.items() if others is None or not name.startswith(others)}
         if known != (fitting := {name: list(tensor.shape) for name, tensor in like.items()}):
             name = next(name for name in sorted({*known, *fitting}) if known.get(name) != fitting.get(name))
@@ -260,18 +260,23 @@ def read_tensors(
                 f"{path} does not fit the network: {name[:60]} is {known.get(name)} in the file and "
                 f"{fitting.get(name)} in the network; pass the network that was saved"
             )
-        tensors = load(data)
+        stored = load(data)
     except QubolearnError:
         raise
     except (SafetensorError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise QubolearnError(f"{path} is not a readable safetensors file ({error})") from error
+    tensors = {_renamed(name, like): tensor for name, tensor in stored.items()}
     for name, tensor in tensors.items():
         expected = like.get(name, tensor)
         if tensor.dtype != expected.dtype or (finite and not bool(torch.isfinite(tensor).all())):
             raise QubolearnError(f"{path}: {name} is not finite {expected.dtype}; is the file damaged?")
-    if metadata.pop(CHECKSUM, None) not in (None, _tensors_digest(tensors, metadata)):
+    if metadata.pop(CHECKSUM, None) not in (None, _tensors_digest(stored, metadata)):
         raise QubolearnError(f"{path} is damaged: checksum mismatch; restore it or train again")
     return tensors, metadata
+
+
+def _renamed(name: str, like: Mapping[str, Tensor]) -> str:
+    return name if name in like else name.replace("standardise.", "standardize.")  # its name in old files
 
 
 def read_metadata(path: Path) -> dict[str, str]:

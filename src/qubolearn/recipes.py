@@ -44,7 +44,7 @@ LossName = Literal["gap", "hinge", "hamming", "nll", "soft-nll", Sampled, "pseud
 #: The classes of losses in qubolearn.losses, in the order of their names in recipes.
 CLASSES = "Gap Hinge HammingHinge Likelihood SoftLikelihood Contrastive PersistentContrastive PseudoLikelihood"
 LOSSES = dict(zip(get_args(LossName), [*CLASSES.split(), "GroupPseudoLikelihood", "L1"], strict=True))
-#: Arguments of ``fit`` in a recipe, with defaults of its own.
+#: Arguments of ``fit`` in a recipe, with the defaults of recipes.
 FIT = {"epochs": 150, "batch_size": 141, "instances": 5640, "validation": 846, "seed": 0}
 FIT |= {"fresh": False, "standardize": True}
 

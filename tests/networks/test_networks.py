@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 from qubolearn.chips.topologies import topology
 from qubolearn.errors import QubolearnError
@@ -49,7 +50,7 @@ def test_only_allowed_entries_exist(name: str) -> None:
 def test_pure_is_a_diagonal_qubo_whose_minimizer_cuts_the_scores_at_zero() -> None:
     made = network("direct", "diagonal")
     p = torch.rand(50, PROBLEM.input_size)
-    scores = made.body(made.standardise(p))[0]
+    scores = made.body(made.standardize(p))[0]
     A = made(p)
     torch.testing.assert_close(-A.diagonal(dim1=1, dim2=2), scores)
     from qubolearn.solvers import ExhaustiveSearch
@@ -65,6 +66,14 @@ def test_standardize_fits_mean_and_deviation_and_survives_constants() -> None:
     torch.testing.assert_close(q.mean(0), torch.zeros(3), atol=1e-4, rtol=0)
     torch.testing.assert_close(q.std(0, correction=0), torch.tensor([1.0, 1.0, 0.0]), atol=1e-3, rtol=0)
     assert {"mean", "scale"} <= set(layer.state_dict())
+
+
+def test_state_dicts_with_the_old_name_of_the_standardization_load() -> None:
+    made, again = network("coupled", "dense"), nn.Sequential(network("coupled", "dense"))
+    made.standardize.fit(torch.randn(9, PROBLEM.input_size) + 4)
+    old = {f"0.{name}".replace("standardize", "standardise"): each for name, each in made.state_dict().items()}
+    again.load_state_dict(old)
+    assert torch.equal(again[0].standardize.mean, made.standardize.mean)
 
 
 def test_senseless_sizes_are_rejected() -> None:

@@ -109,7 +109,7 @@ def made(
 ) -> tuple[QuboNetwork, Steps]:
     task = task_of(problem, config, device=device)
     if config.standardize:
-        task.network.standardise.fit(task.batches.first().p)
+        task.network.standardize.fit(task.batches.first().p)
     return task.network, kind(task)
 
 

@@ -94,7 +94,7 @@ def task_of(
     network = HEADS[head](BODIES[body](problem.input_size, pattern.size), pattern, problem.input_size).to(dtype)
     batches = Drawn(problem, False, 40, 19, 1, "cpu")
     batches._kept = (0, Instances(batches.first().p.to(dtype), *batches.first()[1:]))
-    network.standardise.fit(batches.first().p)
+    network.standardize.fit(batches.first().p)
     return Task(network, FlatAdam(network, steps=9), batches, loss, ExhaustiveSearch(), 0, problem)
 
 

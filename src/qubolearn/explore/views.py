@@ -1,4 +1,4 @@
-"""How the explorer draws p: as an image, a table or a graph, by name or by a function of the user."""
+"""Views of p in the explorer: an image, a table or a graph, chosen by name, or a user's function."""
 
 from __future__ import annotations
 

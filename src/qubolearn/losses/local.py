@@ -40,8 +40,8 @@ class PseudoLikelihood(Loss):
 class L1(Loss):
     """Regression of the bits, for direct heads: the mean of |score_i - (2x̂_i - 1)|, with scores -A_ii.
 
-    At test time a bit is 1 if its score is above 0. If instances have several right answers, scores still approach the
-    given label: a regression of bits cannot express "this or its complement". Reference: QuAnt's baseline.
+    At test time a bit is 1 if its score is above 0. It cannot express several right answers, such as "this state or
+    its complement": scores approach the given label. Reference: Seelbach Benkner et al., ICLR 2023 (baseline "pure").
 
     >>> # A and batch are those of the example of Likelihood
     >>> round(L1()(A, batch).item(), 3)

@@ -17,7 +17,7 @@ MAX_RIGHT = 63
 
 @dataclass(frozen=True)
 class Gap(Loss):
-    """The paper's data terms, L_gap + λ L_unique (QuAnt, Eq. 1 and 3).
+    """The data terms of QuAnt: L_gap + λ L_unique (Seelbach Benkner et al., ICLR 2023, Eq. 1 and 3).
 
     L_gap = E(x̂) - E(x*) pulls the solution down and pushes the minimizer up; it is 0 once they agree.
     L_unique = -|E(x̂) - E(x⁺)| works against several minimizers. While E(x̂) > E(x⁺) it pushes E(x̂) *up*;

@@ -140,7 +140,7 @@ class QuboNetwork(Predicts, Saved):
         if isinstance(self, DiagonalHead) and topology.couplers:
             what = f"{type(self).__name__} has no couplers, but topology {topology.name!r} has {len(topology.couplers)}"
             raise QubolearnError(f"{what}; use topology('diagonal', n)")
-        self.standardise = None if inputs is None else Standardize(inputs)
+        self.standardize = None if inputs is None else Standardize(inputs)
         self.body = body
         self.n, self.bound = topology.n, bound
         rows, columns = topology.entries
@@ -162,9 +162,14 @@ class QuboNetwork(Predicts, Saved):
         self.register_buffer("penalties", symmetric(fixed.float()) if isinstance(fixed, Tensor) else None, False)
         self.fixed: Any = None if isinstance(fixed, Tensor) else fixed
 
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        for name in [name for name in state if name.startswith(f"{prefix}standardise.")]:  # its name in old files
+            state[name.replace("standardise", "standardize")] = state.pop(name)
+        super()._load_from_state_dict(state, prefix, *rest)
+
     def couplings(self, p: Any) -> Couplings:
         """Return A and the hidden features."""
-        outputs = self.body(p if self.standardise is None else self.standardise(p))
+        outputs = self.body(p if self.standardize is None else self.standardize(p))
         features: list[Tensor] = []
         if isinstance(outputs, tuple) and len(outputs) == 2:
             outputs, features = outputs

@@ -120,7 +120,7 @@ def checked(p: Any, module: nn.Module) -> Any:
     if not isinstance(given, Tensor):
         return given
     linear = next((part for part in module.modules() if isinstance(part, nn.Linear)), None)
-    scale = getattr(getattr(module, "standardise", None), "mean", None)
+    scale = getattr(getattr(module, "standardize", None), "mean", None)
     m = len(scale) if isinstance(scale, Tensor) else linear.in_features if linear else None
     if given.ndim < 2:
         raise QubolearnError(f"p has shape {list(given.shape)}; expected [batch, {m or 'm'}]: for one row pass p[None]")

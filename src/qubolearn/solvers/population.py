@@ -38,11 +38,11 @@ class PopulationAnnealing(QuboSolver):
     """Annealing of 64 reads that improve generation by generation, for sparse QUBOs of hundreds of bits and more.
 
     A generation reheats every read, anneals it back, and crosses the result with the read it came from (partition
-    crossover; Tinós, Whitley and Chicano 2015): the bits in which the two differ fall into components that are not
-    coupled, and every component that does not raise the energy is taken. Temperatures are measured for each QUBO.
+    crossover; Tinós, Whitley and Chicano, FOGA 2015). The bits in which the two differ form components that are not
+    coupled to each other; each component that does not raise the energy is kept. Reads are never resampled, unlike in
+    Hukushima and Iba's population annealing (AIP Conf. Proc. 690, 2003). Temperatures are measured for each QUBO.
 
-    With ``count=1``, bits with at most three neighbors are first eliminated, which is exact: minimizing over such a bit
-    leaves a function of pairs of its neighbors. Trees, rings and many very sparse QUBOs vanish altogether.
+    With ``count=1``, bits with at most three neighbors are eliminated first, which is exact.
 
     Args:
         sweeps: how often each bit of a read is updated, over all generations.

@@ -66,10 +66,10 @@ def _schedule(schedule: Any) -> str:
 
 def _network(network: nn.Module) -> str:
     """Return type and size of a network, and a hash of its modules, shapes, types and fixed index tensors."""
-    text = _ADDRESS.sub("", str(network)).replace("Standardize()", "Standardise()")  # its name when digests began
-    state, digest = network.state_dict(), hashlib.sha256(text.encode())
+    state, text = network.state_dict(), _ADDRESS.sub("", str(network))
     for name, tensor in state.items():
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        text += f"{name} {tensor.dtype} {list(tensor.shape)}\n"
+    digest = hashlib.sha256(text.replace("tandardize", "tandardise").encode())  # the layer's name when digests began
     fixed = [buffer for name, buffer in network.named_buffers() if name not in state]
     weights = sum(parameter.numel() for parameter in network.parameters())
     return f"{type(network).__name__} of {weights} weights ({_hash(fixed, digest)})"

@@ -161,7 +161,7 @@ def check_network(network: object) -> None:
 
 def standardize_inputs(task: Task) -> None:
     """Fit the network's standardization layer and center, if it has them, to the training instances."""
-    layer, center = getattr(task.network, "standardise", None), getattr(task.network, "center", None)
+    layer, center = getattr(task.network, "standardize", None), getattr(task.network, "center", None)
     if isinstance(center, torch.Tensor) and not bool(center.any()):  # couplings that are trained keep theirs
         whole = isinstance(task.batches, Drawn)  # a Dataset may be larger than memory
         center.copy_((task.batches.first() if whole else task.batches.batch(0)).x_true.mean(0))
