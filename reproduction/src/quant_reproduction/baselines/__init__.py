@@ -249,11 +249,7 @@ def icp(
 
 
 def _descend(
-    template: Tensor,
-    reference: Tensor,
-    counts: tuple[Tensor | None, Tensor | None],
-    start: float,
-    iterations: int,
+    template: Tensor, reference: Tensor, counts: tuple[Tensor | None, Tensor | None], start: float, iterations: int
 ) -> tuple[Tensor, Tensor]:
     """Return angles and mean squared distances ``[batch]`` from one starting angle."""
     batch = len(template)

@@ -20,14 +20,7 @@ from typing import Any, Literal, NamedTuple
 from quant_reproduction.cli import Output, concise_errors, count, progress, results_folder, seed, stop_on_signals
 from quant_reproduction.datasets.files import data_folder
 from quant_reproduction.grid.entries import ENTRIES
-from quant_reproduction.grid.jobs import (
-    Job,
-    Outcome,
-    Store,
-    add_piece,
-    all_pieces,
-    record_digest,
-)
+from quant_reproduction.grid.jobs import Job, Outcome, Store, add_piece, all_pieces, record_digest
 from quant_reproduction.grid.runner import (
     JOBS_PER_GPU,
     SECONDS_PER_STEP_AND_BIT,

@@ -57,12 +57,7 @@ def _tested(problem: Problem, score: Score, tests: Sequence[Options] = PLAIN, in
 
 
 def train_and_evaluate(
-    seed: int,
-    problem: Options,
-    protocol: str,
-    overrides: Options | None = None,
-    task: str = "train",
-    **testing: Any,
+    seed: int, problem: Options, protocol: str, overrides: Options | None = None, task: str = "train", **testing: Any
 ) -> dict[str, Any]:
     """Train one network, or one per angle of a rotation, then score unseen instances under each of the tests."""
     asked = training_runs(seed, problem, protocol, overrides, task == "stages")

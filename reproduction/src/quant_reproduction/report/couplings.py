@@ -6,15 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from quant_reproduction.grid.entries.couplings import (
-    FLIPPED,
-    FOREST,
-    HUNGARIAN,
-    JOINT,
-    POWERSET,
-    RESTARTED,
-    SEARCH,
-)
+from quant_reproduction.grid.entries.couplings import FLIPPED, FOREST, HUNGARIAN, JOINT, POWERSET, RESTARTED, SEARCH
 from quant_reproduction.grid.views import METHODS
 from quant_reproduction.report.numbers import Table
 from quant_reproduction.report.summary import Report
