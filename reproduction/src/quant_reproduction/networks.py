@@ -46,11 +46,6 @@ class Ensemble(nn.Module):
 
     Args:
         networks: they have the same inputs and bits; sparse ones share their graph.
-
-    >>> from qubolearn.networks import SharedQubo
-    >>> both = Ensemble([SharedQubo(3), SharedQubo(3)])
-    >>> both(torch.zeros(2, 1)).shape
-    torch.Size([2, 3, 3])
     """
 
     def __init__(self, networks: Iterable[nn.Module]) -> None:
@@ -81,9 +76,6 @@ class GridBody(nn.Module):
         labels: of a cell.
         couplings: False for the methods *diag* and *pure*.
         hidden: width of the small networks.
-
-    >>> GridBody(2, 2, symbols=5, labels=3, couplings=True, hidden=8)(torch.ones(1, 4)).shape
-    torch.Size([1, 48])
     """
 
     exists: Tensor  # [couplers]: indices of the existing pairs (cell, label, neighbor, its label)
@@ -150,10 +142,6 @@ class PairMatching(nn.Module):
         hidden: width of the MLP.
         edge: the length of g.
         dropout: share of features dropped in training, since images are few.
-
-    >>> p = KeypointPair(torch.rand(3, 2, 4, 6), torch.rand(3, 2, 4, 2))
-    >>> PairMatching(features=6)(p).shape
-    torch.Size([3, 16, 16])
     """
 
     def __init__(

@@ -40,6 +40,7 @@ TEST = {
         ({"figure": {"title": "12.5 % of 8", "points": [[2]]}}, 0.5, "figure points 0"),
         ({"figure": {"title": "12.5 % of 8", "points": []}}, math.inf, "figure points 0"),
         ({"accuracy": None}, math.inf, "accuracy"),
+        ({"figure": {}}, 0.0, ""),
     ],
 )
 def test_the_largest_difference_is_found_whatever_holds_it(changed: dict[str, Any], far: float, where: str) -> None:

@@ -117,11 +117,7 @@ def evaluate_baseline(
 
 
 def local_search(problem: MaxCut, p: Tensor, restarts: int = 0, seed: int = 0) -> Tensor:
-    """Cut greedily node by node, and from random starts, then by the best single moves; return the largest cut.
-
-    >>> local_search(MaxCut(nodes=4), torch.tensor([[1.0, 0.0, 0.0, 1.0, 0.0, 1.0]])).tolist()  # a path
-    [[0.0, 1.0, 0.0, 1.0]]
-    """
+    """Cut greedily node by node, and from random starts, then by the best single moves; return the largest cut."""
     n, rows, generator = problem.nodes, torch.arange(len(p)), stream(seed, "restarts")
     i, j = torch.triu_indices(n, n, 1)
     W = p.new_zeros(len(p), n, n)
@@ -233,10 +229,6 @@ def icp(
     until no angle changes. Of several starting angles the one with the smallest final
     mean squared distance is returned. Only the first ``counts`` ``[batch]`` points of each cloud are real. Clouds
     should be centered.
-
-    >>> line = torch.tensor([[[1.0, 0.0], [-1.0, 0.0], [2.0, 0.0]]])
-    >>> round(math.degrees(icp(line, line @ rotation_2d(torch.tensor(0.2)).mT)), 2)
-    11.46
     """
     check_clouds(template, reference, 2)
     if not starts or iterations < 1:
@@ -273,9 +265,6 @@ def procrustes(H: Tensor) -> Tensor:
 
     R = U diag(1, ..., 1, det(UVᵀ)) Vᵀ with H = U S Vᵀ; the determinant excludes reflections. If H does not determine
     the rotation, one of the best is returned.
-
-    >>> procrustes(torch.tensor([[[0.0, -2.0], [1.0, 0.0]]])).round().tolist()
-    [[[0.0, -1.0], [1.0, 0.0]]]
     """
     if H.ndim != 3 or H.shape[1] != H.shape[2] or not H.dtype.is_floating_point:
         raise QubolearnError(f"expected covariances [batch, d, d] in floats, got {H.dtype} {list(H.shape)}")

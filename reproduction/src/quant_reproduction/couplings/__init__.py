@@ -21,11 +21,7 @@ from qubolearn.random import stream
 
 
 def chip_view(pattern: Topology, chip: str = "pegasus", size: int | None = None) -> dict[str, Any]:
-    """Return the cost of a QUBO with these couplers on a chip without defects, by default the largest that was built.
-
-    >>> chip_view(topology("dense", 4))["couplers"]
-    6
-    """
+    """Return the cost of a QUBO with these couplers on a chip without defects, by default the largest."""
     view: dict[str, Any] = {"bits": pattern.n, "couplers": len(pattern.couplers), "chip": chip}
     try:
         report = embed_report(pattern, chip, size)

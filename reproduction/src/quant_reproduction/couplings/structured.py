@@ -17,14 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from quant_reproduction.datasets.willow import CLASSES, KEYPOINTS
-from quant_reproduction.grid import panels
-from quant_reproduction.grid.figures import UPWARDS, match_panel
 from quant_reproduction.grid.models import time_of
 from quant_reproduction.networks import Ensemble
 from quant_reproduction.presets import Method
-from quant_reproduction.problems.scene import LABELS, Scene
+from quant_reproduction.problems.scene import Scene
 from quant_reproduction.problems.snakes import Snakes
-from quant_reproduction.problems.willow_matching import KeypointPair, WillowMatching, encode_matching
+from quant_reproduction.problems.willow_matching import WillowMatching, encode_matching
 from qubolearn.data.contract import Instances
 from qubolearn.data.encodings import assignments
 from qubolearn.errors import missing_extra
@@ -44,12 +42,11 @@ def labeled_pictures(seed: int, quick: bool = False) -> dict[str, Any]:
     problem = Scene(source=source, split_seed=seed, held_out=0)
     test = problem.whole("test")
     right: dict[str, list[Tensor]] = {}
-    began, figure = time.perf_counter(), None
+    began = time.perf_counter()
     for method in METHODS:
         networks = _trained(problem, method, quick)
         right[method] = [_right(network, test) for network in networks]
         right[f"{method}, mean of {SEEDS}"] = [_right(Ensemble(networks).eval(), test)]
-        figure = figure or _figure(networks[0], test)
     seconds = time.perf_counter() - began
     right |= _baselines(Scene(source=source, split_seed=seed), problem, quick)
     found: dict[str, Any] = {
@@ -62,7 +59,7 @@ def labeled_pictures(seed: int, quick: bool = False) -> dict[str, Any]:
         pairs = [((best & ~each).sum().item(), (each & ~best).sum().item()) for each in right[name]]
         ours, theirs = fmean(a for a, _ in pairs), fmean(b for _, b in pairs)
         found[name] |= {"only_quant": ours, "only_rival": theirs, "chance": _mcnemar(round(ours), round(theirs))}
-    return {**time_of(seconds), **found, "couplings": {"figure": figure}}
+    return {**time_of(seconds), **found}
 
 
 def _mcnemar(ours: int, theirs: int) -> float:
@@ -84,20 +81,6 @@ def _right(network: nn.Module, test: Instances) -> Tensor:
     """Return whether all labels of each test picture are right."""
     found: Tensor = (solve_instances(network, test.p)[0] == test.x_true).all(1)
     return found
-
-
-@torch.no_grad()
-def _figure(network: nn.Module, test: Instances) -> dict[str, Any]:
-    """Return a figure of the couplings of labels, mean over the test images, and how often labels occur together."""
-    A = network.eval()(test.p).mean(0)
-    off = 1 - torch.eye(len(A))
-    together = 100 * (test.x_true.T @ test.x_true) / len(test.x_true)
-    note = f"Labels in their order: {', '.join(LABELS)}. Above 0 a coupling says that two labels exclude each other."
-    drawn = [
-        panels.matrix("learned couplings, mean over the test pictures", ((A + A.T) * off).tolist()),
-        panels.matrix("test pictures with both labels, %", (together * off).tolist()),
-    ]
-    return panels.titled("Labels of scene that exclude each other", drawn, note)
 
 
 def _baselines(tuned: Scene, problem: Scene, quick: bool) -> dict[str, list[Tensor]]:
@@ -156,8 +139,6 @@ def _baselines(tuned: Scene, problem: Scene, quick: bool) -> dict[str, list[Tens
 
 
 WINDOWS = (3, 5, 7, 9)
-#: Test grids in a figure.
-SHOWN = 2
 
 
 def numbered_cells(seed: int, method: str, quick: bool = False) -> dict[str, Any]:
@@ -177,10 +158,7 @@ def numbered_cells(seed: int, method: str, quick: bool = False) -> dict[str, Any
         seconds, began = time.perf_counter() - began, time.perf_counter()
         answer = problem.decode(solve_instances(network, test.p, problem=problem)[0])
         numbers = {"solve_seconds": time.perf_counter() - began}
-    found: dict[str, Any] = {**time_of(seconds), method: {**_cell_scores(answer, test), **numbers}}
-    if method in ("quant", "diag"):
-        found["grids"] = {"figure": _grids_figure(problem, method, answer, test)}
-    return found
+    return {**time_of(seconds), method: {**_cell_scores(answer, test), **numbers}}
 
 
 def _cell_scores(answer: Tensor, test: Instances) -> dict[str, Any]:
@@ -189,20 +167,6 @@ def _cell_scores(answer: Tensor, test: Instances) -> dict[str, Any]:
     right = answer == test.answer
     found = {"accuracy": right[there], "accuracy_snake": right[body], "accuracy_grid": (right | ~there).all(1)}
     return {**{name: values.double().mean().item() for name, values in found.items()}, "instances": len(answer)}
-
-
-def _grids_figure(problem: Snakes, method: str, answer: Tensor, test: Instances) -> dict[str, Any]:
-    """Return a figure of the first test grids and their answers: snakes numbered from tail to head, 0 elsewhere."""
-    drawn = []
-    for index in range(SHOWN):
-        there, true, found = (
-            one[index].reshape(problem.rows, problem.columns) for one in (test.p > 0, test.answer, answer)
-        )
-        height, width = int(there.any(1).sum()), int(there.any(0).sum())
-        wrong = int(((true != found) & there).sum())
-        drawn.append(panels.matrix(f"grid {index + 1}", true[:height, :width].tolist()))
-        drawn.append(panels.matrix(f"{method}, {wrong} cells wrong", found[:height, :width].tolist()))
-    return panels.titled(f"Snakes numbered from tail to head, as they are and by {method}", drawn)
 
 
 def _forest(tuned: Snakes, problem: Snakes, test: Instances, seed: int, quick: bool) -> tuple[int, Tensor]:
@@ -275,8 +239,6 @@ def matched_pairs(seed: int, method: Method, quick: bool = False) -> dict[str, A
     seconds = time.perf_counter() - began
     found |= {name: _matching_scores(problem, x, test) for name, x in answers.items()}
     found[method] |= {"solve_seconds": seconds, "members": members}
-    if method != "pure":
-        found["matches"] = {"figure": _matching_figure(problem, method, answers[method], test)}
     return found
 
 
@@ -299,14 +261,3 @@ def _matching_scores(problem: WillowMatching, x: Tensor, test: Instances) -> dic
         **{f"accuracy_{name}": scored.metrics["accuracy"] for name, scored in by_class.items()},
         "instances": len(x),
     }
-
-
-def _matching_figure(problem: WillowMatching, method: Method, x: Tensor, test: Instances) -> dict[str, Any]:
-    """Return a figure of the first pair of each class, the same pairs for all methods."""
-    P = problem.decode(x)
-    drawn = []
-    for kind, name in enumerate(CLASSES):
-        left, right = KeypointPair.from_flat(test.p[kind : kind + 1], problem.features).points[0] * UPWARDS
-        right = right + torch.tensor([4.0, 0.0])
-        drawn.append(match_panel(f"{name}: ", left, right, P[kind], test.answer[kind]))
-    return panels.titled(f"The first test pair of each class of Willow, matched by {method}", drawn)

@@ -14,14 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from quant_reproduction.grid import panels
 from quant_reproduction.grid.models import device, time_of, trained
 from quant_reproduction.problems.sudoku_sets import SetName, SudokuSet, load_set
 from quant_reproduction.problems.visual_sudoku import VisualSudoku, most_probable_grid
 from qubolearn.data.contract import Instances
 from qubolearn.networks import SharedQubo
 from qubolearn.problems.sudoku import (
-    LearnedRules,
     Sudoku,
     bits_of,
     clashes_of,
@@ -40,8 +38,6 @@ from qubolearn.solvers.tempering import ParallelTempering
 #: The most sweeps that a puzzle may take; one of 17 hints takes 7,000 on average.
 SWEEPS = 1_000_000
 DIAG_EPOCHS = 5
-#: Of the histogram of couplings.
-BARS = 24
 
 
 def solved_puzzles(seed: int, set: SetName, method: str, quick: bool = False) -> dict[str, Any]:
@@ -60,7 +56,7 @@ def solved_puzzles(seed: int, set: SetName, method: str, quick: bool = False) ->
     return {
         **time_of(learned.seconds),
         "quant": {**_scores(right, test), **numbers},
-        "rules": {**rules_found(learned.hard.A, problem.size), **gap, "figure": rules_figure(learned, problem.size)},
+        "rules": {**rules_found(learned.hard.A, problem.size), **gap},
     }
 
 
@@ -119,33 +115,6 @@ def _without_couplings(problem: Sudoku, method: str, test: Instances, seed: int,
 
 def _linear(A: Qubo) -> Tensor:
     return A.linear if isinstance(A, SparseQubo) else A.diagonal(dim1=1, dim2=2)
-
-
-@torch.no_grad()
-def rules_figure(learned: LearnedRules, size: int) -> dict[str, Any]:
-    """Return a figure of the couplings between a digit in one cell and in all others, before rounding."""
-    soft = learned.network.cpu().soft()
-    couplings = soft + soft.T
-    middle = couplings[(size // 2) * (size + 1) * size].reshape(size**2, size)  # digit 1 in the middle cell
-    same, other = (middle[:, digit].clone() for digit in (0, 1))
-    same[(size // 2) * (size + 1)] = 0.0  # not a coupling
-    i, j = torch.triu_indices(size**3, size**3, 1)
-    values, rules = couplings[i, j], torch.zeros(size**3, size**3, dtype=torch.bool)
-    rules[rule_qubo(size).edges.unbind()] = True
-    low, high = float(values.min()), float(values.max())
-    edges = torch.linspace(low, high, BARS + 1)
-    parts = {"pairs that a rule forbids": values[rules[i, j]], "all other pairs": values[~rules[i, j]]}
-    shares = {name: (100 * torch.histogram(part, edges).hist / len(part)).tolist() for name, part in parts.items()}
-    cut, kept = learned.hard.gaps[0]
-    return panels.titled(
-        "The rules of Sudoku as learned couplings, before they are rounded",
-        [
-            panels.matrix("1 in the middle, and 1 in another cell", same.reshape(size, size).tolist()),
-            panels.matrix("1 in the middle, and 2 in another cell", other.reshape(size, size).tolist()),
-            panels.bars("All couplings", "coupling", "pairs of bits in %", edges.tolist(), shares),
-        ],
-        f"Of the couplings that are cut the highest is {cut:.2f}, of those that are kept the lowest is {kept:.2f}.",
-    )
 
 
 VISUAL_SWEEPS = 10_000

@@ -206,11 +206,7 @@ def read_sources(images: WillowImages, folder: Path | str | None = None) -> list
 
 
 def persons(names: Sequence[str]) -> list[int]:
-    """Return the person on each of Caltech's faces (image_0001, ...): 1, 2, ...; 0 for all other images.
-
-    >>> persons(["image_0308", "image_0324", "image_0328", "Cars_030a"])
-    [19, 19, 20, 0]
-    """
+    """Return the person on each of Caltech's faces (image_0001, ...): 1, 2, ...; 0 for all other images."""
     faces = [re.fullmatch(r"image_(\d{4})", name) for name in names]
     return [bisect(FIRST_OF_PERSON, int(face[1])) if face else 0 for face in faces]
 

@@ -235,12 +235,7 @@ STEPS = 100  # scores are kept in hundredths
 
 
 def packed(scores: Tensor) -> str:
-    """Return the first scores ``[instances]``, from 0 to 655, in hundredths: 16 bits each, deflated, in base 64.
-
-    >>> import torch
-    >>> unpacked(packed(torch.tensor([0.0, 1.0, 12.3456]))).tolist()
-    [0.0, 1.0, 12.35]
-    """
+    """Return the first scores ``[instances]``, from 0 to 655, in hundredths: 16 bits each, deflated, in base 64."""
     kept = (scores[:KEPT].double().cpu().numpy() * STEPS).round().clip(0, 2**16 - 1)
     return base64.b64encode(zlib.compress(kept.astype("<u2").tobytes(), 9)).decode()
 

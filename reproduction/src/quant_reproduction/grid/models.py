@@ -94,11 +94,7 @@ def seeded(spec: str, seed: int) -> Solver:
 
 
 def solver_label(spec: str) -> str:
-    """Return the name of a solver in figures, which marks simulations.
-
-    >>> solver_label("neal:reads=1000,sweeps=10"), solver_label("quantum")
-    ('SA (neal), 10 sweeps', 'simulated QA')
-    """
+    """Return the name of a solver in figures, which marks simulations."""
     name, _, options = spec.partition(":")
     sweeps = [option.partition("=")[2] for option in options.split(",") if option.startswith("sweeps=")]
     return ", ".join([LABELS.get(name, name), *(f"{count} sweeps" for count in sweeps)])

@@ -129,10 +129,6 @@ class Paper:
 
 @lru_cache
 def paper() -> Paper:
-    """Return the paper, which is read once.
-
-    >>> paper().table("Table 1a").value("L5 H78", "Ours", "accuracy")
-    Decimal('49')
-    """
+    """Return the paper, which is read once."""
     text = files("quant_reproduction.grid").joinpath("paper.json").read_text(encoding="utf-8")
     return msgspec.json.decode(text, type=Paper)

@@ -206,11 +206,6 @@ class RawReads(QuboSolver):
 
     Our own solvers add the neighbors of x*, since reads rarely hold the true x⁺. Where all reads of a QUBO are one
     state, which leaves no x⁺ at all, the last read has one bit flipped, chosen by ``seed``.
-
-    >>> from qubolearn import SimulatedAnnealing
-    >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
-    >>> RawReads(SimulatedAnnealing(reads=10, seed=0))(A, count=1).states.tolist()
-    [[[1.0, 1.0]]]
     """
 
     sampler: Any  # a SamplingSolver

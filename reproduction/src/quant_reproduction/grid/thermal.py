@@ -21,7 +21,6 @@ What is left out: coherence between levels, so that crossings are always passed 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -33,7 +32,6 @@ import torch
 from torch import Tensor
 
 from quant_reproduction.baselines.graphs import qgm
-from quant_reproduction.grid import panels
 from quant_reproduction.grid.models import time_of, trained_model
 from qubolearn.chips.embedding import Chip, find_tiles
 from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Embedding, scaled, with_control_errors
@@ -172,11 +170,7 @@ def _populations(found: Levels, exponents: Tensor) -> Tensor:
 
 @lru_cache(maxsize=1)
 def bath_coupling(bias: float = 0.1) -> float:
-    """η for which a single qubit of this bias, annealed for 20 µs, ends as if it froze at the published B.
-
-    >>> 0.1 < bath_coupling() < 1  # not weak, which the equation assumes
-    True
-    """
+    """η for which a single qubit of this bias, annealed for 20 µs, ends as if it froze at the published B."""
     found = levels(torch.zeros(1, 1), torch.tensor([bias]), points=20 * POINTS)
     wanted = 1 / (1 + np.exp(-FREEZE_OUT_GHZ * bias / (MILLIKELVIN * GHZ_PER_MILLIKELVIN)))
     rates = _generator(found)
@@ -189,16 +183,8 @@ def bath_coupling(bias: float = 0.1) -> float:
 
 
 Options = Mapping[str, Any]
-#: Microseconds of the figure; 20 are the paper's.
-TIMES = (1.0, MICROSECONDS, 0.01, 0.1, 100.0, 1000.0)
 #: Least share of the Boltzmann distribution that the levels of the master equation must hold, of any QUBO.
 COVERED = 0.98
-#: label -> name in the figure
-LIMITS = {
-    "closed": "closed, 10 ns",
-    "frozen": f"Boltzmann, frozen at {FREEZE_OUT_GHZ} GHz",
-    "end": "Boltzmann, end of the anneal",
-}
 #: Closed anneals of more qubits take minutes.
 CLOSED_QUBITS = 16
 
@@ -253,7 +239,7 @@ def thermal(
         made["levels"] = {"covered": covered, "instances": open_instances}
     if open_instances and covered >= COVERED:
         began = time.perf_counter()
-        made["open"] = _open(ising, truth, found, open_instances)
+        made["open"] = _open(ising, truth, open_instances)
         costs["open"] = (time.perf_counter() - began) / open_instances
     for name, cost in costs.items():
         made[name]["solve_seconds"] = round(cost, 4)
@@ -281,25 +267,13 @@ def _summary(success: Tensor) -> dict[str, Any]:
     }
 
 
-def _open(ising: Ising, truth: list[Tensor], others: Mapping[str, Tensor], count: int) -> dict[str, Any]:
-    """Return results of the master equation at the paper's anneal, and a figure over the anneal time."""
+def _open(ising: Ising, truth: list[Tensor], count: int) -> dict[str, Any]:
+    """Return results of the master equation at the paper's anneal."""
     rows = []
     for index in range(count):
-        states = final_states(levels(ising.J[index], ising.h[index]), TIMES)
-        rows.append(states[:, truth[index]].sum(1))
-    success = torch.stack(rows, 1)  # [times, count]
-    curve = sorted([math.log10(each), 100 * value.item()] for each, value in zip(TIMES, success.mean(1), strict=True))
-    ends = [curve[0][0], curve[-1][0]]
-    series = {"open system": curve}
-    for name, shown in LIMITS.items():
-        if name in others:
-            mean = 100 * others[name][:count].mean().item()
-            series[shown] = [[x, mean] for x in ends]
-    y = f"success of one anneal in %, {count} QUBOs"
-    panel = panels.lines("By the time of the anneal", "log10 of microseconds", y, series)
-    note = "A tenth of the bath's coupling is a tenth of the time. Lines are means over the same QUBOs."
-    title = "One anneal at the chip's temperature, between a closed system and equilibrium"
-    return {**_summary(success[TIMES.index(MICROSECONDS)]), "figure": panels.titled(title, [panel], note)}
+        states = final_states(levels(ising.J[index], ising.h[index]), [MICROSECONDS])
+        rows.append(states[0, truth[index]].sum())
+    return _summary(torch.stack(rows))
 
 
 #: Energies this close, as a share of the range of all, are one energy up to rounding.
@@ -335,12 +309,7 @@ def programmed(A: Tensor, annealer: QuantumAnnealing, embedding: Embedding | Non
 
 
 def boltzmann(problem: Ising, index: int, gigahertz: float, millikelvin: float = MILLIKELVIN) -> Tensor:
-    """p of all states ``[2**n]`` of one of the problems, where B is ``gigahertz``; states in the order of all_states.
-
-    >>> problem = Ising(torch.zeros(1, 1, 1), torch.tensor([[-1.0]]))  # one qubit that is 1 in its ground state
-    >>> [round(p, 3) for p in boltzmann(problem, 0, gigahertz=0.5).tolist()]
-    [0.174, 0.826]
-    """
+    """Return p of all states ``[2**n]`` of one problem, where B is ``gigahertz``, in the order of all_states."""
     A, _ = from_ising(problem.J[index : index + 1], problem.h[index : index + 1])
     exponent = all_energies(A)[0].mul_(-gigahertz / (2 * millikelvin * GHZ_PER_MILLIKELVIN))
     return torch.softmax(exponent, 0)

@@ -83,11 +83,7 @@ class Cell:
         return statistics.mean(times) if times else 0.0
 
     def text(self) -> str:
-        """Return mean ± standard deviation over the seeds, metric by metric.
-
-        >>> Cell(((0.98, 1.0),), "%").text(), Cell(((2.0,), (1.5,)), "degrees").text()
-        ('99.00 ± 1.41', '2.00 / 1.50')
-        """
+        """Return mean ± standard deviation over the seeds, metric by metric."""
         return " / ".join(_text(values, DIGITS[self.unit]) for values in self.shown)
 
 

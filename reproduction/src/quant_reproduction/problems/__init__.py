@@ -38,10 +38,6 @@ def split_by_class(
         name, number: the seed.
         alike: ``[N, N]``, which shapes are copies of each other; copies of a chosen shape are in no later split.
         pools: the shapes that a split may take; by default all.
-
-    >>> splits = split_by_class(["cat", "dog"] * 10, {"test": 4, "train": 10}, "example")
-    >>> sorted(i % 2 for i in splits["test"]), len(set(splits["test"] + splits["train"]))
-    ([0, 0, 1, 1], 14)
     """
     shuffled = np.random.default_rng(derive_seed(number, name, "splits")).permutation(len(classes))
     left = sorted(shuffled.tolist(), key=lambda index: classes[index])

@@ -35,11 +35,7 @@ MAX_BITS = 24  # float32 counts bins exactly up to 2**24
 
 
 def index_to_bits(index: Tensor, bits: int, encoding: Encoding = "binary") -> Tensor:
-    """Convert bin numbers ``[...]`` to bits ``[..., bits]``, float32.
-
-    >>> index_to_bits(torch.tensor([1, 2]), 3).tolist(), index_to_bits(torch.tensor([1, 2]), 3, "gray").tolist()
-    ([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]], [[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
-    """
+    """Convert bin numbers ``[...]`` to bits ``[..., bits]``, float32."""
     code = index ^ (index >> 1) if encoding == "gray" else index
     return ((code[..., None] >> torch.arange(bits - 1, -1, -1, device=index.device)) & 1).float()
 
@@ -55,12 +51,7 @@ def bits_to_index(x: Tensor, encoding: Encoding = "binary") -> Tensor:
 
 @dataclass(frozen=True)
 class AngleBins:
-    """Angles in [low, high] as one of 2**bits equal bins, decoded as the bin's center.
-
-    >>> bins = AngleBins(0.0, 1.0, 2)
-    >>> bins.decode(bins.encode(torch.tensor([0.3, 1.0]))).tolist()
-    [0.375, 0.875]
-    """
+    """Angles in [low, high] as one of 2**bits equal bins, decoded as the bin's center."""
 
     low: float
     high: float
@@ -111,11 +102,7 @@ class AngleBins:
 
 
 def geodesic_so2(angle: Tensor, other: Tensor) -> Tensor:
-    """Return the distance of two plane rotations by angles ``[...]`` in degrees, in [0, 180].
-
-    >>> geodesic_so2(torch.tensor(0.1), torch.tensor(0.1 + 2 * math.pi)).item() < 1e-4
-    True
-    """
+    """Return the distance of two plane rotations by angles ``[...]`` in degrees, in [0, 180]."""
     return torch.rad2deg((torch.remainder(angle - other + math.pi, 2 * math.pi) - math.pi).abs())
 
 

@@ -140,11 +140,7 @@ class Snakes(PoolProblem):
 
 @lru_cache(maxsize=8)
 def grid_pattern(rows: int, columns: int, labels: int) -> Topology:
-    """Couple all bits of a cell with all bits of the cells to its right and below.
-
-    >>> len(grid_pattern(2, 2, 3).couplers)  # four pairs of cells
-    36
-    """
+    """Couple all bits of a cell with all bits of the cells to its right and below."""
     found = []
     for cell in range(rows * columns):
         right, below = cell % columns + 1 < columns, cell + columns < rows * columns
@@ -174,13 +170,7 @@ def _load(source: str, rows: int, columns: int) -> Pool:
 
 
 def on_canvas(grids: SnakeGrids, rows: int, columns: int, what: str = "the data") -> tuple[Tensor, Tensor]:
-    """Return codes of colors and labels ``[grids, rows, columns]``, int64; padding has the code and the label 0.
-
-    >>> one = SnakeGrids(np.array([[1, 2]]), COLORS[[0, 1]], np.array([0, 1]))
-    >>> codes, labels = on_canvas(one, 2, 2)
-    >>> codes.tolist(), labels.tolist()
-    ([[[1, 2], [0, 0]]], [[[0, 1], [0, 0]]])
-    """
+    """Return codes of colors and labels ``[grids, rows, columns]``, int64; padding has the code and the label 0."""
     known = (grids.image[:, None] == COLORS).all(-1)
     if not known.any(1).all():
         cell = int(np.argmin(known.any(1)))
@@ -202,11 +192,7 @@ def on_canvas(grids: SnakeGrids, rows: int, columns: int, what: str = "the data"
 
 
 def random_snakes(count: int, seed: int) -> SnakeGrids:
-    """Generate different grids with one random snake each, and one cell of background around it.
-
-    >>> sorted(random_snakes(1, seed=0).label)[-10:] == list(range(1, 11))
-    True
-    """
+    """Generate different grids with one random snake each, and one cell of background around it."""
     draw, seen = np.random.default_rng(seed), set[bytes]()
     shapes, images, labels = list[tuple[int, int]](), [], []
     while len(shapes) < count:

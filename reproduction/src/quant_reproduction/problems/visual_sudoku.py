@@ -94,12 +94,7 @@ class VisualSudoku(SudokuSet):
 
 
 def reader_costs(scores: Tensor, shown: Tensor, size: int) -> Tensor:
-    """Convert probabilities of the digits 0 to 9 ``[batch, cells, 10]`` to p ``[batch, cells * size]``.
-
-    >>> costs = reader_costs(torch.full((1, 16, 10), 0.1), torch.arange(16)[None] < 1, 4)  # one image, no information
-    >>> [f"{cost:.2f}" for cost in costs[0, :5]]
-    ['2.30', '2.30', '2.30', '2.30', '0.00']
-    """
+    """Convert probabilities of the digits 0 to 9 ``[batch, cells, 10]`` to p ``[batch, cells * size]``."""
     costs = -scores[:, :, 1 : size + 1].clamp_min(MIN_PROBABILITY).log()
     return torch.where(shown[:, :, None], costs, 0.0).flatten(1)
 
@@ -160,9 +155,6 @@ def most_probable_grid(
     Args:
         costs: the cost of each digit, per cell, or None for an empty cell.
         clashes: the rules, as returned by :func:`qubolearn.problems.sudoku_grids.rule_clashes`.
-
-    >>> most_probable_grid([[0.0, 9.0, 9.0, 9.0], [0.0, 1.0, 2.0, 3.0], *[None] * 14])[0]  # no second 1 in the row
-    1.0
     """
     size = math.isqrt(len(costs))
     clashes, bits = clashes or rule_clashes(size), len(costs) * size

@@ -49,12 +49,7 @@ class KeypointPair(NamedTuple):
 
     @classmethod
     def from_flat(cls, p: Tensor, features: int) -> KeypointPair:
-        """Return the pair that :meth:`flat` made, with m = ``features``.
-
-        >>> pair = KeypointPair(torch.rand(3, 2, 4, 6), torch.rand(3, 2, 4, 2))
-        >>> KeypointPair.from_flat(pair.flat(), 6).points.equal(pair.points)
-        True
-        """
+        """Return the pair that :meth:`flat` made, with m = ``features``."""
         if p.ndim != 2 or p.shape[1] % (2 * (features + 2)):
             raise QubolearnError(f"expected p [batch, 2 k (m + 2)] with m={features} features, got {list(p.shape)}")
         parts = p.reshape(len(p), 2, -1, features + 2)
@@ -203,11 +198,7 @@ _PRESETS: Mapping[str, Mapping[str, Any]] = {
 
 
 def encode_matching(P: Tensor) -> Tensor:
-    """Convert permutations ``[batch, k]`` to bits ``[batch, k²]``, float32.
-
-    >>> encode_matching(torch.tensor([[1, 0]])).tolist()
-    [[0.0, 1.0, 1.0, 0.0]]
-    """
+    """Convert permutations ``[batch, k]`` to bits ``[batch, k²]``, float32."""
     return torch.nn.functional.one_hot(P, P.shape[1]).flatten(1).float()
 
 
@@ -218,11 +209,7 @@ def decode_matching(x: Tensor) -> Tensor:
 
 
 def nearest_matching(x: Tensor) -> Tensor:
-    """Return the bits of the permutation nearest to bits ``[batch, k²]`` in Hamming distance (Hungarian algorithm).
-
-    >>> nearest_matching(torch.tensor([[0.0, 1.0, 0.0, 0.0]])).tolist()
-    [[0.0, 1.0, 1.0, 0.0]]
-    """
+    """Return the bits of the permutation nearest to bits ``[batch, k²]`` in Hamming distance (Hungarian algorithm)."""
     return encode_matching(assignments(-_rows(x))).to(x.device, x.dtype)
 
 
@@ -269,11 +256,6 @@ class Assignment:
 
     Args:
         solver: any solver; ParallelTempering moves within groups, others get penalties for them.
-
-    >>> from qubolearn import ExhaustiveSearch
-    >>> A = torch.diag(torch.tensor([-3.0, -2.0, -2.5, 0.0]))[None]  # both rows want column 0
-    >>> Assignment(ExhaustiveSearch())(A, 1).states.tolist()
-    [[[0.0, 1.0, 1.0, 0.0]]]
     """
 
     solver: Solver

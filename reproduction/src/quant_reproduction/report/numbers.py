@@ -102,11 +102,7 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def training_hardware(records: Iterable[Mapping[str, Any]]) -> str:
-    """Describe the hardware behind the training times of records.
-
-    >>> training_hardware([{"metrics": {"device": "cpu"}}, {"metrics": {}}])
-    'one core'
-    """
+    """Describe the hardware behind the training times of records."""
     devices = {record["metrics"].get("device") for record in records} - {None}
     if devices == {"cuda"}:
         return "a shared GPU"
@@ -144,9 +140,6 @@ def interval(
             their values are correlated: the variance of their mean is 1/n + overlap of that of one value, not 1/n
             (the corrected resampled t-test of Nadeau and Bengio, Machine Learning 52, 2003).
         one_run: the subtracted number is one run, with our spread: a prediction interval.
-
-    >>> [round(number, 2) for number in interval([1.0, 2.0, 3.0])]
-    [2.0, -0.48, 4.48]
     """
     mean, n = statistics.fmean(values), len(values)
     if n < 2:

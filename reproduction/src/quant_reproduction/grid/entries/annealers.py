@@ -237,7 +237,6 @@ ENTRIES: Mapping[str, Entry] = {
             ),
             View("thermal-cost", "Seconds of one core for one anneal", ("solve_seconds",), "seconds", "lower", _models),
         ),
-        figures=("open",),
         quick_rows=("k=4",),
     ),
     "training-solver": Entry(

@@ -120,7 +120,6 @@ ENTRIES: Mapping[str, Entry] = {
                 _of_quant("quant"),
             ),
         ),
-        figures=("rules",),
         data="sudoku",
         generated=True,
         once=[
@@ -153,7 +152,6 @@ ENTRIES: Mapping[str, Entry] = {
         "",
         [cell("willow10", "ten keypoints", method, "willow10", method=method) for method in METHODS],
         (View("willow10", "Keypoints matched right", ("accuracy",), places=_willow),),
-        figures=("matches",),
         data="willow",
         splits=10,
         once=[on_chip("willow10", "ten keypoints", bits=100)],
@@ -181,7 +179,6 @@ ENTRIES: Mapping[str, Entry] = {
                 _paired,
             ),
         ),
-        figures=("couplings",),
         data="structured",
         generated=True,
         splits=5,
@@ -195,7 +192,6 @@ ENTRIES: Mapping[str, Entry] = {
             for column, method in {**dict(zip(METHODS, METHODS, strict=True)), FOREST: "forest"}.items()
         ],
         (View("snakes", "Right", ("accuracy",), places=_snakes),),
-        figures=("grids",),
         data="structured",
         generated=True,
         once=[on_chip("snakes", "11 labels per cell", problem={"name": "snakes"})],
