@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from quant_reproduction.grid.jobs import Job, Outcome
@@ -211,6 +212,9 @@ class Entry:
     def needs(self, quick: bool) -> str:
         """Return the dataset that a run needs, or ""."""
         return "" if quick and self.generated else self.data
+
+
+accuracy = partial(View, metrics=("accuracy",))
 
 
 def cell(item: str, row: str, column: str, task: str = "train", **options: Any) -> Job:

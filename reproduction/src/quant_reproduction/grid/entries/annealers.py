@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from quant_reproduction.grid.jobs import Job
-from quant_reproduction.grid.views import Entry, Place, View, by_job, cell
+from quant_reproduction.grid.views import Entry, Place, View, accuracy, by_job, cell
 
 FIVE: Mapping[str, Any] = {"name": "randgraph", "k": 5}
 
@@ -135,12 +135,9 @@ FIVE_RELEASED: Mapping[str, Any] = {"kind": "five", "method": "quant", "hidden":
 
 
 def _four_rows(job: Job) -> list[Place]:
-    rows = {"before projection": ("own", ""), "after projection": ("own", "_projected")}
-    rows |= {
-        "before projection, training set": ("training", ""),
-        "after projection, training set": ("training", "_projected"),
-    }
-    return [Place(row, job.column, label, suffix) for row, (label, suffix) in rows.items()]
+    shown = {"": "own", ", training set": "training"}
+    ways = [(where, label, when, more) for where, label in shown.items() for when, more in PROJECTED.items()]
+    return [Place(f"{when} projection{where}", job.column, label, more) for where, label, when, more in ways]
 
 
 PROJECTED = {"before": "", "after": "_projected"}
@@ -190,7 +187,8 @@ SAMPLERS = {
 #: Pure Python and slow, so that there are fewer instances of these.
 DIMOD = {"QA": "quantum:reads=1000", "SA (dimod)": "dimod:reads=1000,sweeps=100"}
 #: By the sweeps that samplers are given.
-ENERGIES = [f"{name}:reads=1000,sweeps={count}" for name in ("annealing", "neal") for count in (1000, 10, 2)]
+SWEPT = [f"{name}:reads=1000,sweeps={count}" for name in ("annealing", "neal") for count in (1000, 10, 2)]
+ENERGIES = ["quantum:reads=1000", *SWEPT, "dimod:reads=1000,sweeps=100"]
 
 
 def _of_samplers(job: Job) -> list[Place]:
@@ -199,27 +197,20 @@ def _of_samplers(job: Job) -> list[Place]:
     return [Place(job.row, name, name) for name in names]
 
 
+SPREAD = "success_deviation"
+SMALLEST, SECOND = ("logical", "physical", "chain"), ("relative", "deviation")
+MEANS = ("logical", "physical_mean", "physical_deviation", "chain_mean")
+_success = partial(View, metrics=("success_probability",), deviation="success_probability_deviation")
+_qubits = partial(View, better="lower", places=by_job("embedding"))
 ENTRIES: Mapping[str, Entry] = {
     "success": Entry(
         "Probability that one simulated quantum anneal with control errors finds the solution",
         "Table 9",
         [*success()],
         (
-            View(
-                "success",
-                "Success probability of one anneal",
-                ("success_probability",),
-                places=by_job("quantum"),
-                deviation="success_probability_deviation",
-            ),
-            View("success-qgm", "QUBOs whose lowest energy is right", ("accuracy",), places=_lowest),
-            View(
-                "success-deviation",
-                "The same: mean over instances, and its deviation over them",
-                ("success_probability",),
-                places=_with_deviation,
-                deviation="success_probability_deviation",
-            ),
+            _success("success", "Success probability of one anneal", places=by_job("quantum")),
+            accuracy("success-qgm", "QUBOs whose lowest energy is right", places=_lowest),
+            _success("success-deviation", "Mean over instances, and deviation over them", places=_with_deviation),
         ),
         quick_rows=("k=4",),
     ),
@@ -228,13 +219,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Table 9",
         [*thermal()],
         (
-            View(
-                "thermal",
-                "Success probability of one anneal; in Boltzmann's distributions chains never break",
-                ("success_probability",),
-                places=_models,
-                deviation="success_deviation",
-            ),
+            _success("thermal", "Success of one anneal; chains never break", places=_models, deviation=SPREAD),
             View("thermal-cost", "Seconds of one core for one anneal", ("solve_seconds",), "seconds", "lower", _models),
         ),
         quick_rows=("k=4",),
@@ -244,27 +229,17 @@ ENTRIES: Mapping[str, Entry] = {
         "Table 5",
         [*training_solvers()],
         (
-            View(
-                "training-solver",
-                "k=5, the permutation-aware network on few QUBOs; in the last column the paper's network",
-                ("accuracy",),
-                places=_before_and_after,
+            accuracy(
+                "training-solver", "k=5, permutation-aware; in the last column the paper's", places=_before_and_after
             ),
-            View("training-solver-k4", "k=4, the paper's network, before projection", ("accuracy",), places=_at_four),
+            accuracy("training-solver-k4", "k=4, the paper's network, before projection", places=_at_four),
         ),
     ),
     "training-raw": Entry(
         "RandGraph k=5 trained through raw reads with the paper's network and loss: accuracy, also on the training set",
         "Table 5",
         [*raw_training()],
-        (
-            View(
-                "training-raw",
-                "k=5, L5 H78: 15 epochs at 3e-4 through three solvers; SA and exact search also 450 epochs at 1e-5",
-                ("accuracy",),
-                places=_four_rows,
-            ),
-        ),
+        (accuracy("training-raw", "k=5, L5 H78: 15 epochs at 3e-4, or 450 at 1e-5 or 1e-3", places=_four_rows),),
     ),
     "released-five": Entry(
         "RandGraph k=5 as the released code trains it, through exact search: accuracy",
@@ -273,7 +248,7 @@ ENTRIES: Mapping[str, Entry] = {
             cell("released-five", "k=5", f"(r) L{layers} H78", "released", **FIVE_RELEASED, layers=layers)
             for layers in (3, 5)
         ],
-        (View("released-five", "450 epochs at 1e-5", ("accuracy",), places=_before_and_after),),
+        (accuracy("released-five", "450 epochs at 1e-5", places=_before_and_after),),
         splits=5,
     ),
     "qubits": Entry(
@@ -285,22 +260,8 @@ ENTRIES: Mapping[str, Entry] = {
         ]
         + [cell("qubits", "point sets", "aqm, two blocks", "qubits", **TWO_BLOCKS)],
         (
-            View(
-                "qubits",
-                "Logical / physical qubits / longest chain of the smallest embedding",
-                ("logical", "physical", "chain"),
-                "qubits",
-                "lower",
-                by_job("embedding"),
-            ),
-            View(
-                "qubits-mean",
-                "Logical qubits / physical ones over embeddings, mean / their deviation / longest chain, mean",
-                ("logical", "physical_mean", "physical_deviation", "chain_mean"),
-                "mean qubits",
-                "lower",
-                by_job("embedding"),
-            ),
+            _qubits("qubits", "Logical / physical qubits / longest chain", SMALLEST, "qubits"),
+            _qubits("qubits-mean", "Logical / physical qubits, mean / deviation / longest chain", MEANS, "mean qubits"),
         ),
         one_seed=True,  # embeddings of several seeds are averaged within a job
     ),
@@ -312,25 +273,13 @@ ENTRIES: Mapping[str, Entry] = {
             for row, network in TRAINED.items()
             for column, solvers, instances in (("samplers", SAMPLERS, 141), ("dimod", DIMOD, 20))
         ],
-        (
-            View(
-                "second-best",
-                "The paper's loss, 100 epochs at 1e-3 or its own: mean / deviation over up to 141 instances, dimod 20",
-                ("relative", "deviation"),
-                places=_of_samplers,
-                deviation="deviation",
-            ),
-        ),
+        (View("second-best", "Mean / deviation", SECOND, places=_of_samplers, deviation="deviation"),),
     ),
     "energies": Entry(
         "Energies that samplers read on one QUBO",
         "Figure 8",
         [
-            cell(
-                *("energies", row, "samplers", "energies"),
-                **network,
-                solvers=["quantum:reads=1000", *ENERGIES, "dimod:reads=1000,sweeps=100"],
-            )
+            cell("energies", row, "samplers", "energies", **network, solvers=ENERGIES)
             for row, network in TRAINED.items()
         ],
         figures=("energies",),
@@ -340,10 +289,8 @@ ENTRIES: Mapping[str, Entry] = {
         "Wrong bits and couplings over training",
         "Figure 4b",
         [
-            cell(
-                "training", "k=5", column, "training", problem=FIVE, protocol=column.split(",")[0], overrides=overrides
-            )
-            for column, overrides in {"paper": LONG, "paper, 1e-5": OWN["overrides"], "best": {}}.items()
+            cell("training", "k=5", column, "training", problem=FIVE, protocol=column.split(",")[0], overrides=some)
+            for column, some in {"paper": LONG, "paper, 1e-5": OWN["overrides"], "best": {}}.items()
         ],
         figures=("training",),
         one_seed=True,

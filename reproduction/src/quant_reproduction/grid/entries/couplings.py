@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from quant_reproduction.grid.jobs import Job
-from quant_reproduction.grid.views import METHODS, Entry, Place, Places, View, cell
+from quant_reproduction.grid.views import METHODS, Entry, Place, Places, View, accuracy, cell
 
 #: Columns of baselines.
 CUTS, RESTARTED = "greedy and local search", "local search, 30 restarts"
@@ -18,6 +18,9 @@ CHAINS, VOTES, POWERSET = "chain of SVMs", "chains of SVMs, 10 that vote", "SVM 
 MAXCUT: Mapping[str, Mapping[str, Any]] = {f"{n} nodes": {"name": "maxcut", "nodes": n} for n in (8, 16)}
 KNAPSACK: Mapping[str, Any] = {"name": "knapsack", "items": 10}
 PUZZLES = {"SATNet's": "satnet", "RRN's": "rrn"}
+#: Metrics of views.
+RULES, SECONDS = ("rules", "of", "others"), ("learning_seconds", "solve_seconds")
+ALONE = ("only_quant", "only_rival")
 
 
 def trained(item: str, row: str, problem: Mapping[str, Any], baselines: Mapping[str, str]) -> list[Job]:
@@ -80,7 +83,7 @@ ENTRIES: Mapping[str, Entry] = {
             for row, problem in MAXCUT.items()
             for job in trained("maxcut", row, problem, {CUTS: "local-search", RESTARTED: "restarts"})
         ],
-        (View("maxcut", "Optimal cuts", ("accuracy",)),),
+        (accuracy("maxcut", "Optimal cuts"),),
         once=[on_chip("maxcut", row, bits=problem["nodes"]) for row, problem in MAXCUT.items()],
         quick_rows=("8 nodes",),
     ),
@@ -103,22 +106,11 @@ ENTRIES: Mapping[str, Entry] = {
             for method in METHODS
         ],
         (
-            View("sudoku", "Puzzles solved", ("accuracy",), places=_sudoku),
+            accuracy("sudoku", "Puzzles solved", places=_sudoku),
             View(
-                "sudoku-rules",
-                "Couplings that are rules / rules that there are / other couplings, after rounding",
-                ("rules", "of", "others"),
-                "count",
-                places=_of_quant("rules"),
+                "sudoku-rules", "Learned rules / all rules / other couplings", RULES, "count", places=_of_quant("rules")
             ),
-            View(
-                "sudoku-seconds",
-                "Seconds of learning the rules / of solving all test puzzles",
-                ("learning_seconds", "solve_seconds"),
-                "seconds",
-                "lower",
-                _of_quant("quant"),
-            ),
+            View("sudoku-seconds", "Seconds of learning / of solving", SECONDS, "seconds", "lower", _of_quant("quant")),
         ),
         data="sudoku",
         generated=True,
@@ -134,13 +126,10 @@ ENTRIES: Mapping[str, Entry] = {
         "",
         [cell("visual-sudoku", "SATNet's 1,000", "all", "visual-sudoku")],
         (
-            View("visual-sudoku", "Grids all right", ("accuracy",), places=_visual),
+            accuracy("visual-sudoku", "Grids all right", places=_visual),
             View(
-                "visual-sudoku-checked",
-                "Puzzles whose grid costs more than the true one, which is the solver's fault / puzzles also solved by "
-                "branch and bound / of which the solver found the grid of least cost",
-                ("above_the_truth", "checked_exactly", "lowest_found"),
-                "count",
+                *("visual-sudoku-checked", "Grids above the true one's cost / solved exactly / found lowest"),
+                *(("above_the_truth", "checked_exactly", "lowest_found"), "count"),
                 places=_of_quant("quant"),
             ),
         ),
@@ -151,7 +140,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Willow's ten keypoints on frozen VGG16 features: keypoints matched right, over random splits by content",
         "",
         [cell("willow10", "ten keypoints", method, "willow10", method=method) for method in METHODS],
-        (View("willow10", "Keypoints matched right", ("accuracy",), places=_willow),),
+        (accuracy("willow10", "Keypoints matched right", places=_willow),),
         data="willow",
         splits=10,
         once=[on_chip("willow10", "ten keypoints", bits=100)],
@@ -161,23 +150,15 @@ ENTRIES: Mapping[str, Entry] = {
         "",
         [cell("scene", "six labels", "all", "scene")],
         (
-            View("scene", "Pictures with all labels right", ("accuracy",), places=_scene),
+            accuracy("scene", "Pictures with all labels right", places=_scene),
             View(
                 "scene-paired",
-                "Images that only quant, mean of 3 / only the baseline has right",
-                ("only_quant", "only_rival"),
+                "Right by quant, mean of 3, alone / by the baseline alone",
+                ALONE,
                 "count",
                 places=_paired,
             ),
-            View(
-                "scene-chance",
-                "How likely such a difference is where both are equally good, in %, by McNemar's exact test; of single "
-                "chains the counts are means over three",
-                ("chance",),
-                "%",
-                "lower",
-                _paired,
-            ),
+            View("scene-chance", "McNemar's probability of such a difference", ("chance",), "%", "lower", _paired),
         ),
         data="structured",
         generated=True,
@@ -191,7 +172,7 @@ ENTRIES: Mapping[str, Entry] = {
             cell("snakes", "11 labels per cell", column, "snakes", method=method)
             for column, method in {**dict(zip(METHODS, METHODS, strict=True)), FOREST: "forest"}.items()
         ],
-        (View("snakes", "Right", ("accuracy",), places=_snakes),),
+        (accuracy("snakes", "Right", places=_snakes),),
         data="structured",
         generated=True,
         once=[on_chip("snakes", "11 labels per cell", problem={"name": "snakes"})],

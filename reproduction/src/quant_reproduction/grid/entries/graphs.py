@@ -14,8 +14,8 @@ from quant_reproduction.grid.views import (
     SIZES,
     TEN,
     Entry,
-    View,
     ablation_columns,
+    accuracy,
     by_job,
     cell,
     pipeline_entry,
@@ -85,19 +85,15 @@ MATCHES: Mapping[str, Mapping[str, Any]] = {
     "(a) quant": {"problem": PAPER_WILLOW, "protocol": "paper", "overrides": EXACT["paper"]},
     "(c) quant": {"problem": OUR_WILLOW, "protocol": "best", "overrides": {"epochs": 60}},
 }
+ABLATED = ablation_columns("quant, paper", "exhaustive", "quant, best")
 ENTRIES: Mapping[str, Entry] = {
     "randgraph": Entry(
         "RandGraph k=4, 8 Chimera qubits: accuracy before projection, and the paper's loss without its parts",
         "Tables 1a, 4a",
         [*randgraph()],
         (
-            View("randgraph", "Accuracy before projection", ("accuracy",)),
-            View(
-                "ablation-randgraph",
-                "The paper's loss without its parts, under the paper's protocol: accuracy before projection",
-                ("accuracy",),
-                places=ablation_columns("quant, paper", "exhaustive", "quant, best"),
-            ),
+            accuracy("randgraph", "Accuracy before projection"),
+            accuracy("ablation-randgraph", "The paper's loss without its parts, before projection", places=ABLATED),
         ),
         quick_rows=("L5 H78",),
         more=dict.fromkeys(("quant, paper", "diag, paper", "pure, paper", *ABLATIONS), TEN),
@@ -106,7 +102,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Graph matching as the released code trains it: accuracy before projection",
         "Tables 1a, 1b",
         [*as_released()],
-        (View("released-graphs", "Accuracy before projection", ("accuracy",)),),
+        (accuracy("released-graphs", "Accuracy before projection"),),
         data="willow",
         splits=TEN,
     ),
@@ -115,11 +111,8 @@ ENTRIES: Mapping[str, Entry] = {
         "",
         [*randgraph_at_scale()],
         (
-            View(
-                "randgraph-scale",
-                "Accuracy before projection; k=10 (40 bits) is solved by annealing",
-                ("accuracy",),
-                places=by_job("exhaustive", "annealing"),
+            accuracy(
+                "randgraph-scale", "Before projection; k=10 by annealing", places=by_job("exhaustive", "annealing")
             ),
         ),
         quick_rows=("k=4", "k=5", "k=10"),
@@ -128,7 +121,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Willow k=4, 8 Chimera qubits: accuracy before projection on unseen images",
         "Table 1b",
         [*willow()],
-        (View("willow", "Accuracy before projection", ("accuracy",)),),
+        (accuracy("willow", "Accuracy before projection"),),
         data="willow",
         more=dict.fromkeys((f"(a) {method}" for method in METHODS), TEN),
     ),
