@@ -42,7 +42,7 @@ ONE_SEED = {
     "Gset": ("tabu", "simulated bifurcation", "tempering", "auto"),
     "dense": ("OpenJij", "simulated bifurcation", "tempering"),
 }
-#: Time to target: instances that chose no constant, CPU seconds of a run, and runs.
+#: Time to target: instances that were not used for tuning, CPU seconds of a run, and runs.
 TARGETS, EFFORTS, RUNS = ["G2", "G12", "G15", "G44", "G53", "bqp1000_2", "fl-p8"], (0.1, 0.4, 1.6), 10
 
 
@@ -227,7 +227,7 @@ def summary(records: list[Record]) -> Iterator[tuple[str, str, dict[str, float]]
     for record in records:
         groups.setdefault(record["group"], []).append(record)
         if record["instance"].startswith("G") and record["instance"] not in TUNED:
-            groups.setdefault("Gset, graphs that chose no constant", []).append(record)
+            groups.setdefault("Gset, graphs not used for tuning", []).append(record)
     for group, both in groups.items():
         for solver in dict.fromkeys(record["solver"] for record in both):
             some = [record for record in both if record["solver"] == solver]

@@ -82,7 +82,7 @@ class CostData(Arrays):
         return self.solver
 
     def score(self, answer: Tensor, instances: Instances) -> dict[str, Tensor]:
-        """Return ``regret``, whose mean is the normalized regret, and ``optimal``, 1 if no decision is better."""
+        """Return ``regret``, scaled so that its mean is the normalized regret, and ``optimal``, 1 if it is zero."""
         A_true: Any = instances.answer
         excess, best = regret(A_true, answer, instances.x_true), energies(A_true.to(torch.float64), instances.x_true)
         scale = best.abs().mean().clamp_min(torch.finfo(torch.float32).tiny)

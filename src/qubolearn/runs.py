@@ -274,7 +274,7 @@ class OwnRun(Run):
 
     @classmethod
     def of(cls, folder: Path, header: Mapping[str, Any], problem: Any, network: nn.Module | None) -> OwnRun:
-        """Return the run of an untrusted header."""
+        """Return the run that the header of a file describes; the file is untrusted."""
         path = folder / "config.json"
         files.check_version(header.get("format_version"), path)
         data, stored = problem, folder / INSTANCES

@@ -31,7 +31,7 @@ UNUSABLE = (float("nan"), float("inf"), float("-inf"))
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise AssertionError unless a condition holds, also with python -O."""
+    """Raise AssertionError if a condition is false, even under ``python -O``."""
     if not condition:
         raise AssertionError(message)
 

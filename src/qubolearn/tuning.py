@@ -111,10 +111,10 @@ def tune_penalties(
 def tune_chain_strength(
     qubos: Sequence[Qubo], solver: Any, candidates: Sequence[float] = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8), seed: int = 0
 ) -> Tuned:
-    """Return the chain strength of a :class:`qubolearn.DWaveSolver` under which most reads have the lowest energy.
+    """Return the chain strength of a :class:`qubolearn.DWaveSolver` with which most reads reach the lowest energy.
 
-    ``qubos`` are ``[n, n]`` each. Chains that are too weak break, and chains that are too strong leave no range of the
-    chip for the couplings. Every candidate costs QPU time; ``DWaveSolver.mock`` costs none.
+    ``qubos`` are ``[n, n]`` each. Weak chains break; strong ones leave the couplings little of the chip's range.
+    Every candidate costs QPU time; ``DWaveSolver.mock`` costs none.
     """
     check_solver(solver)
     given = [as_dense(_one(A, number)) for number, A in enumerate(qubos)]

@@ -123,7 +123,7 @@ def scaled(J: Tensor, h: Tensor, J_range: Range) -> tuple[Tensor, Tensor]:
 def with_control_errors(
     J: Tensor, h: Tensor, J_error: float, h_error: float, programmings: int, reads: int, seeds: npt.NDArray[np.uint32]
 ) -> Programmed:
-    """Add Gaussian errors to every h and every J that is not 0, for each programming; instance i from seeds[i]."""
+    """Add Gaussian control errors to every h and every nonzero J; instance i draws them from ``seeds[i]``."""
     batch, n = h.shape
     dJ = np.empty((batch, programmings, n, n))
     dh = np.empty((batch, programmings, n))

@@ -122,7 +122,7 @@ def cells(name: str, graph: networkx.Graph) -> dict[Cell, tuple[Qubit, ...]]:
 
 
 def chip_graph(family: str, *shape: int, coordinates: bool = True) -> networkx.Graph:
-    """Return a chip without defects; nodes are D-Wave's coordinates (on Pegasus nice ones), or qubit indices."""
+    """Return the graph of a chip without defects; its nodes are D-Wave's (nice) coordinates, or qubit indices."""
     import dwave.graphs as graphs
 
     named = {"nice_coordinates" if family == "pegasus" else "coordinates": True} if coordinates else {}

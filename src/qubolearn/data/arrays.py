@@ -43,7 +43,7 @@ def tensors_of(structure: Any) -> Iterator[Tensor]:
 
 
 def count_rows(structure: Any, what: str = "p") -> int:
-    """Return the length of the first dimension; raise if the tensors of the structure differ in it."""
+    """Return the common length of the first dimension of all tensors; raise if they differ."""
     lengths = {len(tensor) if tensor.ndim else 0 for tensor in tensors_of(structure)}
     if len(lengths) != 1:
         raise QubolearnError(f"the tensors of {what} have {sorted(lengths)} rows; expected equal numbers of instances")

@@ -87,7 +87,7 @@ def write_arrays(path: Path, write: Write = write_atomic, /, **arrays: Tensor | 
 
 
 def read_inputs(path: Path, problem: Problem) -> Tensor:
-    """Return p ``[count, input_size]``, float32, from a file."""
+    """Return p ``[count, input_size]``, float32, from a .npz file of instances."""
     import torch
 
     p = load_npz(path, {"p": ("f", 2)})["p"]

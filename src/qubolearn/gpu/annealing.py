@@ -43,10 +43,9 @@ def takes_lists(linear: Tensor, edges: Tensor) -> bool:
 
 
 def rounds(betas: Tensor, updates: int) -> Iterator[tuple[int, Tensor]]:
-    """Cut β of all sweeps ``[batch, sweeps]`` into launches, and yield the first sweep and the β of each.
+    """Split the sweeps of betas ``[batch, sweeps]`` into launches; yield the first sweep and the β of each.
 
-    A launch takes less than half a second and ends before the next one, so that Ctrl-C is answered between them.
-    ``updates`` is the number of updates in a sweep.
+    A launch takes less than half a second, so that Ctrl-C works in between; ``updates`` are those of one sweep.
 
     >>> [(first, some.tolist()) for first, some in rounds(torch.tensor([[1.0, 2.0, 4.0]]), 10**9)]
     [(0, [[1.0, 2.0]]), (2, [[4.0]])]

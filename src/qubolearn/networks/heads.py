@@ -188,7 +188,7 @@ class QuboNetwork(Predicts, Saved):
         return Couplings(as_dense(A) + weight * known.to(A.dtype), features)
 
     def entries(self, outputs: Tensor) -> Tensor:
-        """Return the entries of A that exist, ``[batch, entries]``, of outputs of the body: bounded or centered."""
+        """Map the body's outputs to entries of A, ``[batch, entries]`` both; bound or center them if requested."""
         if self.bound:
             return torch.sin(outputs)
         if self.center is None:

@@ -131,9 +131,8 @@ class Knapsack(Problem):
     def features(self, p: Tensor) -> tuple[Tensor, Tensor]:
         """Return the inputs of the network ``pairwise``: items ``[batch, items, 9]`` and pairs ``[batch, pairs, 3]``.
 
-        With s = 1 for items that greedy leaves out and -1 for the others, r the room that it leaves, and λ the density
-        at which it first lacks room: sw, w², swr, s, s(v - λw), |v - λw|, r, r - sw and v of an item, and the products
-        of sw and of s and |sum of sw - r| of a pair, weights and values in hundreds.
+        They describe changes of the greedy packing: sign is 1 for items that it leaves out, else -1, and change is sign
+        times weight. Gain is an item's value minus its weight times the density at which greedy runs out of room.
         """
         import torch
 

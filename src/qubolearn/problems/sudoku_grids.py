@@ -138,10 +138,7 @@ def keeps_rules(grids: Tensor) -> Tensor:
 
 
 def random_grids(count: int, generator: Generator, size: int = 9) -> Tensor:
-    """Return random solved grids ``[count, size * size]``, int64.
-
-    One in twenty comes from backtracking with a random order of digits; the others are its copies by symmetries.
-    """
+    """Return solved grids ``[count, size * size]``, int64: twenty random shuffles of each grid of a random search."""
     blank, bases = [0] * size**2, []
     for _ in range(math.ceil(count / COPIES)):
         order = torch.rand(size**2, size, generator=generator).tolist()

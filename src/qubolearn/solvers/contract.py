@@ -298,7 +298,7 @@ def best_distinct(
 ) -> Solution:
     """Rank candidates ``[batch, c, n]`` by their float64 energy and keep the ``count`` best distinct ones.
 
-    With ``distinct`` they are known to be, and a GPU does not look for repeats.
+    With ``distinct=True`` the caller guarantees that no candidate repeats, and a GPU skips the check.
     """
     if isinstance(A, Tensor) and A.is_cpu:
         states, energy, found = _ranked(A.detach(), candidates, count)

@@ -34,7 +34,7 @@ class DenseForm:
             native().scale_dense(values, self.S, self.scale, self.beta_ranges, **options)
 
     def field_sizes(self) -> Floats:
-        """Return the root mean square field of a bit ``[batch]``, over random neighbors."""
+        """Return the root mean square field of a bit, ``[batch]``, if all other bits are random."""
         return np.asarray(np.sqrt(np.einsum("bij,bij->b", self.S, self.S) / self.S.shape[1]))
 
     def anneal(self, betas: Floats, steps: int, sweeps: int, seeds: Seeds, given: bool, reads: Bits) -> None:
@@ -100,7 +100,7 @@ class SparseForm:
         return betas
 
     def field_sizes(self) -> Floats:
-        """Return the root mean square field of a bit ``[batch]``, over random neighbors."""
+        """Return the root mean square field of a bit, ``[batch]``, if all other bits are random."""
         squares = np.square(self.linear).sum(1) + 2 * np.square(self.quadratic).sum(1)
         return np.asarray(np.sqrt(squares / self.linear.shape[1]))
 

@@ -152,7 +152,7 @@ def report_fault(task: Task, step: int, instances: Instances | None, error: NonF
 
 
 def check_network(network: object) -> None:
-    """Raise unless this is a module with a parameter to train."""
+    """Raise unless ``network`` is a module with at least one trainable parameter."""
     if not isinstance(network, nn.Module):
         raise QubolearnError(f"network is a {type(network).__name__}; expected a torch.nn.Module such as QuboNetwork")
     if not any(parameter.requires_grad for parameter in network.parameters()):

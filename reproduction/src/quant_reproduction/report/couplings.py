@@ -181,7 +181,8 @@ def _cells(report: Report, line: Line) -> tuple[str, ...]:
     if set(texts) == {"–"}:
         return ()
     problem = f"[{line.problem}](records.md#{line.item}): {line.metric}"
-    return problem, *texts[:-1], f"{texts[-1]} ({line.baseline})"
+    baseline = line.baseline.replace("diag's", "the uncoupled")
+    return problem, *texts[:-1], f"{texts[-1]} ({baseline})"
 
 
 def chip_table(report: Report) -> Table:
