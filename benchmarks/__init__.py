@@ -10,7 +10,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 Record = dict[str, Any]
-Work = TypeVar("Work")
+Work = TypeVar("Work", bound=Hashable)
 Done = TypeVar("Done")
 RESULTS = Path(__file__).parent / "results"
 
@@ -80,34 +80,21 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def in_processes(work: Callable[[Work], Done], tasks: Sequence[Work], serial: bool = False) -> Iterator[Done]:
-    """Yield the results of all tasks in order, from one single-threaded process per physical core.
+def in_turns(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of several calls in turns, so that a busy moment of the machine affects all of them."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            times[name].append(timed(work)[0])
+    return times
 
-    Args:
-        work: a function of a module, or a partial of one.
-        tasks: its arguments, one per call.
-        serial: run everything in this process instead.
-    """
+
+def in_processes(work: Callable[[Work], Done], tasks: Sequence[Work], serial: bool = False) -> dict[Work, Done]:
+    """Return the results of all tasks, from one single-threaded process per physical core, or from this process."""
     if serial:
-        yield from map(work, tasks)
-        return
+        return {task: work(task) for task in tasks}
     context = get_context("spawn")  # threads of torch do not survive a fork
-    free, cores = context.Queue(), _cores()
-    for core in cores:
-        free.put({core})
-    with ProcessPoolExecutor(len(cores), context, _bind, (free,)) as pool:
-        yield from pool.map(work, tasks)
-
-
-def _bind(free: Any) -> None:
-    torch.set_num_threads(1)
-    os.sched_setaffinity(0, free.get())
-
-
-def _cores() -> list[int]:
-    """Return one logical processor per physical core, among those that this process may use."""
-    first: dict[object, int] = {}
-    for cpu in sorted(os.sched_getaffinity(0)):
-        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        first.setdefault(path.read_text().strip() if path.is_file() else cpu, cpu)
-    return list(first.values())
+    shared = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    cores = {Path(shared.format(cpu)).read_text() for cpu in os.sched_getaffinity(0)}
+    with ProcessPoolExecutor(len(cores), context, torch.set_num_threads, (1,)) as pool:
+        return dict(zip(tasks, pool.map(work, tasks), strict=True))

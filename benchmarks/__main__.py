@@ -23,10 +23,7 @@ BENCHMARKS = {
     "anneal-large": ("annealing.large", "annealing of 64 to 5,640 bits, dense and sparse, against neal"),
     "anneal-gpu": ("annealing.on_gpu", "annealing of 100 QUBOs on an NVIDIA GPU and on all CPU cores"),
     "gset-gpu": ("annealing.gset_on_gpu", "67 Gset graphs on an NVIDIA GPU in five minutes"),
-    "constraints": (
-        "constraints.constraints",
-        "inequalities and groups in our solvers, against neal, CP-SAT and 2-opt",
-    ),
+    "constraints": ("constraints.constraints", "inequalities and groups, against neal, CP-SAT and 2-opt"),
     "instances": ("instances.instances", "standard instances against all peers at equal CPU seconds, on all cores"),
     "instances-ours": ("instances.ours", "the larger ones of these with our population and auto alone"),
     "time-to-target": ("instances.time_to_target", "seconds to the best known energy with probability 0.99"),
@@ -38,7 +35,6 @@ BENCHMARKS = {
     "costs": ("costs.quadratic", "regret of losses that learn from costs, on quadratic tasks"),
     "costs-linear": ("costs.linear", "regret and time of SPO+ here and in PyEPO (pip install pyepo pyomo highspy)"),
     "defaults": ("defaults.defaults", "fit with its defaults on three problems, next to logistic chains"),
-    "defaults-variants": ("defaults.variants", "the same problems with one default changed, on the tuning seeds"),
     "labels": ("labels.labels", "QuboClassifier, chains and powerset SVC on multi-label data sets; 15 CPU minutes"),
     "penalties": ("penalties.penalties", "tuned penalty weights and chain strengths next to the usual rules"),
     "samples": ("samples.from_samples", "Boltzmann machines from samples (pip install dwave-pytorch-plugin)"),
@@ -48,19 +44,14 @@ BENCHMARKS = {
     "batch-gpu": ("serving.batch_on_gpu", "predict of 8 to 700 bits on an NVIDIA GPU"),
     "losses": ("losses.many_bits", "losses for many bits against n; minutes on all cores"),
 }
-FIGURES = {
-    "instances": "docs/instances.svg",
-    "time-to-target": "docs/time-to-target.svg",
-    "losses": "docs/many-bits.png",
-}
+FIGURES = {name: f"docs/{name}.svg" for name in ("instances", "time-to-target")} | {"losses": "docs/many-bits.png"}
 EPILOG = "NAME is one of:\n" + "\n".join(f"  {name:<15}{text}" for name, (_, text) in BENCHMARKS.items())
 
 
 def main() -> None:
     """Parse the command line, measure, print and store the records."""
-    parser = argparse.ArgumentParser(
-        "python -m benchmarks", description=__doc__, epilog=EPILOG, formatter_class=argparse.RawTextHelpFormatter
-    )
+    plain = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser("python -m benchmarks", None, __doc__, EPILOG, formatter_class=plain)
     parser.add_argument("name", choices=BENCHMARKS, metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="measure the smallest size only and write nothing")
     parser.add_argument("--figure", action="store_true", help=f"measure nothing, draw {', '.join(FIGURES.values())}")
@@ -77,13 +68,9 @@ def main() -> None:
     records = []
     for record in getattr(import_module(f"benchmarks.{module}"), function)(args.quick):
         records.append(record)
-        print("  ".join(f"{key}={short(value)}" for key, value in record.items()), flush=True)
+        print(*(f"{key}={value}" for key, value in record.items()), sep="  ", flush=True)
     if not args.quick:
         write(args.name, records)
-
-
-def short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 import torch
 from dwave.samplers import SimulatedAnnealingSampler
-from torch import Tensor
 
 import qubolearn as ql
-from benchmarks import Record, random_qubos, threads, timed
+from benchmarks import Record, random_qubos, seconds_of, threads, timed
 from benchmarks.models import Model, as_qubo, pegasus, regular, sherrington_kirkpatrick
 from qubolearn.data import load_instance
 from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
@@ -45,27 +45,21 @@ def quantum(quick: bool) -> Iterator[Record]:
 
 
 def _solved(sizes: tuple[int, ...], batch: int, quick: bool, solvers: dict[str, str]) -> Iterator[Record]:
+    """Compare the two best states of all solvers with the lowest ones."""
     for n in sizes[:1] if quick else sizes:
         A = random_qubos(batch, n)
-        best = ql.ExhaustiveSearch()(A, 2) if n <= 24 else ql.SimulatedAnnealing(400, 5000, seed=9)(A, 2)
+        exact = (ql.ExhaustiveSearch() if n <= 24 else ql.SimulatedAnnealing(400, 5000, seed=9))(A, 2).energies
         for name, spec in solvers.items():
-            yield {"n": n, "solver": name, **_scored(make_solver(spec), A, best.energies)}
-
-
-def _scored(solver: Any, A: Tensor, exact: Tensor) -> Record:
-    """Measure a solver on all QUBOs and compare its two best states with the exact energies ``[batch, 2]``."""
-    solver(A[:2], 2)
-    seconds, solution = timed(partial(solver, A, 2))
-    right = (solution.energies - exact).abs() <= 1e-4 * exact.abs().clamp_min(1)  # which rounding may move
-    success = solution.info["success_probability"].double()
-    if not isinstance(solver, ql.QuantumAnnealing):  # then it is the share of reads at the best energy found
-        success = success * right[:, 0]
-    return {
-        "us": 1e6 * seconds / len(A),
-        "ground_state_probability": success.mean().item(),
-        "x_star_found": right[:, 0].double().mean().item(),
-        "x_plus_found": right.all(1).double().mean().item(),
-    }
+            solver = make_solver(spec)
+            solver(A[:2], 2)
+            seconds, solution = timed(partial(solver, A, 2))
+            right = (solution.energies - exact).abs() <= 1e-4 * exact.abs().clamp_min(1)  # which rounding may move
+            success = solution.info["success_probability"].double()
+            if not isinstance(solver, ql.QuantumAnnealing):  # then it is the share of reads at the best energy found
+                success = success * right[:, 0]
+            shares = {"ground_state_probability": success, "x_star_found": right[:, 0], "x_plus_found": right.all(1)}
+            means = {key: share.double().mean().item() for key, share in shares.items()}
+            yield {"n": n, "solver": name, "us": 1e6 * seconds / batch, **means}
 
 
 def large(quick: bool) -> Iterator[Record]:
@@ -85,39 +79,32 @@ def large(quick: bool) -> Iterator[Record]:
 def _large(model: Model, turns: int) -> Record:
     (A, offset), bqm = as_qubo(model), model.bqm()
     solver, sampler, neal = ql.SimulatedAnnealing(READS, SWEEPS), ql.QubolearnSampler(), SimulatedAnnealingSampler()
+    calls: dict[str, Callable[[int], Any]] = {
+        "ours": lambda seed: replace(solver, seed=seed).sample(A),
+        "call": lambda seed: replace(solver, seed=seed)(A),
+        "sampler": lambda seed: sampler.sample(bqm, num_reads=READS, num_sweeps=SWEEPS, seed=seed),
+        "neal": lambda seed: neal.sample(bqm, num_reads=READS, num_sweeps=SWEEPS, seed=seed),
+        "one": lambda seed: replace(solver, reads=1, seed=seed).sample(A),
+        "neal_one": lambda seed: neal.sample(bqm, num_reads=1, num_sweeps=SWEEPS, seed=seed),
+        "setup": lambda seed: neal.sample(bqm, num_reads=1, num_sweeps=1, seed=seed),
+    }
     replace(solver, sweeps=1)(A)
     sampler.sample(bqm, num_reads=READS, num_sweeps=1)
-    times: dict[str, list[float]] = {}
-
-    def clocked(name: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        seconds, result = timed(partial(work, *args, **kwargs), time.process_time)
-        times.setdefault(name, []).append(seconds)
-        return result
-
-    clocked("setup", neal.sample, bqm, num_reads=1, num_sweeps=1)
-    ours, theirs = [], []
-    for turn in range(turns):
-        options: dict[str, Any] = {"num_sweeps": SWEEPS, "seed": turn}
-        seeded = replace(solver, seed=turn)
-        ours.append(ql.energies(A.to(torch.float64), clocked("ours", seeded.sample, A).double())[0].numpy() + offset)
-        clocked("call", seeded, A)
-        clocked("sampler", sampler.sample, bqm, num_reads=READS, **options)
-        theirs.append(clocked("neal", neal.sample, bqm, num_reads=READS, **options).record.energy)
-        clocked("one", replace(seeded, reads=1).sample, A)
-        clocked("neal_one", neal.sample, bqm, num_reads=1, **options)
-    times["sweeps"] = [seconds - times["setup"][0] for seconds in times["neal"]]
+    found = [
+        {name: timed(partial(call, seed), time.process_time) for name, call in calls.items()} for seed in range(turns)
+    ]
+    times = {name: np.array([turn[name][0] for turn in found]) for name in calls}
+    times["sweeps"] = times["neal"] - times["setup"]
     ratios = {"ratio": ("neal", "ours"), "call_ratio": ("neal", "call"), "sampler_ratio": ("neal", "sampler")}
     ratios |= {"sweeps_ratio": ("sweeps", "ours"), "one_read_ratio": ("neal_one", "one")}
-    size = {"family": model.family, "n": model.n, "couplings": model.edges.shape[1]}
-    effort = {"reads": READS, "sweeps": SWEEPS, "turns": turns}
+    medians = {name: float(np.median(times[above] / times[below])) for name, (above, below) in ratios.items()}
     seconds = {f"{name}_seconds": float(np.median(times[name])) for name in ("ours", "neal")}
-    medians = {name: float(np.median(np.divide(times[above], times[below]))) for name, (above, below) in ratios.items()}
-    both = [np.concatenate(ours), np.concatenate(theirs)]
-    energy, peer = (float(each.mean()) for each in both)
+    ours = [ql.energies(A.to(torch.float64), turn["ours"][1].double())[0].numpy() + offset for turn in found]
+    both = [np.concatenate(each) for each in (ours, [turn["neal"][1].record.energy for turn in found])]
     error = float(np.hypot(*(each.std(ddof=1) / np.sqrt(each.size) for each in both)))
-    apart = (energy - peer) / error if error > 0 else 0.0  # in standard errors
-    quality = {"energy": energy, "neal_energy": peer, "difference_in_errors": apart}
-    return {**size, **effort, **seconds, **medians, **quality}
+    apart = float(both[0].mean() - both[1].mean()) / error if error > 0 else 0.0
+    size = {"family": model.family, "n": model.n, "couplings": model.edges.shape[1]}
+    return {**size, **seconds, **medians, "difference_in_errors": apart}
 
 
 def on_gpu(quick: bool, device: str = "cuda", batch: int = 100) -> Iterator[Record]:
@@ -126,31 +113,30 @@ def on_gpu(quick: bool, device: str = "cuda", batch: int = 100) -> Iterator[Reco
         for sweeps in (100, 1000):
             yield _on_both("dense", random_qubos(batch, n), ql.SimulatedAnnealing(100, sweeps, seed=0), device)
     for m in (3,) if quick else (6, 16):
-        model = pegasus(m)
-        edges = torch.from_numpy(np.sort(model.edges, 0))
-        linear = torch.randn(batch, model.n, generator=torch.Generator().manual_seed(model.n))
-        couplings = torch.from_numpy(model.couplings).float().expand(batch, -1).contiguous()
-        solver = ql.SimulatedAnnealing(100, 100, seed=0)
-        yield _on_both("Pegasus", ql.SparseQubo(linear, edges, couplings), solver, device)
+        A = as_qubo(pegasus(m))[0]
+        linear = torch.randn(batch, A.shape[2], generator=torch.Generator().manual_seed(A.shape[2]))
+        fields = A.with_values(linear, A.quadratic.expand(batch, -1).contiguous() / 4)
+        yield _on_both("Pegasus", fields, ql.SimulatedAnnealing(100, 100, seed=0), device)
 
 
 def _on_both(family: str, A: Qubo, solver: ql.SimulatedAnnealing, device: str) -> Record:
     """Measure all QUBOs on the GPU, and enough of them on the cores to keep every core busy."""
     n, cores = A.shape[2], torch.get_num_threads()
     there, here = A.to(device), A[: cores * max(1, 204_800 // (n * solver.reads))]
-    for _ in range(2):
-        solver(there)
-    gpu_seconds, gpu_lowest = _best(lambda: solver(there).energies[:, 0], 10)
-    cpu_seconds, cpu_lowest = _best(lambda: solver(here).energies[:, 0], 2)
+    gpu_seconds = seconds_of(lambda: solver(there).energies.tolist(), 5)
+    cpu_seconds = seconds_of(lambda: solver(here).energies.tolist(), 2)
     kernel_seconds = _kernel_seconds(partial(solver.sample, there))
-    updates = solver.reads * n * solver.sweeps
-    size = {"family": family, "n": n, "batch": len(A), "cpu_batch": len(here)}
-    effort = {"reads": solver.reads, "sweeps": solver.sweeps, "threads": cores}
-    seconds = {"kernel_seconds": kernel_seconds, "gpu_seconds": gpu_seconds, "cpu_seconds": cpu_seconds}
-    rates = {"gpu_rate": len(A) * updates / gpu_seconds, "cpu_rate": len(here) * updates / cpu_seconds}
-    ratios = {"over_kernel": gpu_seconds / kernel_seconds, "ratio": rates["gpu_rate"] / rates["cpu_rate"]}
-    means = {"gpu_energy": gpu_lowest[: len(here)].mean().item(), "cpu_energy": cpu_lowest.mean().item()}
-    return {**size, **effort, **seconds, **rates, **ratios, **means}
+    rate = len(A) * solver.reads * n * solver.sweeps / gpu_seconds
+    cpu_rate = len(here) * solver.reads * n * solver.sweeps / cpu_seconds
+    size = {"family": family, "n": n, "reads": solver.reads, "sweeps": solver.sweeps, "threads": cores}
+    seconds = {
+        "kernel_seconds": kernel_seconds,
+        "gpu_seconds": gpu_seconds,
+        "over_kernel": gpu_seconds / kernel_seconds,
+    }
+    rates = {"gpu_rate": rate, "cpu_rate": cpu_rate, "ratio": rate / cpu_rate}
+    energies = (solver(some[: len(here)]).energies[:, 0].mean().item() for some in (there, here))
+    return {**size, **seconds, **rates, **dict(zip(("gpu_energy", "cpu_energy"), energies, strict=True))}
 
 
 def _kernel_seconds(work: Callable[[], object]) -> float:
@@ -190,35 +176,20 @@ def gset_on_gpu(quick: bool, device: str = "cuda", limit: float = 290.0) -> Iter
         yield {**record, "best_known": best, "gap": 100 * (best - record["cut"]) / best}
 
 
-def _best(work: Callable[[], Tensor], repeats: int = 3, enough: float = 1.0) -> tuple[float, Tensor]:
-    """Return the best time of several calls, or of as many as take a second, and the last result."""
-    times: list[float] = []
-    while len(times) < repeats and sum(times) < enough:
-        began = time.perf_counter()
-        made = work()
-        made.flatten()[0].item()  # waits for a GPU
-        times.append(time.perf_counter() - began)
-    return min(times), made
-
-
 def sudoku(quick: bool) -> Iterator[Record]:
     """Measure puzzles of 17 and of 24 hints of Recurrent Relational Networks, one per call, on one thread."""
     arrays = np.load(Path(os.environ["QUBOLEARN_DATA"]) / "sudoku/sudoku9.npz")
-    puzzles, rules, groups = (
-        torch.tensor(arrays["rrn_test_puzzle"]),
-        rule_qubo(9),
-        rule_groups(9),
-    )  # [hints - 17, 500, 81]
+    puzzles = torch.tensor(arrays["rrn_test_puzzle"])  # [hints - 17, 500, 81]
+    rules, groups = rule_qubo(9), rule_groups(9)
     solver = ql.ParallelTempering(sweeps=1_000_000, target=0.0)
     ql.solve(rules, replace(solver, sweeps=1), 1, clamp=hint_clamp(puzzles[0, :1]), groups=groups)
     for hints in (17, 24):
-        seconds, sweeps, solved = [], [], 0
+        found = []
         for number, puzzle in enumerate(puzzles[hints - 17, : 3 if quick else 100]):
             clamp, seeded = hint_clamp(puzzle[None]), replace(solver, seed=number)
             with threads(1):
-                taken, found = timed(partial(ql.solve, rules, seeded, 1, clamp=clamp, groups=groups))
-            seconds.append(taken)
-            sweeps.append(int(found.info["sweeps"]))
-            solved += int(found.energies.item() == 0)
-        means = {"seconds": float(np.mean(seconds)), "median": float(np.median(seconds)), "longest": max(seconds)}
-        yield {"hints": hints, "puzzles": len(seconds), "solved": solved, **means, "sweeps": float(np.mean(sweeps))}
+                found.append(timed(partial(ql.solve, rules, seeded, 1, clamp=clamp, groups=groups)))
+        seconds, solutions = zip(*found, strict=True)
+        solved, sweeps = sum(s.energies.item() == 0 for s in solutions), fmean(int(s.info["sweeps"]) for s in solutions)
+        means = {"seconds": fmean(seconds), "median": median(seconds), "longest": max(seconds), "sweeps": sweeps}
+        yield {"hints": hints, "puzzles": len(found), "solved": solved, **means}

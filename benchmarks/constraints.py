@@ -44,21 +44,16 @@ def knapsack(rng: np.random.Generator, constraints: int = 1, n: int = 100, pairs
 def assignment(rng: np.random.Generator, jobs: int = 40, machines: int = 5) -> Case:
     """Return generalized assignment, class C of the OR-Library: one machine per job, capacities of 80 %."""
     sizes, n = rng.integers(5, 26, (jobs, machines)), jobs * machines
-    a = np.zeros((machines, jobs, machines), int)
-    for k in range(machines):
-        a[k, :, k] = sizes[:, k]
+    a = np.einsum("jk,km->kjm", sizes, np.eye(machines, dtype=int)).reshape(machines, n)
     A, limits = np.diag(rng.integers(10, 51, n)), (0.8 * sizes.sum(0) / machines).astype(int)
-    return Case(A, Groups.consecutive(jobs, machines), a.reshape(machines, n), limits)
+    return Case(A, Groups.consecutive(jobs, machines), a, limits)
 
 
 def bin_packing(rng: np.random.Generator, items: int = 20, bins: int = 14) -> Case:
     """Return items of 20 to 69 for bins of 100, of which as few as possible are used."""
     n, sizes = items * bins + bins, rng.integers(20, 70, items)
-    a = np.zeros((bins, n), int)
-    for k in range(bins):
-        a[k, k : items * bins : bins], a[k, items * bins + k] = sizes, -100
-    A = np.zeros((n, n), int)
-    A[range(items * bins, n), range(items * bins, n)] = 1
+    a = np.kron(np.append(sizes, -100), np.eye(bins, dtype=int))
+    A = np.diag((np.arange(n) >= items * bins).astype(int))
     return Case(A, Groups.consecutive(items, bins), a, np.zeros(bins, int))
 
 
@@ -94,9 +89,8 @@ def capacities(rng: np.random.Generator, jobs: int = 60, machines: int = 5) -> C
 def coloring(rng: np.random.Generator, nodes: int = 60, colors: int = 4) -> Case:
     """Return a random graph of mean degree 8.4 whose neighbors should have different colors."""
     edges = np.triu(rng.random((nodes, nodes)) < 8.4 / nodes, 1).astype(int)
-    n = nodes * colors
-    groups = Groups.consecutive(nodes, colors)
-    return Case(np.kron(edges, np.eye(colors, dtype=int)), groups, np.zeros((0, n), int), np.zeros(0, int))
+    A = np.kron(edges, np.eye(colors, dtype=int))
+    return Case(A, Groups.consecutive(nodes, colors), np.zeros((0, len(A)), int), np.zeros(0, int))
 
 
 FAMILIES = {
@@ -120,7 +114,7 @@ def constraints(quick: bool) -> Iterator[Record]:
     cells = [(family, name) for family in FAMILIES for name in SOLVERS if _runs(name, family)]
     tasks = [(*cell, k, seconds) for cell in cells for k in range(instances)]
     longest = sorted(tasks, key=lambda task: "long" not in task[1])
-    found = dict(zip(longest, in_processes(_work, longest, serial=quick), strict=True))
+    found = in_processes(_work, longest, serial=quick)
     for family in FAMILIES:
         names = [name for each, name in cells if each == family]
         results = {name: [found[family, name, k, seconds] for k in range(instances)] for name in names}
@@ -129,14 +123,15 @@ def constraints(quick: bool) -> Iterator[Record]:
             energies, spent = np.array(some).T
             right = np.isfinite(energies)
             gaps = (energies[right] - best[right]) / np.abs(best[right]).clip(1)
-            about = {"family": family, "n": len(_case(family, 0).A), "solver": name, "instances": instances}
+            about = {
+                "family": family,
+                "n": len(FAMILIES[family](np.random.default_rng(0)).A),
+                "solver": name,
+                "instances": instances,
+            }
             counts = {"allowed": int(right.sum()), "best": int((energies == best).sum())}
             mean = float(100 * gaps.mean()) if right.any() else None
             yield {**about, "cpu_seconds": float(spent.mean()), **counts, "gap": mean}
-
-
-def _case(family: str, seed: int) -> Case:
-    return FAMILIES[family](np.random.default_rng(seed))
 
 
 def _runs(name: str, family: str) -> bool:
@@ -148,7 +143,8 @@ def _runs(name: str, family: str) -> bool:
 def _work(task: tuple[str, str, int, float]) -> tuple[float, float]:
     """Return the energy and the CPU seconds of a solver on an instance of a family."""
     family, name, seed, seconds = task
-    spent, energy = timed(partial(SOLVERS[name], _case(family, seed), seconds), time.process_time)
+    case = FAMILIES[family](np.random.default_rng(seed))
+    spent, energy = timed(partial(SOLVERS[name], case, seconds), time.process_time)
     return energy, spent
 
 
@@ -166,18 +162,12 @@ def ours(make: Callable[[int], Any], case: Case, seconds: float) -> float:
     return filled(lowest, 50, seconds)
 
 
-def automatic(case: Case, seconds: float) -> float:
-    """Return the lowest energy of ``auto`` in its own time."""
-    return ours(lambda sweeps: AutoSolver(seconds=0.9 * seconds), case, 0)
-
-
 def two_opt(case: Case, seconds: float) -> float:
     """Return the lowest energy of SciPy's 2-opt, from random starts until the seconds are over."""
     (flows, distances), best, began, seed = case.parts, math.inf, time.process_time(), 0
     while time.process_time() < began + seconds:
-        found = quadratic_assignment_scipy(
-            flows + flows.T, distances, method="2opt", options={"rng": np.random.default_rng(seed)}
-        )
+        options = {"rng": np.random.default_rng(seed)}
+        found = quadratic_assignment_scipy(flows + flows.T, distances, "2opt", options)
         best, seed = min(best, float(found.fun) / 2), seed + 1
     return best
 
@@ -234,7 +224,7 @@ SOLVERS: dict[str, Callable[[Case, float], float]] = {
     "population": partial(ours, lambda sweeps: PopulationAnnealing(sweeps, seed=0)),
     "annealing": partial(ours, lambda sweeps: SimulatedAnnealing(READS, sweeps, seed=0)),
     "tempering": partial(ours, lambda sweeps: ParallelTempering(sweeps=sweeps, seed=0)),
-    "auto": automatic,
+    "auto": lambda case, seconds: ours(lambda sweeps: AutoSolver(seconds=0.9 * seconds), case, 0),  # one call
     "neal, slack bits": slack_bits,
     "CP-SAT": cp_sat,
     "CP-SAT, 10 times as long": lambda case, seconds: cp_sat(case, 10 * seconds),

@@ -10,16 +10,18 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks import Record, filled, in_processes
-from qubolearn import AutoSolver, ParallelTempering, SimulatedAnnealing, SparseQubo, solve, to_bqm
+from benchmarks import Record, filled, in_processes, timed
+from qubolearn import AutoSolver, ParallelTempering, SimulatedAnnealing, solve, to_bqm
 from qubolearn.data import load_instance
+from qubolearn.qubo import as_dense
 from qubolearn.solvers import PopulationAnnealing
 
 SMALL = [f"G{k}" for k in (*range(1, 22), *range(43, 48), *range(51, 55))]  # 800 and 1,000 nodes
@@ -63,42 +65,19 @@ def model(name: str) -> Any:
     return to_bqm(instance(name)[0][0])
 
 
-def _ours(make: Callable[[int, int], Any], first: int) -> Callable[[str, float, int], float]:
-    """Return a function that calls a solver with as many sweeps as fit into the seconds."""
-
-    def run(name: str, seconds: float, seed: int) -> float:
-        A = instance(name)[0]
-
-        def call(sweeps: int) -> float:
-            return float(solve(A, make(sweeps, seed), 1).energies[0, 0])
-
-        return filled(call, first, seconds)
-
-    return run
+def _ours(make: Callable[[int, int], Any], first: int, name: str, seconds: float, seed: int) -> float:
+    """Return the lowest energy of a solver with as many sweeps as fit into the seconds."""
+    A = instance(name)[0]
+    return filled(lambda sweeps: float(solve(A, make(sweeps, seed), 1).energies[0, 0]), first, seconds)
 
 
-def _sampler(make: Callable[[], Any], reads: int, **fixed: Any) -> Callable[[str, float, int], float]:
-    def run(name: str, seconds: float, seed: int) -> float:
-        sampler, bqm = make(), model(name)
-
-        def call(sweeps: int) -> float:
-            return float(sampler.sample(bqm, num_reads=reads, num_sweeps=sweeps, seed=seed, **fixed).first.energy)
-
-        return filled(call, 20, seconds)
-
-    return run
+def _auto(name: str, seconds: float | None, seed: int) -> float:
+    return float(solve(instance(name)[0], AutoSolver(seed, seconds), 1).energies[0, 0])
 
 
-def _neal() -> Any:
-    from dwave.samplers import SimulatedAnnealingSampler
-
-    return SimulatedAnnealingSampler()
-
-
-def _openjij() -> Any:
-    import openjij
-
-    return openjij.SASampler()
+def _sampler(package: str, sampler: str, reads: int, name: str, seconds: float, seed: int) -> float:
+    sample = partial(getattr(import_module(package), sampler)().sample, model(name), num_reads=reads, seed=seed)
+    return filled(lambda sweeps: float(sample(num_sweeps=sweeps).first.energy), 20, seconds)
 
 
 def _tabu(name: str, seconds: float, seed: int) -> float:
@@ -111,34 +90,22 @@ def _bifurcation(name: str, seconds: float, seed: int) -> float:
     import simulated_bifurcation
 
     torch.manual_seed(seed)
-    A = instance(name)[0]
-    dense = (A.dense() if isinstance(A, SparseQubo) else A)[0].float()
-
-    def call(steps: int) -> float:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return float(
-                simulated_bifurcation.minimize(dense, domain="binary", max_steps=steps, agents=32, verbose=False)[1]
-            )
-
-    return filled(call, 100, seconds)
+    search = partial(simulated_bifurcation.minimize, as_dense(instance(name)[0])[0].float(), domain="binary")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return filled(lambda steps: float(search(max_steps=steps, agents=32, verbose=False)[1]), 100, seconds)
 
 
+#: name -> function of an instance, seconds and a seed, and its package
 SOLVERS: dict[str, tuple[Callable[[str, float, int], float], str]] = {
-    "population": (_ours(lambda sweeps, seed: PopulationAnnealing(sweeps, seed=seed), 200), "qubolearn"),
-    "annealing": (_ours(lambda sweeps, seed: SimulatedAnnealing(16, sweeps, seed=seed), 20), "qubolearn"),
-    "tempering": (_ours(lambda sweeps, seed: ParallelTempering(sweeps=sweeps, seed=seed), 200), "qubolearn"),
-    "auto": (
-        lambda name, seconds, seed: float(solve(instance(name)[0], AutoSolver(seed, seconds), 1).energies[0, 0]),
-        "qubolearn",
-    ),
-    "auto, default": (
-        lambda name, seconds, seed: float(solve(instance(name)[0], AutoSolver(seed), 1).energies[0, 0]),
-        "qubolearn",
-    ),
-    "neal": (_sampler(_neal, 8), "dwave"),
+    "population": (partial(_ours, lambda sweeps, seed: PopulationAnnealing(sweeps, seed=seed), 200), "qubolearn"),
+    "annealing": (partial(_ours, lambda sweeps, seed: SimulatedAnnealing(16, sweeps, seed=seed), 20), "qubolearn"),
+    "tempering": (partial(_ours, lambda sweeps, seed: ParallelTempering(sweeps=sweeps, seed=seed), 200), "qubolearn"),
+    "auto": (_auto, "qubolearn"),
+    "auto, default": (lambda name, seconds, seed: _auto(name, None, seed), "qubolearn"),
+    "neal": (partial(_sampler, "dwave.samplers", "SimulatedAnnealingSampler", 8), "dwave"),
     "tabu": (_tabu, "dwave"),
-    "OpenJij": (_sampler(_openjij, 4), "openjij"),
+    "OpenJij": (partial(_sampler, "openjij", "SASampler", 4), "openjij"),
     "simulated bifurcation": (_bifurcation, "simulated_bifurcation"),
 }
 
@@ -146,20 +113,17 @@ SOLVERS: dict[str, tuple[Callable[[str, float, int], float], str]] = {
 def _work(task: tuple[str, str, float, int]) -> tuple[float, float]:
     """Return the lowest energy and the CPU seconds of a solver on an instance with a seed."""
     solver, name, seconds, seed = task
-    began = time.process_time()
-    if SOLVERS[solver][1] != "qubolearn":
+    work, package = SOLVERS[solver]
+    if package != "qubolearn":
         model(name)
-        began = time.process_time()
-    return SOLVERS[solver][0](name, seconds, seed), time.process_time() - began
+    spent, energy = timed(partial(work, name, seconds, seed), time.process_time)
+    return energy, spent
 
 
 def ours(quick: bool) -> Iterator[Record]:
     """Yield the same of population on the largest graphs, and of ``auto`` with its defaults, also on dense QUBOs."""
-    for group, solvers in (
-        ("Gset, 2,000 nodes and more", ["population", "auto, default"]),
-        ("dense", ["auto, default"]),
-    ):
-        yield from instances(quick, solvers, {group: GROUPS[group]})
+    for group, solvers in (("Gset, 2,000 nodes and more", ["population"]), ("dense", [])):
+        yield from instances(quick, [*solvers, "auto, default"], {group: GROUPS[group]})
 
 
 def instances(quick: bool, solvers: Sequence[str] = (), among: Mapping[str, Any] = GROUPS) -> Iterator[Record]:
@@ -167,17 +131,16 @@ def instances(quick: bool, solvers: Sequence[str] = (), among: Mapping[str, Any]
     present = [name for name, (_, package) in SOLVERS.items() if find_spec(package) and name in (solvers or SOLVERS)]
     groups = {"dense": (["dense-60-0"], 0.05)} if quick else among
     cells = [(group, name, seconds) for group, (names, seconds) in groups.items() for name in names]
-    seeds = {
-        (g, s): range(1 if s in ONE_SEED.get(g.split(",")[0], ()) and not quick else SEEDS)
-        for g in groups
-        for s in present
-    }
-    tasks = [(solver, name, s, seed) for g, name, s in cells for solver in present for seed in seeds[g, solver]]
+
+    def seeds(group: str, solver: str) -> range:
+        return range(1 if solver in ONE_SEED.get(group.split(",")[0], ()) and not quick else SEEDS)
+
+    tasks = [(solver, name, s, seed) for g, name, s in cells for solver in present for seed in seeds(g, solver)]
     longest = sorted(tasks, key=lambda task: (-task[2], task[1]))  # the longest first, so that all cores end together
-    found = dict(zip(longest, in_processes(_work, longest, serial=quick), strict=True))
+    found = in_processes(_work, longest, serial=quick)
     for group, name, seconds in cells:
         A, known = instance(name)
-        answers = {s: [found[s, name, seconds, seed] for seed in seeds[group, s]] for s in present}
+        answers = {s: [found[s, name, seconds, seed] for seed in seeds(group, s)] for s in present}
         best = min([energy for some in answers.values() for energy, _ in some] + ([known] if known is not None else []))
         for solver, some in answers.items():
             energies = [energy for energy, _ in some]
@@ -198,8 +161,7 @@ def time_to_target(quick: bool) -> Iterator[Record]:
     left_out = "auto", "auto, default", "tempering"
     present = [name for name, (_, package) in SOLVERS.items() if find_spec(package) and name not in left_out]
     tasks = [(s, name, t, seed) for t in efforts[::-1] for name in names for s in present for seed in range(runs)]
-    found = dict(zip(tasks, in_processes(_work, tasks, serial=quick), strict=True))
-    rng = np.random.default_rng(0)
+    found, rng = in_processes(_work, tasks, serial=quick), np.random.default_rng(0)
     for name in names:
         A, best = instance(name)
         assert best is not None

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import Record, in_processes
+from benchmarks import Record, in_processes, timed
 from qubolearn.data.files import load_npz
 
 SETS = ("emotions", "flags", "birds", "medical", "scene", "yeast", "enron")
@@ -35,48 +35,25 @@ def rows(name: str) -> list[Array]:
     return [found[key] for key in keys]
 
 
-class Chains:
-    """Chains of logistic regressions whose probabilities are averaged; a single one takes the labels in their order."""
+def chains(X: Array, y: Array, T: Array, C: float, count: int = 1) -> Array:
+    """Predict by chains of logistic regressions with averaged probabilities; a single one keeps the labels' order."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multioutput import ClassifierChain
 
-    def __init__(self, C: float, count: int = 1) -> None:
-        self.C, self.count = C, count
-
-    def fit(self, X: Array, y: Array) -> Chains:
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.multioutput import ClassifierChain
-
-        self.first, self.varying = y[0], np.ptp(y, axis=0) > 0  # a logistic regression takes two classes
-        one = LogisticRegression(C=self.C, solver="liblinear")
-        order = "random" if self.count > 1 else None
-        chains = [ClassifierChain(one, order=order, random_state=seed) for seed in range(self.count)]
-        self.chains = [chain.fit(X, y[:, self.varying]) for chain in chains]
-        return self
-
-    def predict(self, X: Array) -> Array:
-        found = np.tile(self.first, (len(X), 1))
-        found[:, self.varying] = np.mean([chain.predict_proba(X) for chain in self.chains], 0) > 0.5
-        return found
+    one, order = LogisticRegression(C=C, solver="liblinear"), "random" if count > 1 else None
+    found, varying = np.tile(y[0], (len(T), 1)), np.ptp(y, axis=0) > 0  # a logistic regression takes two classes
+    several = [ClassifierChain(one, order=order, random_state=seed).fit(X, y[:, varying]) for seed in range(count)]
+    found[:, varying] = np.mean([chain.predict_proba(T) for chain in several], 0) > 0.5
+    return found
 
 
-class Powerset:
-    """A support vector machine whose classes are the label sets of the training data."""
+def powerset(X: Array, y: Array, T: Array, C: float, gamma: float) -> Array:
+    """Predict by a support vector machine whose classes are the label sets of the training data."""
+    from sklearn.svm import SVC
 
-    def __init__(self, C: float, gamma: float) -> None:
-        self.C, self.gamma = C, gamma
-
-    def fit(self, X: Array, y: Array) -> Powerset:
-        from sklearn.svm import SVC
-
-        self.sets, number = np.unique(y, axis=0, return_inverse=True)
-        self.model = SVC(C=self.C, gamma=self.gamma / X.shape[1] / max(X.var(), 1e-9)).fit(X, number.ravel())
-        return self
-
-    def predict(self, X: Array) -> Array:
-        return np.asarray(self.sets[self.model.predict(X)])
-
-
-def right(model: Any, X: Array, y: Array) -> Array:
-    return np.asarray((model.predict(X) == y).all(1))
+    sets, number = np.unique(y, axis=0, return_inverse=True)
+    model = SVC(C=C, gamma=gamma / X.shape[1] / max(X.var(), 1e-9)).fit(X, number.ravel())
+    return np.asarray(sets[model.predict(T)])
 
 
 def folds(count: int, parts: int, seed: int) -> list[tuple[Array, Array]]:
@@ -92,34 +69,32 @@ def scaled(X: Array, T: Array, binary: bool) -> list[Array]:
     return [(each - mean) / scale for each in (X, T)]
 
 
-def tuned(make: Callable[..., Any], options: Sequence[tuple[float, ...]], X: Array, y: Array) -> tuple[bool, Any]:
+def right(
+    predict: Callable[..., Array], X: Array, y: Array, T: Array, z: Array, binary: bool, *options: float
+) -> Array:
+    A, B = scaled(X, T, binary)
+    return np.asarray((predict(A, y, B, *options) == z).all(1))
+
+
+def tuned(predict: Callable[..., Array], options: Sequence[tuple[float, ...]], X: Array, y: Array) -> tuple[Any, ...]:
     """Return the scaling and the options that are best in three folds."""
 
-    def score(choice: tuple[bool, Any]) -> int:
-        found = 0
-        for a, b in folds(len(X), INNER, 1):
-            A, B = scaled(X[a], X[b], choice[0])
-            found += right(make(*choice[1]).fit(A, y[a]), B, y[b]).sum()
-        return found
+    def score(choice: tuple[Any, ...]) -> int:
+        return sum(right(predict, X[a], y[a], X[b], y[b], *choice).sum() for a, b in folds(len(X), INNER, 1))
 
-    some = ((X == 0) | (X == 1)).all(0).any()
-    return max(product((False, True) if some else (False,), options), key=score)
+    scalings = (False, True) if ((X == 0) | (X == 1)).all(0).any() else (False,)
+    return max(((binary, *some) for binary, some in product(scalings, options)), key=score)
 
 
 def compared(X: Array, y: Array, T: Array, z: Array) -> dict[str, Array]:
     """Return which test rows each method has right, and the CPU seconds of our fit."""
     from qubolearn import QuboClassifier
 
-    began = time.process_time()
-    model = QuboClassifier(random_state=0).fit(X, y)
-    seconds = np.array([time.process_time() - began])
-    (raw, (C,)), (plain, machine) = tuned(Chains, COSTS, X, y), tuned(Powerset, MACHINES, X, y)
-    chains = [(raw, Chains(C)), (raw, Chains(C, 10)), (plain, Powerset(*machine))]
-    found = {"qubo": right(model, T, z), "seconds": seconds}
-    for name, (binary, each) in zip(BASELINES, chains, strict=True):
-        A, B = scaled(X, T, binary)
-        found[name] = right(each.fit(A, y), B, z)
-    return found
+    seconds, model = timed(lambda: QuboClassifier(random_state=0).fit(X, y), time.process_time)
+    chain, machine = tuned(chains, COSTS, X, y), tuned(powerset, MACHINES, X, y)
+    ways = ((chains, chain), (chains, (*chain, 10)), (powerset, machine))
+    found = {name: right(way, X, y, T, z, *some) for name, (way, some) in zip(BASELINES, ways, strict=True)}
+    return {**found, "qubo": np.asarray((model.predict(T) == z).all(1)), "seconds": np.array([seconds])}
 
 
 def outcomes(task: tuple[str, int | None]) -> dict[str, Array]:
@@ -146,7 +121,7 @@ def labels(quick: bool) -> Iterator[Record]:
 
     sets = ("flags",) if quick else SETS
     tasks = [*product(reversed(sets), (None, *range(FOLDS)))]  # the long ones first
-    found = dict(zip(tasks, in_processes(outcomes, tasks, serial=quick), strict=True))
+    found = in_processes(outcomes, tasks, serial=quick)
     for part, name in product(PARTS, (*sets, "mean")):
         some = list[dict[str, Array]]()
         for each in sets if name == "mean" else (name,):

@@ -128,9 +128,10 @@ def many_bits(quick: bool) -> Iterator[Record]:
     sizes, seeds = ((16,), 1) if quick else (SIZES, SEEDS)
     kinds: tuple[Kind, ...] = ("bits", "groups")
     cells = [(kind, n, loss) for kind in kinds for n in sizes for loss in losses_for(Planted(n, kind))]
-    found = in_processes(_trained, [(*cell, seed, quick) for cell in cells for seed in range(seeds)], quick)
+    tasks = [(*cell, seed, quick) for cell in cells for seed in range(seeds)]
+    found = in_processes(_trained, tasks, quick)
     for kind, n, loss in cells:
-        some = [next(found) for _ in range(seeds)]
+        some = [found[kind, n, loss, seed, quick] for seed in range(seeds)]
         spread = stdev([each["right"] for each in some]) if seeds > 1 else 0.0
         means = {name: fmean([each[name] for each in some]) for name in some[0]}
         yield {"kind": kind, "n": n, "loss": loss, **means, "right_spread": spread, "seeds": seeds}

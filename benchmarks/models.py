@@ -39,14 +39,10 @@ def regular(n: int, seed: int = 0) -> Model:
     return _signs("3-regular", networkx.random_regular_graph(3, n, seed=seed), seed)
 
 
-def pegasus(m: int, seed: int = 0) -> Model:
-    """Return a model of a whole Pegasus chip with couplings of -1 and 1."""
-    return _signs("Pegasus", networkx.convert_node_labels_to_integers(dwave.graphs.pegasus_graph(m)), seed)
-
-
-def zephyr(m: int, seed: int = 0) -> Model:
-    """Return a model of a whole Zephyr chip with couplings of -1 and 1."""
-    return _signs("Zephyr", networkx.convert_node_labels_to_integers(dwave.graphs.zephyr_graph(m)), seed)
+def pegasus(m: int, seed: int = 0, family: str = "Pegasus") -> Model:
+    """Return a model of a whole Pegasus or Zephyr chip with couplings of -1 and 1."""
+    graph = {"Pegasus": dwave.graphs.pegasus_graph, "Zephyr": dwave.graphs.zephyr_graph}[family](m)
+    return _signs(family, networkx.convert_node_labels_to_integers(graph), seed)
 
 
 def _signs(family: str, graph: Any, seed: int) -> Model:

@@ -26,8 +26,8 @@ from typing import Any
 import torch
 
 import qubolearn as ql
-from benchmarks import random_qubos, write
-from benchmarks.models import as_qubo, pegasus, regular, sherrington_kirkpatrick, zephyr
+from benchmarks import random_qubos, seconds_of, timed, write
+from benchmarks.models import as_qubo, pegasus, regular, sherrington_kirkpatrick
 from benchmarks.training import Own
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.problems.sudoku import hint_clamp, rule_groups, rule_qubo
@@ -63,7 +63,7 @@ def workloads() -> dict[str, Callable[[], Call]]:
         | {f"annealing, dense n={n}": partial(_annealing, sherrington_kirkpatrick, n) for n in (64, 256, 1024, 2048)}
         | {f"annealing, 3-regular n={n}": partial(_annealing, regular, n) for n in (512, 2048, 5000, 20_000)}
         | {f"annealing, Pegasus P{m}": partial(_annealing, pegasus, m) for m in (6, 16)}
-        | {"annealing, Zephyr Z8": partial(_annealing, zephyr, 8)}
+        | {"annealing, Zephyr Z8": partial(_annealing, partial(pegasus, family="Zephyr"), 8)}
         | {"tempering, 3-regular n=512": _tempering, "tempering, Sudoku of 17 hints": _sudoku}
         | {f"quantum, n={n}": partial(_batch, quantum, n, 4 if n < 18 else 1) for n in (10, 15, 18, 20)}
         | {f"fit, {name}": partial(_fit, name) for name in ("likelihood", "gap", "hinge", "own module", "shared")}
@@ -106,19 +106,12 @@ def serve() -> None:
     """Measure the workloads whose names arrive on stdin; each answer is the CPU seconds of one call."""
     torch.set_num_threads(1)
     every, ready = workloads(), dict[str, tuple[Call, int]]()
-    for line in sys.stdin:
-        name = line.strip()
+    for name in map(str.strip, sys.stdin):
         if name not in ready:
             call = every[name]()
-            call()
-            began = time.process_time()
-            call()
-            ready[name] = call, max(1, int(0.15 / max(time.process_time() - began, 1e-6)))
+            ready[name] = call, max(1, int(0.15 / max(seconds_of(call, 1, time.process_time), 1e-6)))
         call, repeats = ready[name]
-        began = time.process_time()
-        for _ in range(repeats):
-            call()
-        print((time.process_time() - began) / repeats, flush=True)
+        print(timed(lambda: [call() for _ in range(repeats)], time.process_time)[0] / repeats, flush=True)  # noqa: B023
 
 
 def environment(checkout: Path, **more: str) -> dict[str, str]:
@@ -146,10 +139,8 @@ def served(checkout: Path) -> Callable[[str], float]:
 def start_seconds(checkout: Path, name: str) -> float:
     """Return the seconds of a fresh process with an empty Numba cache, or those that it prints."""
     with tempfile.TemporaryDirectory() as folder:
-        began, where = time.perf_counter(), environment(checkout, NUMBA_CACHE_DIR=folder)
-        words = [sys.executable, "-S", *STARTS[name]]
-        done = subprocess.run(words, env=where, capture_output=True, text=True, check=True, cwd=folder)
-        taken = time.perf_counter() - began
+        how: Any = {"env": environment(checkout, NUMBA_CACHE_DIR=folder), "cwd": folder, "text": True, "check": True}
+        taken, done = timed(partial(subprocess.run, [sys.executable, "-S", *STARTS[name]], capture_output=True, **how))
     return float(done.stdout) if name == "first calls" else taken
 
 
@@ -171,9 +162,8 @@ def main() -> None:
         side: partial(start_seconds, path) if args.start else served(path) for side, path in checkouts.items()
     }
     records = {}
-    for name in (
-        each for each in (STARTS if args.start else workloads()) if each.startswith(tuple(args.names or [""]))
-    ):
+    every = [*(STARTS if args.start else workloads())]
+    for name in (each for each in every if each.startswith(tuple(args.names or [""]))):
         times: dict[str, list[float]] = {side: [] for side in measure}
         for turn in range(args.rounds):
             for side in list(measure)[:: 1 if turn % 2 else -1]:
@@ -185,11 +175,11 @@ def main() -> None:
         from qubolearn.provenance import code
 
         path = HERE / "benchmarks/results/race.json"
-        every = {one["workload"]: one for one in json.loads(path.read_text())["records"]} if path.is_file() else {}
+        stored = {one["workload"]: one for one in json.loads(path.read_text())["records"]}
         mine = {"commit": code().get("commit")}
-        every |= {name: {"workload": name, **one, **mine} for name, one in records.items()}
+        stored |= {name: {"workload": name, **one, **mine} for name, one in records.items()}
         head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=args.other, capture_output=True, text=True, check=True)
-        write("race", list(every.values()), other=head.stdout.strip())
+        write("race", list(stored.values()), other=head.stdout.strip())
 
 
 if __name__ == "__main__":

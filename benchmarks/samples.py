@@ -59,17 +59,6 @@ def wrong_couplings(machine: BoltzmannMachine, J: Tensor) -> int:
     return int(((found / beta).round().sign() != J.sign()).triu(1).sum())
 
 
-def torus(side: int, count: int, beta: float) -> Record:
-    """Return how many couplings of a ±J torus are among the strongest, and how many pairs are wrong."""
-    J, A = spin_glass(side, beta, 0)
-    X = chains(A, count)[0]
-    machine = BoltzmannMachine(method="pseudo", l2=1e-6).fit(X)
-    found, edges = to_ising(machine.couplings_[None]).J[0].triu(1), int((J != 0).sum())
-    top = found.abs().flatten().topk(edges).indices
-    right = int((found.flatten()[top].sign() == J.flatten()[top].sign()).sum())
-    return {"edges": edges, "right": right, "errors": wrong_couplings(machine, J)}
-
-
 def low_temperature(seed: int, method: Any) -> int:
     """Return the wrong pairs of a ±J torus of 16 spins at β = 1.5, from 100,000 samples."""
     J, A = spin_glass(4, 1.5, seed)

@@ -9,7 +9,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from benchmarks import Record, seconds_of, timed
+from benchmarks import Record, in_turns, seconds_of, timed
 from qubolearn import MLP, Adam, ExhaustiveSearch, Gap, Likelihood, QuboNetwork, energies, fit, log_partition, topology
 from qubolearn.problems.randgraph import RandGraph
 from qubolearn.solvers import make_solver
@@ -79,11 +79,10 @@ def against_a_loop(quick: bool) -> Iterator[Record]:
     drawn = problem.sample(1280 if quick else 12_800, torch.Generator().manual_seed(0))
     bodies: dict[str, Callable[[int, int], nn.Module]] = {"a stack of layers": stack, "a user-defined module": Own}
     for name, body in bodies.items():
-        times: dict[str, list[float]] = {"fit": [], "by_hand": []}
-        for _ in range(2 if quick else 7):
-            for loop, train in (("fit", _fit), ("by_hand", _by_hand)):
-                network = QuboNetwork(body(problem.input_size, pattern.size), pattern)
-                times[loop].append(timed(partial(train, network, drawn.p, drawn.x_true))[0])
+        network = QuboNetwork(body(problem.input_size, pattern.size), pattern)
+        loops = {"fit": _fit, "by_hand": _by_hand}
+        works = {name: partial(loop, network, drawn.p, drawn.x_true) for name, loop in loops.items()}
+        times = in_turns(works, 2 if quick else 7)
         found = {f"{loop}_seconds": median(seconds[1:]) for loop, seconds in times.items()}  # the first is a warm-up
         ratios = [a / b for a, b in zip(times["fit"][1:], times["by_hand"][1:], strict=True)]
         yield {"network": name, "steps": len(drawn.p) // BATCH, **found, "fit_over_by_hand": median(ratios)}
