@@ -172,17 +172,17 @@ def test_cuda_graphs_of_several_stacks_take_the_steps_of_the_cpu(kind: Any, tmp_
     numbers = torch.randn(100 * made.batch, len(expansion), dtype=made.dtype) @ expansion
     labels, found = torch.randint(2**made.bits, (len(numbers),)), {}
     for where in (CPU, torch.device("cuda")):
-        trainings = []
+        runs = []
         for method, layers in (("quant", 3), ("diag", 5), ("pure", 5)):
             nets = released.nets_of(kind, method, layers, [0], (32, 78), [False])  # type: ignore[arg-type]
             stack = Stack(kind, method, layers, nets, where)  # type: ignore[arg-type]
             starts = torch.zeros(len(nets), dtype=torch.long, device=where)
             data = stacks.Instances(numbers.to(where), labels.to(where), starts, len(numbers))
-            trainings.append(stacks.Training(stack, data, tmp_path / f"{method}-{where.type}", 1))
-            trainings[-1]._shuffle = lambda: None  # type: ignore[method-assign]
-            trainings[-1].order = torch.arange(len(numbers), device=where)[None]
-        stacks.train_together(trainings)
-        found[where.type] = [each.cpu() for training in trainings for each in training.stack.parameters]
+            runs.append(stacks.Training(stack, data, tmp_path / f"{method}-{where.type}", 1))
+            runs[-1]._shuffle = lambda: None  # type: ignore[method-assign]
+            runs[-1].order = torch.arange(len(numbers), device=where)[None]
+        stacks.train_together(runs)
+        found[where.type] = [each.cpu() for training in runs for each in training.stack.parameters]
     for mine, other in zip(found["cpu"], found["cuda"], strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-4)
 

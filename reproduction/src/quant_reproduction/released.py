@@ -275,8 +275,8 @@ def nets_of(
     return made
 
 
-def trainings(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[Training]:
-    """Return the trainings of stacks of one kind, whose data are made once."""
+def training_runs(stacks: Sequence[Stack], folder: Path, few: int = 0) -> list[Training]:
+    """Return the training runs of stacks of one kind, whose data are generated once."""
     made: dict[Any, Data] = {}
     kind, where = stacks[0].kind, stacks[0].device
     shapes = max(SPATIAL_TRAINED[stack.method] for stack in stacks)
@@ -329,7 +329,7 @@ def cell(
     with lock_folder(folder, wait=True):  # other jobs wait for the networks of the first
         if not restored(stack, file, only_done=True)[1]:
             every = [stack_of(m, n) for m in methods for n in ((3, 5) if together else (layers,))]
-            train_together(trainings(every, folder, few))
+            train_together(training_runs(every, folder, few))
     seconds = restored(stack, file)[2]
     found: dict[str, Any] = {**time_of(round(seconds, 3)), "trained_together": len(stack.nets)}
     tests = {"2d": _planar_tests, "3d": _spatial_tests}.get(kind, _graph_tests)

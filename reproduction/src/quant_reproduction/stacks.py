@@ -31,7 +31,7 @@ CHUNK, AHEAD, CHECKPOINT = 50, 4, 20.0
 
 
 class Setting(NamedTuple):
-    """What the released code fixes for a kind of problem."""
+    """The choices of the released code for one kind of problem."""
 
     inputs: int
     bits: int
@@ -363,10 +363,10 @@ class Training:
         self.step += self.chunk
 
 
-def train_together(trainings: Sequence[Training], limit: float = math.inf) -> None:
+def train_together(runs: Sequence[Training], limit: float = math.inf) -> None:
     """Train stacks at the same time; after ``limit`` seconds stop at a checkpoint."""
     began = saved = time.perf_counter()
-    while left := [each for each in trainings if not each.done]:
+    while left := [each for each in runs if not each.done]:
         ready = [each for each in left if each.ready]
         for each in ready:
             each.advance()
@@ -378,7 +378,7 @@ def train_together(trainings: Sequence[Training], limit: float = math.inf) -> No
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
             saved = time.perf_counter()
-            for each in trainings:
+            for each in runs:
                 each.save(saved - began)
         if ended:
             break

@@ -35,6 +35,7 @@ MAX_RECORDS, MAX_BYTES = 2**28, 2**20  # bytes of one file that is read, and tha
 PACKAGE = Path(__file__).parents[1]
 ONLY_SHOW = ("cli", "report")  # no number in a record depends on these parts of the package
 OLD_ROWS = {"11 labels a cell": "11 labels per cell"}  # stored names of rows -> names now
+OLD_OPTIONS = {'"neighbors":': '"neighbours":', '"standardize":': '"standardise":'}  # names now -> names in keys
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Job:
     def key(self) -> str:
         """Return a digest of task, options as given, and seed. New defaults and other code do not change it."""
         text = json.dumps([self.task, self.options, self.seed], sort_keys=True)
+        for name, old in OLD_OPTIONS.items():
+            text = text.replace(name, old)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property

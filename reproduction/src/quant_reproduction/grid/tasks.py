@@ -226,7 +226,7 @@ class RawReads(QuboSolver):
 
 
 def aqm_errors(
-    seed: int, problem: Mapping[str, Any], neighbours: Sequence[int], rounds: Sequence[int], instances: int
+    seed: int, problem: Mapping[str, Any], neighbors: Sequence[int], rounds: Sequence[int], instances: int
 ) -> dict[str, Any]:
     """Return degrees between AQM's angles and the truth, and the share of the turn it finds, for each setting.
 
@@ -236,7 +236,7 @@ def aqm_errors(
     assert isinstance(made, PointSet)
     pairs = made.sample_pairs(instances, stream(seed, "test"), "test")
     metrics = {}
-    for label, angle in _aqm_answers(pairs, neighbours, rounds):
+    for label, angle in _aqm_answers(pairs, neighbors, rounds):
         error = made.degrees(angle, pairs.angle)
         slope = (angle * pairs.angle).sum() / pairs.angle.square().sum()
         metrics[label] = {

@@ -79,7 +79,7 @@ def _models(job: Job) -> list[Place]:
 FEW_QUBOS: Mapping[str, Any] = {
     "network": "matching",
     "hidden": 64,
-    "standardise": True,
+    "standardize": True,
     "fresh": True,
     "schedule": "cosine",
     "learning_rate": 3e-3,

@@ -182,13 +182,13 @@ def loss_panels() -> Iterator[Job]:
         yield cell("loss-panels", "point sets", f"(a) {column}", "alignment", **options)
 
 
-#: Neighbors of each point, and how often the template is turned and its neighbors are found again; keys are stored.
-AQM: Options = {"neighbours": [1, 3, 10], "rounds": [1, 10, 100], "instances": 2000}
+#: Neighbors of each point, and how often the template is turned and its neighbors are found again.
+AQM: Options = {"neighbors": [1, 3, 10], "rounds": [1, 10, 100], "instances": 2000}
 
 
 def aqm_places(job: Job) -> list[Place]:
     """Return a row for each number of neighbors, and for the right matches; a column for each number of rounds."""
-    shown = {str(count): f"{count} nearest neighbor{'s' * (count > 1)}" for count in job.options["neighbours"]}
+    shown = {str(count): f"{count} nearest neighbor{'s' * (count > 1)}" for count in job.options["neighbors"]}
     shown["starts"] = "3, the better of two starts"
     shown["own"] = "every point with its own (not known in the problem)"
     rounds = {each: f"rounds: {each}" for each in job.options["rounds"]}
@@ -334,7 +334,7 @@ def candidates(rate: float, beta: float) -> dict[str, Mapping[str, Any]]:
     changed: dict[str, Mapping[str, Any]] = {AS_IT_IS: {}}
     changed |= {f"rate {value:.2g}": {"learning_rate": value} for value in (rate / 3, 3 * rate)}
     changed |= {f"β {value:.2g}": {"beta": value} for value in (beta / 3, 3 * beta)}
-    return {**changed, "constant rate": {"schedule": "constant"}, "p not standardised": {"standardise": False}}
+    return {**changed, "constant rate": {"schedule": "constant"}, "p not standardised": {"standardize": False}}
 
 
 def by_candidate(job: Job) -> list[Place]:
