@@ -60,30 +60,16 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="folder of the records [reproduction/results, quick: runs/quick]")
     parser.add_argument("--part", type=part, default=(0, 1), metavar="I/N", help="every N-th job [1/1]")
     parser.add_argument("--minutes", type=float, default=math.inf, metavar="M", help="stop after this time")
-    parser.add_argument(
-        "--processes",
-        type=count,
-        metavar="N",
-        help=f"jobs at a time on the cores [as many as are free], or with --device cuda [{JOBS_PER_GPU}]",
-    )
-    parser.add_argument(
-        "--device",
-        choices=("cpu", "cuda", "auto"),
-        default="auto",
-        help="auto: simulations of many qubits and training on large batches or of the permutation-aware network use a "
-        "GPU if there is one, all others the cores [auto]",
-    )
+    text = f"jobs at a time on the cores [as many as are free], or with --device cuda [{JOBS_PER_GPU}]"
+    parser.add_argument("--processes", type=count, metavar="N", help=text)
+    text = "auto: large simulations and training runs use a GPU if there is one, all others the cores [auto]"
+    parser.add_argument("--device", choices=("cpu", "cuda", "auto"), default="auto", help=text)
     again = parser.add_argument_group("rerunning records")
     again.add_argument("--key", help="rerun the record with this key and compare")
     again.add_argument("--verify", type=count, metavar="N", help="rerun N random records and compare")
     again.add_argument("--seed", type=seed, metavar="S", help="seed of the choice [random]")
-    again.add_argument(
-        *("--max-seconds", "--most-seconds"),
-        type=float,
-        default=MAX_SECONDS,
-        metavar="M",
-        help=f"skip slower records [{MAX_SECONDS:g}]",
-    )
+    text = f"skip slower records [{MAX_SECONDS:g}]"
+    again.add_argument("--max-seconds", "--most-seconds", type=float, default=MAX_SECONDS, metavar="M", help=text)
 
 
 def part(text: str) -> tuple[int, int]:
@@ -270,9 +256,8 @@ def verify(args: argparse.Namespace, grid: Sequence[Job], store: Store, output: 
 
     rows = [compare(outcome) for outcome in outcomes]
     table = [[row["job"], row["again"], f"{row['difference']:.1e}", row["where"]] for row in rows]
-    output.table(
-        f"{len(rows)} records rerun, chosen by --seed {seed}", ["record", "again", "difference", "where"], table
-    )
+    title = f"{len(rows)} records rerun, chosen by --seed {seed}"
+    output.table(title, ["record", "again", "difference", "where"], table)
     counts = Counter(row["again"] for row in rows)
     shown = [f"{counts[name]} {text}" for name, text in AGAIN.items() if counts[name] or name in ("equal", "beyond")]
     output.say(f"{', '.join(shown)}; the tolerance is {100 * TOLERANCE:g} %")
@@ -352,9 +337,8 @@ def judge(old: Any, new: Any, seeds: Sequence[Any], tolerance: float = TOLERANCE
     if len(seeds) < 2:
         return Judged("alone", far, where)
     known, fresh = [dict(_leaves(each)) for each in seeds], dict(_leaves(new))
-    values = {
-        name: [each[name] for each in known if name in each] for name in off if isinstance(fresh[name], (int, float))
-    }
+    numeric = [name for name in off if isinstance(fresh[name], (int, float))]
+    values = {name: [each[name] for each in known if name in each] for name in numeric}
     known_spread = {name: some for name, some in values.items() if len(some) > 1}  # a metric may be of one seed alone
     numbers = sum(isinstance(value, (int, float)) for value in fresh.values())
     outside = [name for name, some in known_spread.items() if not _within(some, fresh[name], numbers)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,9 +33,7 @@ EXAMPLES = {
     "figure": """examples:
   quant figure failures runs/shapes --instances 1000
   quant figure alignment runs/alpha runs/beta runs/gamma --set noise=0.1      wrong matches in green
-  quant figure errors runs/k4 --solver exhaustive --solver annealing:reads=1,sweeps=10
-  quant figure second-best runs/k5 --solver quantum:reads=1000 --solver dimod:reads=1000,sweeps=100
-                                             dimod's SA is pure Python: half a minute per instance""",
+  quant figure errors runs/k4 --solver exhaustive --solver annealing:reads=1,sweeps=10""",
 }
 
 
@@ -77,13 +75,16 @@ def _settings(words: Sequence[str]) -> list[str]:
     return settings
 
 
+def add_set(parser: argparse.ArgumentParser) -> None:
+    text = "change an option of the problem"
+    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help=text)
+
+
 def add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs=3, metavar="DIR", help="run folders of the stages alpha, beta and gamma")
     add_draw(parser)
     parser.add_argument("--instances", type=count, default=2000, metavar="N", help="instances to score [2000]")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="OPTION=VALUE", help="change an option of the problem"
-    )
+    add_set(parser)
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu or cuda [cpu]")
 
 
@@ -92,7 +93,6 @@ def run_evaluate(args: argparse.Namespace, output: Output) -> None:
     from quant_reproduction.grid.models import evaluate_stages
     from quant_reproduction.problems.rotation import Rotation
     from qubolearn import Run
-    from qubolearn.solvers import make_solver
 
     runs = [Run.open(folder) for folder in args.runs]
     problems = [change_options(each.problem, args.set) for each in runs]
@@ -110,29 +110,14 @@ def run_evaluate(args: argparse.Namespace, output: Output) -> None:
     output.result(seconds=found.info["solve_seconds"], **result)
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A figure: the function that draws it, and its defaults."""
-
-    draw: str  # module and function below quant_reproduction.grid
-    solvers: tuple[str, ...]
-    instances: int
-    options: Mapping[str, Any] = field(default_factory=dict)  # of files, not of records
-
-
-SWEEPS = (1000, 10, 2)  # as in the paper's appendix
-OURS = tuple(f"annealing:reads=1000,sweeps={sweeps}" for sweeps in SWEEPS)
-NEAL = tuple(f"neal:reads=1000,sweeps={sweeps}" for sweeps in SWEEPS)
-QUANTUM = "quantum:reads=1000"
-KINDS = {
-    "matches": Kind("figures:matches", ("exhaustive",), 200, {"each": 4}),
-    "alignment": Kind("figures:alignment", ("exhaustive",), 4),
-    "failures": Kind("figures:failures", ("exhaustive",), 500),
-    "errors": Kind("figures:errors", ("exhaustive", "annealing", "quantum", "neal"), 500),
-    "energies": Kind(
-        "sampler_figures:energies", (*OURS, QUANTUM, *NEAL, "dimod:reads=1000,sweeps=100"), 1, {"marks": True}
-    ),
-    "second-best": Kind("sampler_figures:second_best", (QUANTUM, *OURS, *NEAL), 141),
+SAMPLERS = [f"{name}:reads=1000,sweeps={sweeps}" for name in ("annealing", "neal") for sweeps in (1000, 10, 2)]
+#: figure -> module and function below quant_reproduction.grid, default solvers and instances
+KINDS: Mapping[str, tuple[str, Sequence[str], int]] = {
+    "matches": ("figures:matches", ["exhaustive"], 200),
+    "alignment": ("figures:alignment", ["exhaustive"], 4),
+    "failures": ("figures:failures", ["exhaustive"], 500),
+    "errors": ("figures:errors", ["exhaustive", "annealing", "quantum", "neal"], 500),
+    "energies": ("sampler_figures:energies", [*SAMPLERS, "quantum:reads=1000", "dimod:reads=1000,sweeps=100"], 1),
 }
 
 
@@ -144,9 +129,7 @@ def add_figure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of instances and random reads [0]")
     parser.add_argument("--instances", type=count, metavar="N", help="test instances [as many as the figure needs]")
     parser.add_argument("--solver", action="append", metavar="NAME", help="in place of the figure's own; repeat it")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="OPTION=VALUE", help="change an option of the problem"
-    )
+    add_set(parser)
 
 
 def run_figure(args: argparse.Namespace, output: Output) -> None:
@@ -156,55 +139,33 @@ def run_figure(args: argparse.Namespace, output: Output) -> None:
     alignment     clouds before and after: pointset, or the three stages of rotation
     failures      the worst cases: clouds with their angle and error, or wrong matchings
     errors        a histogram of errors per solver, on the same instances
-    energies      histograms of what samplers read on one QUBO
-    second-best   second-best energies of samplers in % of those of simulated QA: a table"""
-    kind = KINDS[args.kind]
-    solvers = tuple(dict.fromkeys(args.solver or kind.solvers))
-    instances = kind.instances if args.instances is None else args.instances
-    if len(kind.solvers) == 1 and len(solvers) > 1:
+    energies      histograms of what samplers read on one QUBO"""
+    function, usual, instances = KINDS[args.kind]
+    solvers = list(dict.fromkeys(args.solver or usual))
+    instances = instances if args.instances is None else args.instances
+    if len(usual) == 1 and len(solvers) > 1:
         raise QubolearnError(f"--solver given {len(solvers)} times; figure {args.kind} takes one")
     from quant_reproduction.grid.models import Model, solver_label
+    from quant_reproduction.report import draw_figure
+    from qubolearn import plots
     from qubolearn.runs import Run
 
-    module, _, function = kind.draw.partition(":")
-    draw = getattr(import_module(f"quant_reproduction.grid.{module}"), function)
+    module, _, name = function.partition(":")
+    draw = getattr(import_module(f"quant_reproduction.grid.{module}"), name)
     runs = [replace(here, problem=change_options(here.problem, args.set)) for here in map(Run.open, args.runs)]
-    drawn = draw(Model.of(runs), solvers, instances, args.seed, **kind.options)
-    if len(kind.solvers) == 1:
+    drawn = draw(Model.of(runs), solvers, instances, args.seed)
+    if len(usual) == 1:
         drawn = {**drawn, "title": f"{drawn['title']}, {solver_label(solvers[0])}"}
     header = {"figure": args.kind, "runs": [_describe(here) for here in runs], "seed": args.seed}
     result = {**header, "instances": instances, **drawn, **provenance()}
     path = Path(args.out or args.runs[0]) / f"figure-{args.kind}.json"
     make_folder(path.parent)
     write_json(path, result)
-    files = [path]
-    if "panels" in drawn:
-        from quant_reproduction.report import draw_figure
-        from qubolearn import plots
-
-        files = [plots.save(draw_figure(drawn), path.with_suffix(f".{args.format}")), path]
-    else:
-        _print_second_best(output, drawn, instances)
-    for each in files:
-        output.say(str(each))
-    output.result(files=[str(each) for each in files], **result)
+    files = [str(plots.save(draw_figure(drawn), path.with_suffix(f".{args.format}"))), str(path)]
+    output.say("\n".join(files))
+    output.result(files=files, **result)
 
 
 def _describe(run: Run) -> dict[str, Any]:
     problem = {"name": run.problem.name, **asdict(run.problem)}  # type: ignore[call-overload]
     return {"problem": problem, "training": asdict(run.recipe)}
-
-
-def _print_second_best(output: Output, numbers: Mapping[str, Any], instances: int) -> None:
-    rows = [
-        (row["label"], _mean_and_std(row, ""), f"{row['instances']} of {instances}", _mean_and_std(row, "exact_"))
-        for row in numbers["solvers"].values()
-    ]
-    title = "second-best energies of raw reads, in % (higher is better)"
-    output.table(title, ["", f"of {numbers['relative_to']}'s", "with a second state", "of the true ones"], rows)
-
-
-def _mean_and_std(row: Mapping[str, Any], prefix: str) -> str:
-    if row.get(f"{prefix}mean") is None:
-        return "-"
-    return f"{row[f'{prefix}mean']:.1f} ± {row[f'{prefix}std']:.1f}"

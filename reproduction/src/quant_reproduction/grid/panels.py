@@ -1,8 +1,7 @@
 """Figures as plain numbers: what a record keeps, and a report draws.
 
-A figure is ``{"title", "note", "panels": [...]}``; the functions below make its panels. A panel may hold more: ``log``
-and ``at`` (bars on a logarithmic scale, lines at these places), ``missed`` (dashed lines) and ``images`` (names of
-Willow images and their places: no record holds a picture, they are read from the data folder if it exists).
+A figure is ``{"title", "note", "panels": [...]}``; the functions below make its panels. A panel may hold more:
+``missed`` (dashed lines) and ``images`` (names of Willow images and their places; they are read from the data folder).
 """
 
 from __future__ import annotations

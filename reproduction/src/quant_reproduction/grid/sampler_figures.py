@@ -22,7 +22,6 @@ from quant_reproduction.grid.models import (
     planar_panels,
     sampler_label,
     seeded,
-    solver_label,
     spatial_panels,
     time_of,
     trained_model,
@@ -68,11 +67,8 @@ def second_lowest(A: Tensor, reads: Tensor) -> float | None:
     return qubo_energies(A[None].double(), states[None])[0].sort().values[1].item()
 
 
-def energies(model: Model, solvers: Sequence[str], instances: int, seed: int, marks: bool = False) -> PanelNumbers:
-    """Return histograms of the energies that samplers read on one QUBO: that of the last of ``instances``.
-
-    With ``marks`` they are on a logarithmic scale, with lines at the two lowest energies.
-    """
+def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
+    """Return histograms of the energies that samplers read on one QUBO: that of the last of ``instances``."""
     A, drawn = _qubos(model, instances, seed)[-1:], []
     reads = {sampler_label(spec): all_reads(seeded(spec, seed), A) for spec in solvers}
     energy = {name: qubo_energies(A.double(), states.double())[0] for name, states in reads.items()}
@@ -86,8 +82,6 @@ def energies(model: Model, solvers: Sequence[str], instances: int, seed: int, ma
         title = f"{name}: {100 * lowest.double().mean():.1f} % at the lowest, {states} states"
         x, y = "energy, largest entry of A: 1", f"of {len(value)} reads"
         drawn.append(panels.bars(title, x, y, edges.tolist(), {name: counts}))
-    if marks:
-        drawn = [{**panel, "log": True, "at": two} for panel in drawn]
     note = f"The two lowest energies are {', '.join(f'{each:.3f}' for each in two)}. The last bar of each panel holds "
     title = f"Energies that samplers read on one QUBO of {model.problem.bits} bits"
     return panels.titled(title, drawn, f"{note}all that is above.")
@@ -104,37 +98,28 @@ def _edges(energy: Sequence[Tensor]) -> Tensor:
     return torch.linspace(low - margin, high + margin, BINS + 1, dtype=torch.float64)
 
 
-def second_best(model: Model, solvers: Sequence[str], instances: int, seed: int) -> dict[str, Any]:
-    """Return second-best energies of each sampler in % of the first one's, and of the true ones: mean and deviation.
+def second_best(model: Model, solvers: Mapping[str, str], instances: int, seed: int) -> dict[str, Any]:
+    """Return second-best energies of samplers (name -> solver) relative to the first one's: mean and deviation.
 
-    Energies are negative, so higher is better. An instance counts where both have a second state, and the first one's
-    is below 0: how many do is beside each mean.
+    Energies are negative, so higher is better. An instance counts if both have a second state, and the first one's is
+    below 0.
     """
-    A = _qubos(model, instances, seed)
-    found = {spec: _second_energies(A, seeded(spec, seed)) for spec in solvers}
-    exact = _two_lowest(A)
-    rows = {}
-    for spec in solvers:
-        rows[spec] = {"label": solver_label(spec), **_relative(found[spec], found[solvers[0]])}
-        if exact is not None:
-            truth = _relative(found[spec], exact[:, 1])
-            rows[spec] |= {f"exact_{name}": value for name, value in truth.items()}
-    return {"relative_to": solver_label(solvers[0]), "solvers": rows}
+    A, shares = _qubos(model, instances, seed), {}
+    found = {name: _second_energies(A, seeded(spec, seed)) for name, spec in solvers.items()}
+    first = next(iter(found.values()))
+    for name, values in found.items():
+        counted = torch.isfinite(values) & torch.isfinite(first) & (first < 0)
+        share = values[counted] / first[counted]
+        if len(share):
+            spread = share.std(correction=0).item()
+            shares[name] = {"relative": share.mean().item(), "deviation": spread, "instances": len(share)}
+    return shares
 
 
 def _second_energies(A: Tensor, solver: Solver) -> Tensor:
     """Return second-best energies ``[batch]``, float64, NaN if all reads are one state."""
     values = [second_lowest(one, reads) for one, reads in zip(A, all_reads(solver, A), strict=True)]
     return torch.tensor([float("nan") if value is None else value for value in values], dtype=torch.float64)
-
-
-def _relative(values: Tensor, reference: Tensor) -> dict[str, Any]:
-    """Return mean and standard deviation of values ``[batch]`` in % of the reference, over instances with both."""
-    counted = torch.isfinite(values) & torch.isfinite(reference) & (reference < 0)
-    percent = 100 * values[counted] / reference[counted]
-    if not len(percent):
-        return {"mean": None, "std": None, "instances": 0}
-    return {"mean": percent.mean().item(), "std": percent.std(correction=0).item(), "instances": len(percent)}
 
 
 @torch.no_grad()

@@ -162,24 +162,10 @@ def qgm_success(
     return {"quantum": {**found, **spread, **more}}
 
 
-def second_best_energies(
-    seed: int,
-    problem: Mapping[str, Any],
-    protocol: str,
-    overrides: Mapping[str, Any],
-    solvers: Mapping[str, str],
-    instances: int = 141,
-) -> dict[str, Any]:
+def second_best_energies(seed: int, solvers: Mapping[str, str], instances: int = 141, **trained: Any) -> dict[str, Any]:
     """Return second-best energies of samplers (name -> solver) relative to the first one's: mean and deviation."""
-    model, seconds = trained_model(seed, problem, protocol, overrides)
-    found = second_best(model, list(solvers.values()), instances, seed)["solvers"]
-    shares = {}
-    for name, spec in solvers.items():
-        row = found[spec]
-        if row["instances"]:
-            count = {"instances": row["instances"]}
-            shares[name] = {"relative": row["mean"] / 100, "deviation": row["std"] / 100, **count}
-    return {**time_of(seconds), **shares}
+    model, seconds = trained_model(seed, **trained)
+    return {**time_of(seconds), **second_best(model, solvers, instances, seed)}
 
 
 def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int, blocks: int = 1) -> dict[str, Any]:

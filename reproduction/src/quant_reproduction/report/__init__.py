@@ -122,12 +122,10 @@ def draw_figure(plain: Mapping[str, Any]) -> Figure:
     for panel in plain["panels"]:
         case, colon, _ = str(panel["title"]).partition(": ")
         groups.setdefault((panel["kind"], case if colon and case.startswith("case ") else ""), []).append(panel)
-    rows = [
-        group[i : i + step]
-        for group in groups.values()
-        for step in [5 if len(group) <= 5 else 4]
-        for i in range(0, len(group), step)
-    ]
+    rows = []
+    for group in groups.values():
+        step = 5 if len(group) <= 5 else 4
+        rows += [group[i : i + step] for i in range(0, len(group), step)]
     kinds = dict.fromkeys(kind for kind, _ in groups)
     colors = {kind: colors_of([panel for panel in plain["panels"] if panel["kind"] == kind]) for kind in kinds}
     columns = max(map(len, rows))
@@ -154,12 +152,8 @@ def _draw_bars(axis: Axes, panel: Panel, colors: Colors) -> None:
     for index, each in enumerate(series):
         starts = edges[:-1] + widths * (0.05 + index * share)
         axis.bar(starts, each["counts"], widths * share, align="edge", color=colors[each["name"]])
-    for place in panel.get("at", ()):
-        axis.axvline(place, color=SERIES[5], linewidth=0.8)
     top = max((count for each in series for count in each["counts"]), default=0) or 1
     axis.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.05 * top), xlabel=panel["x"], ylabel=panel["y"])
-    if panel.get("log"):
-        axis.set(yscale="log", ylim=(0.5, 2 * top))
     _format_ticks(axis)
 
 
