@@ -18,6 +18,7 @@ from qubolearn.qubo import Qubo, SparseQubo
 from qubolearn.recipes import Recipe
 
 GEOMETRY = 5  # numbers of an edge: its vector, its length, its direction
+EMBEDDING, ENDS, EDGE = 128, 32, 64  # lengths of u, of the features of each end of an edge, and of g
 
 
 def grid(problem: Problem, recipe: Recipe) -> nn.Module:
@@ -42,11 +43,7 @@ def _attribute(problem: Problem, name: str) -> Any:
 
 
 class Ensemble(nn.Module):
-    """The mean of several networks' QUBOs, which is one QUBO of the same size.
-
-    Args:
-        networks: they have the same inputs and bits; sparse ones share their graph.
-    """
+    """The mean of several networks' QUBOs of the same inputs and bits; sparse ones share their graph."""
 
     def __init__(self, networks: Iterable[nn.Module]) -> None:
         super().__init__()
@@ -68,14 +65,8 @@ class GridBody(nn.Module):
     The window u of a cell has the symbols of the 3 x 3 cells around it. A small network of u gives the linear terms of
     the cell's labels; one of (u, u') all couplings with its right neighbor, another those with the neighbor below. The
     same weights are used for all cells, and entries of padding are 0, so grids of any size can be mixed on one canvas.
-    The order of entries is that of :func:`quant_reproduction.problems.snakes.grid_pattern`.
-
-    Args:
-        rows, columns: of the canvas.
-        symbols: number of symbols; codes are 1 to ``symbols``, and 0 outside the grid.
-        labels: of a cell.
-        couplings: False for the methods *diag* and *pure*.
-        hidden: width of the small networks.
+    The order of entries is that of :func:`quant_reproduction.problems.snakes.grid_pattern`. Codes of symbols are 1 to
+    ``symbols``, and 0 outside the grid.
     """
 
     exists: Tensor  # [couplers]: indices of the existing pairs (cell, label, neighbor, its label)
@@ -132,37 +123,19 @@ class PairMatching(nn.Module):
     its vector, length and direction, and a few features of each end. s and t are learned. Couplings within a row or
     a column are 0; the solver ``Assignment`` makes a matching one-to-one. Renumbering keypoints renumbers
     the bits of A and changes nothing else. Lengths are relative to the mean distance between an image's
-    keypoints, so scale does not matter.
-
-    Args:
-        features: m, the features of a keypoint.
-        couplings: False for *diag*.
-        embedding: the length of u.
-        appearance: features of each end of an edge.
-        hidden: width of the MLP.
-        edge: the length of g.
-        dropout: share of features dropped in training, since images are few.
+    keypoints, so scale does not matter. Images are few: 30 % of the features are dropped in training.
     """
 
-    def __init__(
-        self,
-        features: int,
-        couplings: bool = True,
-        embedding: int = 128,
-        appearance: int = 32,
-        hidden: int = 128,
-        edge: int = 64,
-        dropout: float = 0.3,
-    ) -> None:
+    def __init__(self, features: int, couplings: bool = True, hidden: int = 128) -> None:
         super().__init__()
         self.features = features
-        self.dropout = nn.Dropout(dropout)
-        self.node = nn.Linear(features + 2, embedding)
+        self.dropout = nn.Dropout(0.3)
+        self.node = nn.Linear(features + 2, EMBEDDING)
         self.node_scale = nn.Parameter(torch.tensor(10.0))
         self.couplings_wanted = couplings
         if couplings:
-            self.appearance = nn.Linear(features, appearance)
-            self.edge = nn.Sequential(nn.Linear(GEOMETRY + 2 * appearance, hidden), nn.SiLU(), nn.Linear(hidden, edge))
+            self.appearance = nn.Linear(features, ENDS)
+            self.edge = nn.Sequential(nn.Linear(GEOMETRY + 2 * ENDS, hidden), nn.SiLU(), nn.Linear(hidden, EDGE))
             self.edge_scale = nn.Parameter(torch.tensor(1.0))
 
     def forward(self, p: KeypointPair | Tensor) -> Tensor:

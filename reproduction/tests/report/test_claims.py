@@ -17,7 +17,7 @@ from quant_reproduction.report.claims import Pair, check_claims
 from quant_reproduction.report.compare import (
     OVERLAPS,
     compare,
-    count_control,
+    count_controls,
     count_verdicts,
 )
 from qubolearn.problems import make_problem
@@ -214,8 +214,7 @@ def test_diag_is_the_control_of_what_the_recipe_does() -> None:
     """Table 3, Ours: 5.9, 4.1, 3.7, 3.4; Diag is held against the same numbers."""
     made = compare(paper(), rotations([1.0] * 4, [1.0, 1.0, 9.0]))
     only = [replace(each, paper_spread=None) for each in made if each.table.name == "Table 3"]
-    assert count_control(only, "a", "Diag") == (2, 3)
-    assert count_control(only, "a", "Pure") == (0, 0)
+    assert count_controls(only, "a") == {"Diag": (2, 3), "Pure": (0, 0)}
     assert count_verdicts(only, "a")["better"] == 4
 
 

@@ -27,14 +27,9 @@ def chip_view(pattern: Topology, chip: str = "pegasus", size: int | None = None)
         report = embed_report(pattern, chip, size)
     except DoesNotFit:
         return {**view, "fits": False}
-    return {
-        **view,
-        "fits": True,
-        "qubits": report.physical_qubits,
-        "mean_chain": report.chain_mean,
-        "longest_chain": report.chain_max,
-        "per_anneal": report.instances_per_anneal,
-    }
+    chains = {"mean_chain": report.chain_mean, "longest_chain": report.chain_max}
+    cost = {"qubits": report.physical_qubits, **chains, "per_anneal": report.instances_per_anneal}
+    return {**view, "fits": True, **cost}
 
 
 def view_of(seed: int, bits: int = 0, problem: dict[str, Any] | None = None) -> dict[str, Any]:

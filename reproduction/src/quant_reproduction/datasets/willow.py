@@ -96,9 +96,9 @@ def read_vgg_features(images: WillowImages, folder: Path | str | None = None) ->
     path = folder / "willow_vgg16_features.npz"
     arrays = load_npz(path, {**dict.fromkeys(VGG_LAYERS, ("f", 3)), "images": ("U", 1)})
     layers = [torch.tensor(arrays[layer], dtype=torch.float32) for layer in VGG_LAYERS]
-    _check_order(arrays["images"], layers[0], images, path)
-    _check_order(arrays["images"], layers[1], images, path)
-    return torch.cat([torch.nn.functional.normalize(layer, dim=-1) for layer in layers], -1)
+    for layer in layers:
+        _check_order(arrays["images"], layer, images, path)
+    return torch.cat([normalize(layer, dim=-1) for layer in layers], -1)
 
 
 def _check_order(names: Any, features: Tensor, images: WillowImages, path: Path) -> None:
@@ -229,13 +229,7 @@ def sources_of(
     """Return the number of each image's source; images with the same number must be on one side of a split.
 
     Two images of a class share a source if they are the same image, mirrored or rotated by 90°, if their features agree
-    at all keypoints, if they show the same person, or if both share a source with a third.
-
-    Args:
-        classes: of the images.
-        features: at their keypoints, ``[images, keypoints, m]``.
-        pictures: their :func:`thumbnails`, ``[images, 32, 32]``.
-        shown: the :func:`persons` on them; 0 is unknown.
+    at all keypoints ``[images, keypoints, m]``, if they show the same person, or if both share a source with a third.
     """
     flat = normalize(features, dim=-1).flatten(1)
     alike = flat @ flat.T / features.shape[1] > SAME_FEATURES

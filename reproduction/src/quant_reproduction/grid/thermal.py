@@ -13,10 +13,7 @@ Its steady state at every s is the quantum Boltzmann distribution of H(s). Rates
 below the anneal's pace the populations freeze. η is the only free number: :func:`bath_coupling` takes it from the
 published freeze-out of a single qubit. Only the product of η and the anneal's time matters: a tenth of η is a tenth of
 the time. So taken, η is about 0.4, which is not weak. Where rates are high it does not matter how high: populations
-are thermal. So the equation gives which levels freeze when, and is not a model of the chip's noise.
-
-What is left out: coherence between levels, so that crossings are always passed adiabatically, levels above the lowest
-``LEVELS``, 1/f noise, and the chip's cross-talk.
+are thermal. Left out: coherence between levels, levels above the lowest ``LEVELS``, 1/f noise, and cross-talk.
 """
 
 from __future__ import annotations
@@ -199,13 +196,11 @@ def thermal(
     seed: int,
     k: int,
     instances: int,
-    problem: Options | None = None,
-    protocol: str = "",
-    overrides: Options | None = None,
     variant: str = "",
     chip: str = "",
     size: int = 0,
     open_instances: int = 0,
+    **run: Any,
 ) -> dict[str, Any]:
     """Success of one anneal of learned QUBOs, or of QGM's, on a closed chip and in equilibrium at its temperature.
 
@@ -217,8 +212,7 @@ def thermal(
     if variant:
         A, extra = qgm(data.p.reshape(instances, k * k, k * k), variant).A, {}  # type: ignore[arg-type]
     else:
-        assert problem is not None
-        model, seconds = trained_model(seed, problem, protocol, overrides)
+        model, seconds = trained_model(seed, **run)
         with torch.no_grad():
             A, extra = model.network(data.p), time_of(seconds)
     annealer = QuantumAnnealing(seed=0)
@@ -259,12 +253,8 @@ def _covered(ising: Ising, count: int) -> float:
 
 def _summary(success: Tensor) -> dict[str, Any]:
     spread = success.std().item() if len(success) > 1 else 0.0
-    return {
-        "success_probability": success.mean().item(),
-        "success_deviation": spread,
-        "instances": len(success),
-        "source": "simulated",
-    }
+    found = {"success_probability": success.mean().item(), "success_deviation": spread}
+    return {**found, "instances": len(success), "source": "simulated"}
 
 
 def _open(ising: Ising, truth: list[Tensor], count: int) -> dict[str, Any]:

@@ -27,17 +27,10 @@ def split_by_class(
     alike: np.ndarray[Any, Any] | None = None,
     pools: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, list[int]]:
-    """Return disjoint indices into ``classes`` for each split of ``sizes``.
+    """Return disjoint indices into ``classes`` for each split of ``sizes``, seeded by name and number.
 
-    Shapes are shuffled within their class, and each split in turn takes evenly spaced ones of the rest. So a class has
-    the same share in every split, and a later split's size never changes an earlier one.
-
-    Args:
-        classes: of all shapes.
-        sizes: shapes of each split, in order of choice.
-        name, number: the seed.
-        alike: ``[N, N]``, which shapes are copies of each other; copies of a chosen shape are in no later split.
-        pools: the shapes that a split may take; by default all.
+    Shapes are shuffled within their class, and each split in turn takes evenly spaced ones of the rest, or of its pool.
+    Copies (``alike``, ``[N, N]``) of a chosen shape are in no later split.
     """
     shuffled = np.random.default_rng(derive_seed(number, name, "splits")).permutation(len(classes))
     left = sorted(shuffled.tolist(), key=lambda index: classes[index])

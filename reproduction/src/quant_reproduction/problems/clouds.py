@@ -174,14 +174,8 @@ def joint_covariance(Cxx: Tensor, Cxy: Tensor, Cyy: Tensor) -> Tensor:
 
 
 #: The preset `paper` of both kinds of clouds.
-PAPER_CLOUDS: Mapping[str, Any] = {
-    "loss": "gap",
-    "solver": "exhaustive",
-    "standardize": False,
-    "topology": "dense",
-    "epochs": 20,
-    "batch_size": 32,
-}
+_SOLVED = {"loss": "gap", "solver": "exhaustive", "standardize": False, "topology": "dense"}
+PAPER_CLOUDS: Mapping[str, Any] = {**_SOLVED, "epochs": 20, "batch_size": 32}
 
 
 def best_clouds(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -192,13 +186,8 @@ def best_clouds(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 #: (cos, sin) parts of the 20 basis elements: R = c·I + s·M with c = Σ q_k BASIS[k, 0], s = Σ q_k BASIS[k, 1].
-BASIS = torch.tensor(
-    [
-        (weight * cosine, weight * sine)
-        for weight in (0.5, 0.2, 0.1, 0.1, 0.05)
-        for cosine, sine in ((1, 0), (0, 1), (-1, 0), (0, -1))
-    ]
-)
+TURNS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+BASIS = torch.cat([weight * TURNS for weight in (0.5, 0.2, 0.1, 0.1, 0.05)])
 MAX_DISTANCES = {"cpu": 2**19, "cuda": 2**26}  # per chunk; those of a CPU fit its cache
 
 

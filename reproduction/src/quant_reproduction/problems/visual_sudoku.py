@@ -150,12 +150,7 @@ def _images(puzzles: Tensor, labels: Tensor, generator: Generator) -> Tensor:
 def most_probable_grid(
     costs: Sequence[Sequence[float] | None], clashes: Sequence[int] | None = None
 ) -> tuple[float, list[int]] | None:
-    """Return the cost and the cheapest grid that satisfies the rules, by integer programming, or None
-
-    Args:
-        costs: the cost of each digit, per cell, or None for an empty cell.
-        clashes: the rules, as returned by :func:`qubolearn.problems.sudoku_grids.rule_clashes`.
-    """
+    """Return the cost and the cheapest grid under the rules, or None; costs are of each digit, None for empty cells."""
     size = math.isqrt(len(costs))
     clashes, bits = clashes or rule_clashes(size), len(costs) * size
     pairs = np.array([(i, j) for i in range(bits) for j in range(i - i % size) if clashes[i] >> j & 1])

@@ -179,21 +179,9 @@ class WillowMatching(Problem):
 
 # Chosen on held-out training images. With more steps diag only overfits.
 _PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "best": {
-        "network": "keypoints",
-        "hidden": 128,
-        "topology": "dense",
-        "loss": "group-pseudo",
-        "beta": 1.0,
-        "masking": 1.0,
-        "schedule": "cosine",
-        "learning_rate": 2e-3,
-        "weight_mlp": 0.0,
-        "fresh": True,
-        "epochs": 30,
-        "instances": 300,
-        "batch_size": 30,
-    }
+    "best": {"network": "keypoints", "hidden": 128, "topology": "dense", "loss": "group-pseudo", "beta": 1.0}
+    | {"masking": 1.0, "schedule": "cosine", "learning_rate": 2e-3, "weight_mlp": 0.0, "fresh": True}
+    | {"epochs": 30, "instances": 300, "batch_size": 30}
 }
 
 
@@ -253,9 +241,6 @@ class Assignment:
     of it is tried first: where that leads to a permutation, it is the lowest one, too. The others are solved again
     with twice the weight, at last with the bound. Energies of permutations are those of A; any other state that the
     solver returns has the cost of its columns in its energy.
-
-    Args:
-        solver: any solver; ParallelTempering moves within groups, others get penalties for them.
     """
 
     solver: Solver

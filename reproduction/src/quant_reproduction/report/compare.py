@@ -229,11 +229,15 @@ def count_close(compared: Sequence[Compared], protocol: Protocol) -> int:
     return sum(each.within(protocol, CLOSE) for each in compared if each.counted)
 
 
-def count_control(compared: Sequence[Compared], protocol: Protocol, method: str) -> tuple[int, int]:
-    """Count how often a method without couplings beats the paper's Ours, and how often it was measured.
+def count_controls(compared: Sequence[Compared], protocol: Protocol) -> dict[str, tuple[int, int]]:
+    """Count how often each method without couplings beats the paper's Ours, and how often it was measured.
 
     If Diag or Pure are better as well, the recipe makes the difference and not the learned QUBO.
     """
+    return {method: _count_control(compared, protocol, method) for method in ("Diag", "Pure")}
+
+
+def _count_control(compared: Sequence[Compared], protocol: Protocol, method: str) -> tuple[int, int]:
     others = {(each.table.name, each.row, each.metric): each for each in compared if each.column == method}
     better = measured = 0
     for cell in compared:
@@ -258,8 +262,8 @@ def format_counts(compared: Sequence[Compared]) -> str:
     parts = []
     for protocol in PROTOCOLS:
         found = " / ".join(map(str, (count_close(compared, protocol), *count_verdicts(compared, protocol).values())))
-        beaten = [(method, *count_control(compared, protocol, method)) for method in ("Diag", "Pure")]
-        also = [f"{method} better in {better} of {of}" for method, better, of in beaten if of]
+        beaten = count_controls(compared, protocol).items()
+        also = [f"{method} better in {better} of {of}" for method, (better, of) in beaten if of]
         parts.append(f"({protocol}) {found}" + (f", {' and '.join(also)}" if also else ""))
     heads = " / ".join(("within 10 %", *VERDICTS))
     return f"{plural(counted, 'number')} of the paper's own method, {heads}: {'; '.join(parts)}."

@@ -63,80 +63,33 @@ class Line:
     chip: str = ""  # the row of the job that embeds it, if different
 
 
+SOLVED, CORRECT = "puzzles solved, %", "correct grids, %"
+READ = "a reader's probabilities for each image; one digit per cell; the rules are learned from solved grids"
+FROZEN = "frozen VGG16 features; a matching is one-to-one (quant), rows are one-hot (diag, pure)"
+SCENE, CELLS = "294 image features", "correct cells, %"
+AROUND = "colors of the 3 x 3 cells around a cell; a cell has one label"
+VALUE, DENSITY = "value of the repaired packing, % of the best", "items by density, greedy's packing, the repair"
+#: What numbers are means over.
+IMAGES, MEMBERS = "seeds of images and training", "random splits by content; each the mean of three networks' QUBOs"
+SPLITS, GIVEN = "splits, 3 networks each", "seeds, given split"
+HARD, VISIBLE = "Sudoku, RRN's test puzzles of 17 hints", "visual Sudoku, the first 1,000 of SATNet's puzzles"
+TEN, FIRST = (
+    ("willow10", "all classes", "correctly matched keypoints, %"),
+    "Sudoku, the first 1,000 of SATNet's puzzles",
+)
 LINES = (
     Line("max-cut, 8 nodes", "maxcut", "8 nodes", "optimal cuts, %", CUT, RESTARTED),
     Line("max-cut, 16 nodes", "maxcut", "16 nodes", "optimal cuts, %", CUT, RESTARTED),
+    Line("knapsack, 10 items", "knapsack", "10 items", VALUE, DENSITY, FLIPPED),
+    Line(FIRST, "sudoku", "SATNet's 1,000", SOLVED, RULES, SEARCH, "seeds", SATNET, "SATNet's"),
+    Line(HARD, "sudoku", "RRN's of 17 hints", SOLVED, RULES, SEARCH, "seeds", RRN, "RRN's"),
+    Line("Sudoku, RRN's 9,000 test puzzles", "sudoku", "RRN's 9,000", SOLVED, RULES, SEARCH),
+    Line(VISIBLE, "visual-sudoku", "SATNet's 1,000", CORRECT, READ, JOINT, IMAGES, VISUAL),
+    Line("Willow, ten keypoints", *TEN, FROZEN, HUNGARIAN, MEMBERS, WILLOW, "ten keypoints"),
     Line(
-        "knapsack, 10 items",
-        "knapsack",
-        "10 items",
-        "value of the repaired packing, % of the best",
-        "items by density, greedy's packing, the repair",
-        FLIPPED,
+        "scene, six labels", "scene", "all splits", "all labels correct, %", SCENE, POWERSET, SPLITS, (), "six labels"
     ),
-    Line(
-        "Sudoku, the first 1,000 of SATNet's puzzles",
-        "sudoku",
-        "SATNet's 1,000",
-        "puzzles solved, %",
-        RULES,
-        SEARCH,
-        published=SATNET,
-        chip="SATNet's",
-    ),
-    Line(
-        "Sudoku, RRN's test puzzles of 17 hints",
-        "sudoku",
-        "RRN's of 17 hints",
-        "puzzles solved, %",
-        RULES,
-        SEARCH,
-        published=RRN,
-        chip="RRN's",
-    ),
-    Line("Sudoku, RRN's 9,000 test puzzles", "sudoku", "RRN's 9,000", "puzzles solved, %", RULES, SEARCH),
-    Line(
-        "visual Sudoku, the first 1,000 of SATNet's puzzles",
-        "visual-sudoku",
-        "SATNet's 1,000",
-        "correct grids, %",
-        "a reader's probabilities for each image; one digit per cell; the rules are learned from solved grids",
-        JOINT,
-        "seeds of images and training",
-        VISUAL,
-    ),
-    Line(
-        "Willow, ten keypoints",
-        "willow10",
-        "all classes",
-        "correctly matched keypoints, %",
-        "frozen VGG16 features; a matching is one-to-one (quant), rows are one-hot (diag, pure)",
-        HUNGARIAN,
-        "random splits by content; each the mean of three networks' QUBOs",
-        WILLOW,
-        chip="ten keypoints",
-    ),
-    Line(
-        "scene, six labels",
-        "scene",
-        "all splits",
-        "all labels correct, %",
-        "294 image features",
-        POWERSET,
-        "splits, 3 networks each",
-        chip="six labels",
-    ),
-    Line(
-        "snakes, 11 labels per cell",
-        "snakes",
-        "cells",
-        "correct cells, %",
-        "colors of the 3 x 3 cells around a cell; a cell has one label",
-        FOREST,
-        "seeds, given split",
-        SNAKES,
-        chip="11 labels per cell",
-    ),
+    Line("snakes, 11 labels per cell", "snakes", "cells", CELLS, AROUND, FOREST, GIVEN, SNAKES, "11 labels per cell"),
 )
 #: Sources of the published numbers, numbered from 1 in the table.
 SOURCES = list(dict.fromkeys(each.source for line in LINES for each in line.published))
@@ -149,9 +102,8 @@ def pay_table(report: Report) -> Table:
         cells = _cells(report, line)
         if cells:
             published = [f"{each.name} {each.value:g} [{SOURCES.index(each.source) + 1}]" for each in line.published]
-            over = (
-                f"{len(report.found[line.item][line.row, 'quant'].values[0])} {line.over}" if cells[1] != "–" else "–"
-            )
+            quant = report.found[line.item].get((line.row, "quant"))
+            over = f"{len(quant.values[0])} {line.over}" if quant else "–"
             rows.append((*cells, ", ".join(published) or "–", line.given, over))
     heads = ["", *(f"{method}#" for method in METHODS), "classical baseline", "published", "given", "over"]
     sources = " ".join(f"[{place}] {source}." for place, source in enumerate(SOURCES, 1))
@@ -175,9 +127,8 @@ def short_table(report: Report) -> Table:
 def _cells(report: Report, line: Line) -> tuple[str, ...]:
     """Return the first columns of a line, or () if nothing was measured."""
     found = report.found.get(line.item, {})
-    texts = [
-        found[line.row, column].text() if (line.row, column) in found else "–" for column in (*METHODS, line.baseline)
-    ]
+    columns = (*METHODS, line.baseline)
+    texts = [found[line.row, column].text() if (line.row, column) in found else "–" for column in columns]
     if set(texts) == {"–"}:
         return ()
     problem = f"[{line.problem}](records.md#{line.item}): {line.metric}"
@@ -192,9 +143,8 @@ def chip_table(report: Report) -> Table:
     for line in LINES:
         for outcome in outcomes.get(line.item, ()):
             if outcome.record and outcome.job.task == "chip-view" and outcome.job.row in (line.chip, line.row):
-                rows.append(
-                    (f"[{line.problem}](records.md#{line.item})", *_chip_cells(outcome.record["metrics"]["chip"]))
-                )
+                cost = _chip_cells(outcome.record["metrics"]["chip"])
+                rows.append((f"[{line.problem}](records.md#{line.item})", *cost))
                 break
     heads = ["", "bits#", "couplers#", "physical qubits#", "mean chain#", "longest chain#", "instances per anneal#"]
     note = "Pegasus chip without defects; bits fixed by hints or padding are omitted; one-hot groups are penalties."

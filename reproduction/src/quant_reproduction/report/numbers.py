@@ -130,16 +130,10 @@ def interval(
 ) -> Interval:
     """Return the interval of the mean of values, one per seed.
 
-    Args:
-        values: at least one.
-        min_variance: the variance of one value due to its instances, which three equal accuracies do not show.
-        printed: standard deviation and number of runs (or instances) behind a printed mean that was subtracted from
-            all values.
-        level: confidence level.
-        overlap: test shapes per training shape if seeds are random splits, else 0. Splits share training shapes, so
-            their values are correlated: the variance of their mean is 1/n + overlap of that of one value, not 1/n
-            (the corrected resampled t-test of Nadeau and Bengio, Machine Learning 52, 2003).
-        one_run: the subtracted number is one run, with our spread: a prediction interval.
+    ``min_variance`` is that of one value due to its instances, which three equal accuracies do not show. ``printed`` is
+    the deviation and number of runs behind a printed mean that was subtracted; with ``one_run`` that is one run, with
+    our spread. ``overlap`` is test shapes per training shape if seeds are random splits, whose values are correlated
+    (the corrected resampled t-test of Nadeau and Bengio, Machine Learning 52, 2003).
     """
     mean, n = statistics.fmean(values), len(values)
     if n < 2:

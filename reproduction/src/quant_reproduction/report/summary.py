@@ -17,7 +17,7 @@ from quant_reproduction.report.compare import (
     Measured,
     compare,
     count_close,
-    count_control,
+    count_controls,
     count_different,
     count_verdicts,
     find_view,
@@ -121,13 +121,8 @@ class Summary:
 
     def in_words(self) -> list[str]:
         """Say in one sentence per protocol how many of the paper's numbers come out, and in one how its claims fare."""
-        starts = {
-            "a": "As the text describes it",
-            "r": "As the released code runs it",
-            "c": "With our recipe and inputs",
-        }
-        said = []
-        for protocol, start in starts.items():
+        starts, said = ("As the text describes it", "As the released code runs it", "With our recipe and inputs"), []
+        for protocol, start in zip("arc", starts, strict=True):
             found = self.cells[protocol]
             missing = found["not measured"]
             said.append(
@@ -189,10 +184,7 @@ class Report:
             close={each: count_close(self.compared, each) for each in PROTOCOLS},
             cells={each: {**count_verdicts(self.compared, each)} for each in PROTOCOLS},
             different={each: count_different(self.compared, each) for each in PROTOCOLS},
-            control={
-                each: {method: count_control(self.compared, each, method) for method in ("Diag", "Pure")}
-                for each in PROTOCOLS
-            },
+            control={each: count_controls(self.compared, each) for each in PROTOCOLS},
             claims={source: {answer: of.count(answer) for answer in ANSWERS} for source, of in answers.items()},
             qubits=qubits,
             machines=sorted({machine for item in self.items for machine in item.machines}),

@@ -135,6 +135,7 @@ def comparison_table(report: Report, table: PaperTable) -> Table:
     told = next((note for view, note in RELEASED.items() if there and there[0].startswith(view)), "")
     if chance and told and levels(table.view, table.rows[0], True) != levels(table.view, table.rows[0]):
         chance += ["(r) constant#", "(r) random#"]
+    more = ", and under (r) as the released code does" if len(chance) > 2 else ""
     for (row, column), cell in cells.items():
         texts = [" / ".join(format_spread(each.paper, each.paper_spread) for each in cell)]
         found = [*(levels(table.view, row) or ()), *(levels(table.view, row, True) or ())][: len(chance)]
@@ -149,10 +150,7 @@ def comparison_table(report: Report, table: PaperTable) -> Table:
         f"Not counted in the summary: {table.not_counted}." if table.not_counted else "",
         f"Differences from the paper: {table.differs}" if table.differs else "",
         told,
-        "The best constant and a random answer are scored as the text draws answers"
-        f"{', and under (r) as the released code does' if len(chance) > 2 else ''}."
-        if chance
-        else "",
+        f"The best constant and a random answer are scored as the text draws answers{more}." if chance else "",
         f"Records: {link_records(find_view(table.view)[0])}.",
     ]
     heads = [head for protocol, what in PROTOCOLS.items() for head in (f"({protocol}) {what}#", "verdict")]
@@ -187,14 +185,10 @@ def _origin(records: Sequence[Mapping[str, Any]]) -> str:
     trained = [record for record in records if "training_seconds" in record["metrics"]]
     seconds = sorted(round(record["metrics"]["training_seconds"]) for record in trained)
     span = " to ".join(map(str, dict.fromkeys([*seconds[:1], *seconds[-1:]])))
-    parts = [
-        f"Mean ± standard deviation over seeds {', '.join(map(str, seeds))}"
-        if len(seeds) > 1
-        else f"Seed {seeds[0]} only",
-        *([f"training takes {span} s on {training_hardware(trained)}"] if trained else []),
-        f"qubolearn {', '.join(versions)}",
-        *machines,
-    ]
+    several = f"Mean ± standard deviation over seeds {', '.join(map(str, seeds))}"
+    parts = [several if len(seeds) > 1 else f"Seed {seeds[0]} only"]
+    parts += [f"training takes {span} s on {training_hardware(trained)}"] if trained else []
+    parts += [f"qubolearn {', '.join(versions)}", *machines]
     return f"{'; '.join(parts)}. Made by `quant reproduce {item}`; records: {link_records(item)}."
 
 
@@ -212,9 +206,8 @@ def records_table(item: Item) -> Table:
     rows: dict[tuple[str, ...], list[str]] = {}
     for job, record in [(outcome.job, outcome.record) for outcome in item.outcomes if outcome.record is not None]:
         codes = [f"`{str(record[name])[:12]}`" if name in record else "–" for name in ("commit", "source")]
-        data = ", ".join(
-            f"{name.rpartition('/')[2]} `{sha[:12]}`" for name, sha in sorted(record.get("data", {}).items())
-        )
+        read = sorted(record.get("data", {}).items())
+        data = ", ".join(f"{name.rpartition('/')[2]} `{sha[:12]}`" for name, sha in read)
         origin = (record.get("date", "–")[:10], *codes, data or "–", record["machine"])
         rows.setdefault((job.row, job.column, *origin), []).append(f"{job.seed} `{job.key}`")
     heads = ["row", "column", "seeds and keys", "date", "commit", "source", "data", "machine"]
@@ -257,13 +250,8 @@ def errata_table(report: Report) -> Table:
 
 #: Solvers of Figure 4a -> our rows; samplers of Figure 8 -> our names.
 SOLVERS = {"ES": "exhaustive", "QA": "quantum (simulated)", "SA": "annealing (simulated)"}
-SAMPLERS = {
-    "SA, 1000 sweeps": "SA (neal), 1000 sweeps (simulated)",
-    "SA, 10 sweeps": "SA (neal), 10 sweeps (simulated)",
-    "SA, 2 sweeps": "SA (neal), 2 sweeps (simulated)",
-    "dimod": "SA (dimod), 100 sweeps (simulated)",
-    "QA": "simulated QA",
-}
+SAMPLERS = {f"SA, {count} sweeps": f"SA (neal), {count} sweeps (simulated)" for count in (1000, 10, 2)}
+SAMPLERS |= {"dimod": "SA (dimod), 100 sweeps (simulated)", "QA": "simulated QA"}
 
 
 def bars_table(report: Report) -> Table:
