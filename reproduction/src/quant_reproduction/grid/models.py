@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
@@ -33,6 +34,7 @@ from qubolearn.random import stream
 from qubolearn.recipes import Recipe, new_network, train
 from qubolearn.runs import Run
 from qubolearn.solvers import Solver, make_solver
+from qubolearn.solvers.dimod_adapter import DimodSolver
 
 LABELS = {
     "exhaustive": "exhaustive search",
@@ -86,6 +88,11 @@ class Model:
 
 def seeded(spec: str, seed: int) -> Solver:
     """Return the solver of a spec; a random one without a seed gets this seed."""
+    if spec.startswith("dimod:"):  # its reference annealer in pure Python
+        from dimod import SimulatedAnnealingSampler
+
+        numbers = {f"num_{name}": int(value) for name, value in re.findall(r"(\w+)=(\d+)", spec)}
+        return DimodSolver(SimulatedAnnealingSampler(), numbers, seed)  # type: ignore[no-untyped-call]
     solver: Any = make_solver(spec)
     if is_dataclass(solver) and getattr(solver, "seed", 0) is None:
         solver = replace(solver, seed=seed)  # type: ignore[type-var]
