@@ -159,24 +159,8 @@ class View:
 
 #: Seeds of every cell of a full run, and of those whose shapes or images are split: every seed has its own split.
 SEEDS, SPLITS = 3, 5
-TEN = 10  # where a training takes less than 30 seconds, of (a) and (r)
-#: Rates of Adam in the code that the paper's authors released (github.com/MSeelbach/QuAnt, commit b37bcc8), where the
-#: paper prints 1e-3.
-RELEASED: Mapping[str, Mapping[str, float]] = {
-    "randgraph": {"learning_rate": 1e-5},
-    "pointset": {"learning_rate": 1e-6},
-    "rotation": {"learning_rate": 1e-4},
-}
-#: The paper's networks, smallest first, and its methods.
-SIZES = {f"L{layers} H{hidden}": {"layers": layers, "hidden": hidden} for layers in (3, 5) for hidden in (32, 78)}
+#: The paper's methods.
 METHODS = ("quant", "diag", "pure")
-#: The paper's loss without one of its terms.
-ABLATIONS: Mapping[str, Mapping[str, float]] = {
-    "without unique": {"weight_unique": 0.0},
-    "without mlp": {"weight_mlp": 0.0},
-}
-
-
 #: Tasks that shorten themselves.
 LEARNED = ("sudoku", "visual-sudoku", "willow10", "scene", "snakes")
 
@@ -222,13 +206,6 @@ def cell(item: str, row: str, column: str, task: str = "train", **options: Any) 
     return Job(item, row, column, 0, task, options)
 
 
-def pipeline_entry(item: str, row: str, trained: Mapping[str, Any], data: str) -> Entry:
-    """Return the entry of the paper's first figure: the stages of one instance, under the paper's protocol."""
-    made = cell(item, row, "(a) quant", "pipeline", **trained, solvers=["quantum:reads=1000"], instances=1)
-    title = f"An instance on its way through the pipeline, {row}: p, A, reads of simulated QA, solution"
-    return Entry(title, "Figure 1", [made], figures=("pipeline",), data=data, one_seed=True)
-
-
 def of_seed(job: Job, seed: int) -> Job:
     """Return a cell's job for another seed; if its problem has a split, each seed uses another split."""
     options = dict(job.options)
@@ -269,12 +246,3 @@ def _fewer_reads(solvers: Any) -> Any:
     if isinstance(solvers, Mapping):
         return {name: _fewer_reads(spec) for name, spec in solvers.items()}
     return solvers.replace("reads=1000", "reads=100") if isinstance(solvers, str) else [*map(_fewer_reads, solvers)]
-
-
-def ablation_columns(full: str, label: str, best: str, before: str = "") -> Places:
-    """Return the paper's loss in full (a column of jobs and the label of its test), without its parts, and our recipe.
-
-    ``before`` is what the columns of jobs without a part have before its name.
-    """
-    parts = {before + name: (name, "exhaustive" if before else "ablation") for name in ABLATIONS}
-    return chosen_columns({full: ("full", label), **parts, best: ("best", "exhaustive")})

@@ -11,24 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from quant_reproduction.grid.entries.graphs import GRAPHS, OUR_WILLOW
+from quant_reproduction.grid.entries import graphs
 from quant_reproduction.grid.jobs import Job
-from quant_reproduction.grid.views import (
-    ABLATIONS,
-    METHODS,
-    RELEASED,
-    SIZES,
-    TEN,
-    Entry,
-    Place,
-    Places,
-    View,
-    ablation_columns,
-    by_job,
-    cell,
-    conditions,
-    pipeline_entry,
-)
+from quant_reproduction.grid.views import METHODS, Entry, Place, Places, View, by_job, cell, conditions
 
 Options = Mapping[str, Any]
 SMALL, LARGE = "L3 H32", "L5 H78"
@@ -70,16 +55,16 @@ def under_protocols(
     at_paper, at_best = partial(make, problem=paper, protocol="paper"), partial(make, protocol="best")
     p = {**paper, "leftover": True} if paper["name"] == "rotation" else paper  # of stages that follow one another
     longer = {"epochs": 200} if paper["name"] == "pointset" else {}
-    for row, size in SIZES.items():
+    for row, size in graphs.SIZES.items():
         for method in METHODS:
             own = {"overrides": {"method": method, **size}}
             scored = [*tests, *more] if (method, row) == ("quant", LARGE) else tests
             yield at_paper(row, f"(a) {method}", **own, tests=scored)
-            slow = {"overrides": {**own["overrides"], **RELEASED[paper["name"]]}}
+            slow = {"overrides": {**own["overrides"], **graphs.RELEASED[paper["name"]]}}
             yield at_paper(row, f"(a) {method}, released rate", **slow, tests=tests[:1])
             yield at_best(row, f"(b) {method}", problem=p, overrides={**own["overrides"], **longer}, tests=scored)
             yield at_best(row, f"(c) {method}", problem=ours, **own, tests=scored)
-        for column, without in ABLATIONS.items():
+        for column, without in graphs.ABLATIONS.items():
             yield at_paper(row, f"(a) {column}", overrides={**size, **without}, tests=tests[:1])
 
 
@@ -114,7 +99,7 @@ def trained_with_noise() -> Iterator[Job]:
     """Yield cells of the smallest network, trained with 10 % or with up to 10 % wrong matches per instance."""
     make = partial(cell, "rotation-trained", SMALL, task="stages", tests=WRONG_TESTS)
     for method in METHODS:
-        overrides = {"method": method, **SIZES[SMALL]}
+        overrides = {"method": method, **graphs.SIZES[SMALL]}
         every = {**ROTATION, "train_noise": 0.1, "same_noise": True, "draws": 100}
         yield make(f"(a) {method}", problem=every, protocol="paper", overrides=overrides)
         up_to = {**ROTATION, "train_noise": 0.1, "leftover": True, "draws": 100}
@@ -126,12 +111,12 @@ def as_released(kind: str) -> list[Job]:
     make = partial(cell, f"released-{kind}")
     trained = [
         make(row, f"(r) {method}", "released", kind=kind, method=method, **size)
-        for row, size in SIZES.items()
+        for row, size in graphs.SIZES.items()
         for method in METHODS
     ]
     if kind == "2d":
         return trained
-    noisy = {"kind": kind, **SIZES[SMALL], "noisy": True}
+    noisy = {"kind": kind, **graphs.SIZES[SMALL], "noisy": True}
     trained += [make(SMALL, f"(r) {method}, noisy", "released", method=method, **noisy) for method in METHODS]
     return [*trained, make(SMALL, "levels", "released-levels")]
 
@@ -177,7 +162,7 @@ EARLY: Options = {"protocol": "paper", "overrides": {"epochs": 2}}
 
 def loss_panels() -> Iterator[Job]:
     """Yield cells of the same pairs aligned by the paper's loss in full and without each part, under (a)."""
-    for column, without in {"full": {}, **ABLATIONS}.items():
+    for column, without in {"full": {}, **graphs.ABLATIONS}.items():
         options = {"problem": POINTSET, "protocol": "paper", "overrides": without, "cases": 2}
         yield cell("loss-panels", "point sets", f"(a) {column}", "alignment", **options)
 
@@ -197,7 +182,7 @@ def aqm_places(job: Job) -> list[Place]:
 
 degrees = partial(View, metrics=("degrees", "degrees_median"), unit="degrees", better="lower")
 by_solver = conditions(LARGE, SOLVER_ROWS, only=("(a) quant", "(c) quant"))
-ablations = ablation_columns("(a) quant", "exhaustive", "(c) quant", "(a) ")
+ablations = graphs.ablation_columns("(a) quant", "exhaustive", "(c) quant", "(a) ")
 intervals = conditions(LARGE, {f"{each} degrees": f"interval {each}" for each in INTERVALS})
 symmetry = conditions(LARGE, SYMMETRY, BASELINES)
 always = ("procrustes", "guess")
@@ -224,7 +209,7 @@ ENTRIES: Mapping[str, Entry] = {
         ),
         data="shapes2d",
         quick_rows=(LARGE,),
-        more={"(a) quant": TEN},
+        more={"(a) quant": graphs.TEN},
     ),
     "aqm": Entry(
         "AQM by its settings: mean / median error in degrees, and how much of the turn it finds",
@@ -264,7 +249,7 @@ ENTRIES: Mapping[str, Entry] = {
         data="modelnet10",
         splits=5,
     ),
-    "pipeline-2d": pipeline_entry("pipeline-2d", "point sets", {**EARLY, "problem": POINTSET}, "shapes2d"),
+    "pipeline-2d": graphs.pipeline_entry("pipeline-2d", "point sets", {**EARLY, "problem": POINTSET}, "shapes2d"),
     "alignment-2d": figure(
         "Point sets before and after alignment", "Figure 3", "alignment-2d", "alignment", True, cases=4
     ),
@@ -292,7 +277,7 @@ ENTRIES: Mapping[str, Entry] = {
         ),
         data="modelnet10",
         quick_rows=(LARGE,),
-        more={"(a) quant": TEN},
+        more={"(a) quant": graphs.TEN},
     ),
     "rotation-trained": Entry(
         "3D rotation, trained with 10 % wrong matches: mean / median error in degrees, L3 H32",
@@ -300,9 +285,9 @@ ENTRIES: Mapping[str, Entry] = {
         [*trained_with_noise()],
         (degrees("rotation-noise-trained", "Trained with wrong matches", places=conditions(SMALL, WRONG)),),
         data="modelnet10",
-        more={"(a) quant": TEN},
+        more={"(a) quant": graphs.TEN},
     ),
-    "pipeline-3d": pipeline_entry("pipeline-3d", "rotations", {**EARLY, "problem": ROTATION}, "modelnet10"),
+    "pipeline-3d": graphs.pipeline_entry("pipeline-3d", "rotations", {**EARLY, "problem": ROTATION}, "modelnet10"),
     "errors": figure(
         "Errors of rotations by solver at test time",
         *("Figure 4a", "errors", "errors", False),
@@ -321,8 +306,8 @@ ENTRIES: Mapping[str, Entry] = {
 AS_IT_IS = "the recipe as it is"
 #: problem -> what is trained, for a share of its epochs, which tells choices apart, and the rate and β of the recipe
 SEARCHED: Mapping[str, tuple[str, Mapping[str, Any], int, float, float]] = {
-    "randgraph": ("RandGraph k=4, 30 of 150 epochs", GRAPHS, 30, 3e-3, 6.0),
-    "willow": ("Willow k=4, 40 of 375 epochs", OUR_WILLOW, 40, 3e-3, 8.0),
+    "randgraph": ("RandGraph k=4, 30 of 150 epochs", graphs.GRAPHS, 30, 3e-3, 6.0),
+    "willow": ("Willow k=4, 40 of 375 epochs", graphs.OUR_WILLOW, 40, 3e-3, 8.0),
     "pointset": ("point sets, 10 of 100 epochs", OUR_POINTSET, 10, 2e-3, 10.0),
     "rotation": ("rotations, first stage, 10 of 40 epochs", {**OUR_ROTATION, "stage": "alpha"}, 10, 4e-3, 10.0),
 }

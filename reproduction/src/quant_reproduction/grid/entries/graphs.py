@@ -7,20 +7,23 @@ from functools import partial
 from typing import Any
 
 from quant_reproduction.grid.jobs import Job
-from quant_reproduction.grid.views import (
-    ABLATIONS,
-    METHODS,
-    RELEASED,
-    SIZES,
-    TEN,
-    Entry,
-    ablation_columns,
-    accuracy,
-    by_job,
-    cell,
-    pipeline_entry,
-)
+from quant_reproduction.grid.views import METHODS, Entry, Places, accuracy, by_job, cell, chosen_columns
 
+TEN = 10  # where a training takes less than 30 seconds, of (a) and (r)
+#: Rates of Adam in the code that the paper's authors released (github.com/MSeelbach/QuAnt, commit b37bcc8), where the
+#: paper prints 1e-3.
+RELEASED: Mapping[str, Mapping[str, float]] = {
+    "randgraph": {"learning_rate": 1e-5},
+    "pointset": {"learning_rate": 1e-6},
+    "rotation": {"learning_rate": 1e-4},
+}
+#: The paper's networks, smallest first.
+SIZES = {f"L{layers} H{hidden}": {"layers": layers, "hidden": hidden} for layers in (3, 5) for hidden in (32, 78)}
+#: The paper's loss without one of its terms.
+ABLATIONS: Mapping[str, Mapping[str, float]] = {
+    "without unique": {"weight_unique": 0.0},
+    "without mlp": {"weight_mlp": 0.0},
+}
 #: At these sizes annealing finds what exhaustive search finds, at many times the cost.
 EXACT: Mapping[str, Mapping[str, Any]] = {"paper": {"solver": "exhaustive"}, "best": {}}
 #: Those of the presets `paper` and `best`, spelled out.
@@ -78,6 +81,22 @@ def willow() -> Iterator[Job]:
     yield make("(a) direct", "baseline", method="direct", problem=PAPER_WILLOW)
     yield make("(c) direct", "baseline", method="direct", problem=WILLOW)
     yield make("guess", "baseline", method="guess", problem=WILLOW)
+
+
+def pipeline_entry(item: str, row: str, trained: Mapping[str, Any], data: str) -> Entry:
+    """Return the entry of the paper's first figure: the stages of one instance, under the paper's protocol."""
+    made = cell(item, row, "(a) quant", "pipeline", **trained, solvers=["quantum:reads=1000"], instances=1)
+    title = f"An instance on its way through the pipeline, {row}: p, A, reads of simulated QA, solution"
+    return Entry(title, "Figure 1", [made], figures=("pipeline",), data=data, one_seed=True)
+
+
+def ablation_columns(full: str, label: str, best: str, before: str = "") -> Places:
+    """Return the paper's loss in full (a column of jobs and the label of its test), without its parts, and our recipe.
+
+    ``before`` is what the columns of jobs without a part have before its name.
+    """
+    parts = {before + name: (name, "exhaustive" if before else "ablation") for name in ABLATIONS}
+    return chosen_columns({full: ("full", label), **parts, best: ("best", "exhaustive")})
 
 
 #: Of the first split.
