@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 
     from qubolearn.runs import Run
 
-__all__ = [
-    "answers",
-    "curves",
-    "figure",
-    "grid_couplings",
-    "hamming_over_training",
-    "pictures",
-    "qubo",
-    "save",
-]
+__all__ = ["answers", "curves", "figure", "grid_couplings", "hamming_over_training", "pictures", "qubo", "save"]
 
 BLUE, RED = "#2166ac", "#b2182b"
 SHADES = "RdBu_r"  # of energies: costs are red, rewards blue

@@ -148,14 +148,14 @@ def test_too_many_bits() -> None:
 
 INTERPRETED = """
 import torch
-from qubolearn.gpu.exhaustive_triton import SearchPlan, SumPlan
+from qubolearn.gpu.exhaustive_triton import SearchPlan
 from triton_check import instances, search_error, sum_error
 
 plans = [(10, SearchPlan(3, 1, 1), torch.float64), (11, SearchPlan(4, 2, 0), torch.float32)]
 for n, plan, dtype in [*plans, (12, SearchPlan(3, 2, 2), torch.float32)]:
     assert search_error(instances(2, n, dtype, "cpu"), 3, plan) < 1e-9, (n, plan)
-for n, plan in [(8, SumPlan(1)), (10, SumPlan(2))]:
-    assert sum_error(instances(2, n, device="cpu"), plan) < 1e-5, (n, plan)
+for n, lane_bits in [(8, 1), (10, 2)]:
+    assert sum_error(instances(2, n, device="cpu"), lane_bits) < 1e-5, (n, lane_bits)
 """
 
 

@@ -99,10 +99,7 @@ class DenseQubos:
                 _anneal[(batch * groups,)](
                     *(self.high, self.low, self.pairs, self.linear, colds, seeds, states, X, words, fields),
                     *(words if flipped is None else flipped, self.n, blocks, groups, depth, colds.shape[1], start),
-                    HELD=flipped is not None,
-                    LANES=lanes,
-                    WIDTH=BITS,
-                    STEP=step,
+                    *(flipped is not None, lanes, BITS, step),
                     num_warps=lanes // 32,
                     num_stages=min(3, depth // step),
                 )

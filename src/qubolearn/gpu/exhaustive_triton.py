@@ -14,28 +14,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from qubolearn.qubo.algebra import code_bits
 
-#: Bits between lanes and part: the search eliminates INNER, the sum has MIDDLE of them.
-INNER, MIDDLE = 4, 7
+#: Bits between lanes and part: the search eliminates INNER, the sum has MIDDLE of them. Warps of a program.
+INNER, MIDDLE, WARPS = 4, 7, 4
 
 #: Parts and cells searched again beyond ``count``, so that rounding in the scan does not hide one of the lowest.
 SPARE = 8
 
 #: Energies listed and partial sums held at once; a larger batch is worked off in groups of instances.
 LISTED, HELD = 2**25, 2**28
-
-
-@lru_cache(maxsize=1)
-def available() -> bool:
-    """Return True if Triton is installed; CPU builds of torch come without it."""
-    return find_spec("triton") is not None
 
 
 @dataclass(frozen=True)
@@ -45,7 +37,6 @@ class SearchPlan:
     lane_bits: int = 10
     outer_gray: int = 3
     inner_gray: int = 4
-    warps: int = 4
 
     @property
     def free_bits(self) -> int:
@@ -57,19 +48,7 @@ class SearchPlan:
         lanes = min(self.lane_bits, n - INNER - 1)
         outer = min(self.outer_gray, n - INNER - lanes)
         inner = min(self.inner_gray, n - INNER - lanes - outer)
-        return SearchPlan(lanes, outer, inner, self.warps)
-
-
-@dataclass(frozen=True)
-class SumPlan:
-    """The layout of a sum: lanes of a program; 7 middle bits are fixed in the kernel."""
-
-    lane_bits: int = 8
-    warps: int = 4
-
-    def fit(self, n: int) -> SumPlan:
-        """Return the plan with fewer lanes if n has too few bits for it."""
-        return SumPlan(min(self.lane_bits, n - MIDDLE), self.warps)
+        return SearchPlan(lanes, outer, inner)
 
 
 @lru_cache(maxsize=32)
@@ -120,29 +99,18 @@ def _subset_table(
     out = torch.empty((batch, columns, states) if rows else (batch, states, columns), dtype=dtype, device=A.device)
     subset_table[(batch * -(-states // block), columns)](
         *(A, codes, out, n, bits.start, targets.start, states, states if codes.ndim == 2 else 0),
-        *(1 if rows else columns, states if rows else 1, states * columns),
-        BITS=len(bits),
-        DIAGONAL=diagonal,
-        BLOCK=block,
+        *(1 if rows else columns, states if rows else 1, states * columns, len(bits), diagonal, block),
     )
     return out
 
 
-class Tables(NamedTuple):
-    """The tables that a kernel reads besides A."""
-
-    rows: Tensor
-    parts: Tensor
-    gray: Tensor
-
-
-def _tables(A: Tensor, lane_bits: int, inner: int, walk: Tensor, dtype: torch.dtype) -> Tables:
-    """Return the tables of A ``[batch, n, n]``; the walked bits, above the ``inner`` ones, take the codes ``walk``."""
+def _tables(A: Tensor, lane_bits: int, inner: int, walk: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """Return rows, parts and gray of A ``[batch, n, n]``; the bits above ``inner`` ones take the codes ``walk``."""
     n, device = A.shape[2], A.device
     first = lane_bits + inner
     top = first + len(walk).bit_length() - 1
     low, among, walked, part = range(lane_bits), range(lane_bits, first), range(first, top), range(top, n)
-    return Tables(
+    return (
         _subset_table(A, _codes(lane_bits, device), low, range(lane_bits, n), dtype, rows=True),
         _subset_table(A, _codes(len(part), device), part, range(lane_bits, top), dtype),
         _subset_table(A, walk, walked, among, dtype, diagonal=True),
@@ -168,13 +136,9 @@ class Scan:
         out = torch.empty(shape, dtype=A.dtype, device=A.device)
         scan_parts[(len(A) * count,)](
             *(A, *self.tables, _gray_flips(plan.outer_gray, A.device), _gray_flips(plan.inner_gray, A.device)),
-            *(out if chosen is None else chosen.contiguous(), out, A.shape[2], count),
-            LANES=2**plan.lane_bits,
-            OUTER=plan.outer_gray,
-            INNER_GRAY=plan.inner_gray,
-            PART_BITS=self.part_bits,
-            CHOSEN=chosen is not None,
-            num_warps=plan.warps,
+            *(out if chosen is None else chosen.contiguous(), out, A.shape[2], count, 2**plan.lane_bits),
+            *(plan.outer_gray, plan.inner_gray, self.part_bits, chosen is not None),
+            num_warps=WARPS,
         )
         return out
 
@@ -202,19 +166,17 @@ def _search_group(A: Tensor, count: int, plan: SearchPlan) -> Tensor:
     return codes.gather(1, energy[..., 0].topk(count, largest=False).indices)
 
 
-def log_partition_and_marginals(A: Tensor, beta: float, plan: SumPlan | None = None) -> tuple[Tensor, Tensor]:
+def log_partition_and_marginals(A: Tensor, beta: float, lane_bits: int = 8) -> tuple[Tensor, Tensor]:
     """Return log Σ_x exp(-β xᵀAx) ``[batch]`` and E[x xᵀ] ``[batch, n, n]``, float64, for float32 A on a GPU."""
-    plan = (plan or SumPlan()).fit(A.shape[2])
     step = max(1, HELD >> (A.shape[2] - MIDDLE + 3))
-    groups = [_sum_group(A[i : i + step], beta, plan) for i in range(0, len(A), step)]
+    groups = [_sum_group(A[i : i + step], beta, min(lane_bits, A.shape[2] - MIDDLE)) for i in range(0, len(A), step)]
     return torch.cat([value for value, _ in groups]), torch.cat([marginals for _, marginals in groups])
 
 
-def _sum_group(A: Tensor, beta: float, plan: SumPlan) -> tuple[Tensor, Tensor]:
+def _sum_group(A: Tensor, beta: float, low: int) -> tuple[Tensor, Tensor]:
     from qubolearn.gpu.exhaustive_triton_kernels import sum_parts
 
     batch, n, device = len(A), A.shape[2], A.device
-    low = plan.lane_bits
     part_bits = n - low - MIDDLE
     scaled = (-beta / math.log(2) * A.double()).contiguous()
     tables = _tables(scaled, low, 3, _walk(0, 4, device), torch.float32)
@@ -222,10 +184,7 @@ def _sum_group(A: Tensor, beta: float, plan: SumPlan) -> tuple[Tensor, Tensor]:
     lanes = torch.empty(batch, 2**part_bits, MIDDLE + 1, 2**low, device=device)
     totals = torch.empty(batch, 2**part_bits, 21, device=device)
     sum_parts[(peaks.numel(),)](
-        *(scaled, *tables, _gray_flips(4, device), peaks, lanes, totals, n),
-        LANES=2**low,
-        PART_BITS=part_bits,
-        num_warps=plan.warps,
+        *(scaled, *tables, _gray_flips(4, device), peaks, lanes, totals, n, 2**low, part_bits), num_warps=WARPS
     )
     peak = peaks.amax(1)
     weight = (peaks - peak[:, None]).exp2()  # of each part

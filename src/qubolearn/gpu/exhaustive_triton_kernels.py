@@ -162,19 +162,7 @@ def _store_totals(totals, first, second, third):
 
 
 @triton.jit
-def sum_parts(
-    A,
-    rows,
-    parts,
-    gray,
-    flips,
-    peaks,
-    lanes,
-    totals,
-    n,
-    LANES: tl.constexpr,
-    PART_BITS: tl.constexpr,
-):
+def sum_parts(A, rows, parts, gray, flips, peaks, lanes, totals, n, LANES: tl.constexpr, PART_BITS: tl.constexpr):
     """Sum the weights 2^(exponent - peak) of a part per lane; a, b, c are the inner bits, 1 ... 4 the walked ones.
 
     Of the 7 middle bits a, b, c, 1, ... 4, ``lanes [8, LANES]`` gets the weights with each set, and all weights, and

@@ -98,10 +98,7 @@ class Population:
         _cross[(len(self.X),)](
             *(self.fields, qubos.values, qubos.neighbors, qubos.starts, self.mirrors, qubos.lanes(self.parents)),
             *(qubos.lanes(self.X), self.labels, self.costs, size // kernel.ROWS, len(qubos.neighbors)),
-            *(len(self.X) // len(self.A), self.A.n, 0 if ties else -1),
-            ROWS=kernel.ROWS,
-            LANES=qubos.reads,
-            TOGETHER=qubos.together,
+            *(len(self.X) // len(self.A), self.A.n, 0 if ties else -1, kernel.ROWS, qubos.reads, qubos.together),
             num_warps=kernel.WARPS,
         )
 
@@ -147,9 +144,8 @@ def _cross(
     for tile in range(tiles):
         at = (tile * ROWS + row)[:, None] * LANES
         count += tl.sum((tl.load(parents + at) != tl.load(X + at)).to(tl.int32), 0)
-    mirrored = (2 * count > n).to(tl.int32)[None, :] * tl.load(
-        mirrors + instance
-    )  # take the mirror image if it is nearer
+    # take the mirror image if it is nearer
+    mirrored = (2 * count > n).to(tl.int32)[None, :] * tl.load(mirrors + instance)
     for tile in range(tiles):
         bit = (tile * ROWS + row)[:, None]
         parent = tl.load(parents + bit * LANES).to(tl.int32)

@@ -115,10 +115,7 @@ class SparseQubos:
             _anneal[(len(X),)](
                 *(self.first, self.lowest, self.unit, self.values, self.neighbors, self.starts, colds, seeds, X),
                 *(size // ROWS, len(self.neighbors), len(X) // batch, colds.shape[1], done + begin),
-                ROWS=ROWS,
-                WORDS=WORDS,
-                DIGITS=self.digits,
-                TOGETHER=self.together,
+                *(ROWS, WORDS, self.digits, self.together),
                 num_warps=WARPS,
             )
         return done + betas.shape[1]

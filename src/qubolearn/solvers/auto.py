@@ -52,11 +52,7 @@ CONSTRAINED = PopulationAnnealing(sweeps=1000)
 
 
 def auto_solver(
-    n: int,
-    seed: int | None = 0,
-    groups: Groups | None = None,
-    clamp: Tensor | None = None,
-    neighbors: float = math.inf,
+    n: int, seed: int | None = 0, groups: Groups | None = None, clamp: Tensor | None = None, neighbors: float = math.inf
 ) -> QuboSolver:
     """Return exhaustive search if it takes milliseconds, otherwise what was best in its time on such QUBOs.
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from qubolearn.errors import QubolearnError, check_counts
 from qubolearn.gpu import exhaustive_triton
+from qubolearn.gpu.annealing import available
 from qubolearn.kernels import HELD, kernel_call, native
 from qubolearn.qubo import FREE, Groups, Inequalities, Qubo, can_read_values
 from qubolearn.qubo.algebra import code_bits
@@ -119,7 +120,7 @@ def _search_cpu(A: Tensor, count: int) -> SearchResult:
 def _lowest_codes(A: Tensor, count: int) -> Tensor:
     """Return codes of the lowest states of A on a GPU or another device."""
     n, device = A.shape[2], A.device.type
-    if device == "cuda" and n >= TRITON_BITS and exhaustive_triton.available():
+    if n >= TRITON_BITS and available(A.device):
         overflows = can_read_values(A) and float(A.abs().amax()) * n * n > OVERFLOW["float32"]
         return exhaustive_triton.lowest_codes(A.double() if overflows else A, count)
     # In float32 a GPU may round products to TF32.

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from qubolearn.errors import NonFiniteError, QubolearnError
 from qubolearn.gpu import exhaustive_triton
+from qubolearn.gpu.annealing import available
 from qubolearn.kernels import HELD, kernel_call, native
 from qubolearn.qubo import (
     Clamp,
@@ -176,10 +177,10 @@ def _sums(A: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     """Sum over all states."""
     _check_bits(A.shape[2])
     A = A if A.dtype == torch.float64 else A.to(torch.float32)
-    device, single = A.device.type, A.dtype == torch.float32
+    device = A.device.type
     if device == "cpu":
         return _sums_cpu(A, beta)
-    if device == "cuda" and single and A.shape[2] >= TRITON_BITS and exhaustive_triton.available():
+    if A.dtype == torch.float32 and A.shape[2] >= TRITON_BITS and available(A.device):
         return exhaustive_triton.log_partition_and_marginals(A, beta)
     # In float32 a GPU may round products to TF32.
     return exhaustive_torch.log_partition_and_marginals(A.double() if device == "cuda" else A, beta)

@@ -9,14 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from qubolearn.chips.programming import (
-    EXTENDED_J_RANGE,
-    J_RANGE,
-    Embedding,
-    Programmed,
-    scaled,
-    with_control_errors,
-)
+from qubolearn.chips.programming import EXTENDED_J_RANGE, J_RANGE, Embedding, Programmed, scaled, with_control_errors
 from qubolearn.errors import QubolearnError, check_counts, check_numbers, unknown_name
 from qubolearn.kernels import Bar, thread_count
 from qubolearn.qubo import Qubo, as_dense, check_qubo, energies, from_ising, to_ising
