@@ -162,10 +162,7 @@ def planar_data(seed: int, split: str, neighbors: int, device: torch.device, noi
 def spatial_data(
     seed: int, split: str, shapes: int, stage: int, share: float, device: torch.device, few: int = 0
 ) -> Data:
-    """Return instances of rotations; in stage 2 α is 0, in stage 3 α and β are. The test has whole rotations.
-
-    ``shapes`` are trained; fewer of them are the first of more.
-    """
+    """Return instances of rotations; in stage 2 α is 0, in stage 3 α and β are. The test has whole rotations."""
     generator = stream(seed, "released", split, stage if split == "train" else f"{share:g}", device=device)
     order = torch.randperm(len(spatial_shapes()), generator=stream(seed, "files", split, stage)).tolist()
     first = torch.randperm(len(spatial_shapes()), generator=stream(seed, "files", "train", 0)).tolist()

@@ -178,10 +178,7 @@ class Stack:
         return replace(self, nets=[self.nets[i] for i in nets], parameters=chosen)
 
     def outputs(self, p: Tensor, skip: bool = False) -> tuple[Tensor, list[Tensor]]:
-        """Return the last layer and hidden activations of inputs ``[networks, batch, m]``.
-
-        ``skip`` omits layers 3 and 4.
-        """
+        """Return the last layer and hidden activations of ``[networks, batch, m]``; ``skip`` omits two layers."""
         hidden, h = [], p
         for place in range(self.layers - 1):
             if skip and place in (2, 3):

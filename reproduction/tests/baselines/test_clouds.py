@@ -12,13 +12,19 @@ from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation as ScipyRotation
 
-from quant_reproduction.baselines import aqm_angle, aqm_qubo, icp, procrustes, solve_exactly
-from quant_reproduction.problems.clouds import geodesic_so2, pair_moments, rotation_2d
+from quant_reproduction.baselines import aqm_angle, icp, procrustes, solve_exactly
+from quant_reproduction.problems.clouds import aqm_matrix, geodesic_so2, pair_moments, rotation_2d
 from qubolearn.qubo import energies
 from qubolearn.solvers import ExhaustiveSearch
 
 M = np.array([[0, -1], [1, 0]])
 BASIS = [w * C for w in (0.5, 0.2, 0.1, 0.1, 0.05) for C in (np.eye(2), M, -np.eye(2), -M)]
+
+
+def aqm_qubo(numbers: torch.Tensor) -> torch.Tensor:
+    """Return the QUBO of the 20 free qubits: the couplings of the fixed one are on the diagonal."""
+    P = aqm_matrix(numbers)
+    return P[:, 1:, 1:] + torch.diag_embed(2 * P[:, 0, 1:])
 
 
 def clouds(count: int, angle: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

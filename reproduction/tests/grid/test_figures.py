@@ -12,8 +12,8 @@ import torch
 
 from quant_reproduction.cli import main
 from quant_reproduction.datasets.files import data_folder
+from quant_reproduction.grid.figures import all_reads, second_best, second_lowest
 from quant_reproduction.grid.models import Model, seeded
-from quant_reproduction.grid.sampler_figures import all_reads, second_best, second_lowest
 from qubolearn.cli import main as train
 from qubolearn.errors import QubolearnError
 from qubolearn.qubo import all_states, energies

@@ -18,7 +18,6 @@ from torch import Tensor
 from quant_reproduction.baselines.graphs import Variant, direct, qgm
 from quant_reproduction.problems.clouds import (
     BASIS,
-    aqm_matrix,
     check_clouds,
     cross_covariance,
     pair_moments,
@@ -175,15 +174,6 @@ def aqm(
         moments = pair_moments(turned, reference, neighbors, template_counts, reference_counts)
         angle = angle + aqm_angle(solve_exactly(torch.stack(moments[:4], 1)))
     return angle
-
-
-def aqm_qubo(numbers: Tensor) -> Tensor:
-    """Return the QUBO of the 20 free qubits, A ``[batch, 20, 20]``, for (xx, yy, dot, cross) ``[batch, 4]``.
-
-    Its energies are those of P minus |x|²: the couplings of the fixed qubit are on the diagonal.
-    """
-    P = aqm_matrix(numbers)
-    return P[:, 1:, 1:] + torch.diag_embed(2 * P[:, 0, 1:])
 
 
 def aqm_angle(q: Tensor) -> Tensor:

@@ -26,10 +26,7 @@ Variant = Literal["baseline", "row-wise", "inserted"]
 
 
 def direct(W: Tensor) -> Tensor:
-    """Return argmin_P Σ_ij W[(i, P(i)), (j, P(j))], ``[batch, k]`` int64, for W ``[batch, k², k²]``.
-
-    Row k·i + a of W is "node i is mapped to node a". The cost is k! states; k = 8 takes milliseconds per instance.
-    """
+    """Return argmin_P Σ_ij W[(i, P(i)), (j, P(j))], ``[batch, k]`` int64, for W ``[batch, k², k²]``."""
     k = assignment_size(W)
     if k > MAX_K:
         raise QubolearnError(

@@ -305,10 +305,7 @@ class Judged(NamedTuple):
 def choose(
     records: Mapping[Job, Mapping[str, Any]], count: int, seed: int, max_seconds: float, gpu: bool
 ) -> tuple[list[Job], Counter[str]]:
-    """Return ``count`` random jobs, and how many were skipped because they would take longer than ``max_seconds``.
-
-    What ran on a GPU says nothing about its seconds on a CPU: without a ``gpu`` these follow from steps and bits.
-    """
+    """Return ``count`` random jobs, and how many were skipped because they would take longer than ``max_seconds``."""
     left_out, fit = Counter[str](), []
     for job, record in records.items():
         there = "cores, " in record["machine"]  # the GPU is named behind the cores

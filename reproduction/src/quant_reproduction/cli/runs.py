@@ -6,7 +6,6 @@ import argparse
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,13 +110,13 @@ def run_evaluate(args: argparse.Namespace, output: Output) -> None:
 
 
 SAMPLERS = [f"{name}:reads=1000,sweeps={sweeps}" for name in ("annealing", "neal") for sweeps in (1000, 10, 2)]
-#: figure -> module and function below quant_reproduction.grid, default solvers and instances
-KINDS: Mapping[str, tuple[str, Sequence[str], int]] = {
-    "matches": ("figures:matches", ["exhaustive"], 200),
-    "alignment": ("figures:alignment", ["exhaustive"], 4),
-    "failures": ("figures:failures", ["exhaustive"], 500),
-    "errors": ("figures:errors", ["exhaustive", "annealing", "quantum", "neal"], 500),
-    "energies": ("sampler_figures:energies", [*SAMPLERS, "quantum:reads=1000", "dimod:reads=1000,sweeps=100"], 1),
+#: figure -> default solvers and instances
+KINDS: Mapping[str, tuple[Sequence[str], int]] = {
+    "matches": (["exhaustive"], 200),
+    "alignment": (["exhaustive"], 4),
+    "failures": (["exhaustive"], 500),
+    "errors": (["exhaustive", "annealing", "quantum", "neal"], 500),
+    "energies": ([*SAMPLERS, "quantum:reads=1000", "dimod:reads=1000,sweeps=100"], 1),
 }
 
 
@@ -140,20 +139,19 @@ def run_figure(args: argparse.Namespace, output: Output) -> None:
     failures      the worst cases: clouds with their angle and error, or wrong matchings
     errors        a histogram of errors per solver, on the same instances
     energies      histograms of what samplers read on one QUBO"""
-    function, usual, instances = KINDS[args.kind]
+    usual, instances = KINDS[args.kind]
     solvers = list(dict.fromkeys(args.solver or usual))
     instances = instances if args.instances is None else args.instances
     if len(usual) == 1 and len(solvers) > 1:
         raise QubolearnError(f"--solver given {len(solvers)} times; figure {args.kind} takes one")
+    from quant_reproduction.grid import figures
     from quant_reproduction.grid.models import Model, solver_label
     from quant_reproduction.report import draw_figure
     from qubolearn import plots
     from qubolearn.runs import Run
 
-    module, _, name = function.partition(":")
-    draw = getattr(import_module(f"quant_reproduction.grid.{module}"), name)
     runs = [replace(here, problem=change_options(here.problem, args.set)) for here in map(Run.open, args.runs)]
-    drawn = draw(Model.of(runs), solvers, instances, args.seed)
+    drawn = getattr(figures, args.kind)(Model.of(runs), solvers, instances, args.seed)
     if len(usual) == 1:
         drawn = {**drawn, "title": f"{drawn['title']}, {solver_label(solvers[0])}"}
     header = {"figure": args.kind, "runs": [_describe(here) for here in runs], "seed": args.seed}

@@ -88,10 +88,7 @@ def turned_misfit(outline: Array) -> float:
 
 
 def clouds_alike(clouds: Array) -> Array:
-    """Return which clouds ``[N, points, 3]`` have the same distribution of internal distances: ``[N, N]``, bool.
-
-    Distances are invariant to rotation, reflection and translation; they are in units of the rms radius.
-    """
+    """Return which clouds ``[N, points, 3]`` have the same distances between their points, up to scale: ``[N, N]``."""
     centered = clouds.astype(np.float64) - clouds.mean(1, dtype=np.float64, keepdims=True)
     radius = np.sqrt((centered**2).sum(2).mean(1))
     if not (radius > 0).all():

@@ -89,10 +89,7 @@ def _note(files: Mapping[str, str]) -> None:
 
 
 def cached_data(maxsize: int) -> Callable[[Loader], Loader]:
-    """Cache functions that read datasets, per ``QUBOLEARN_DATA``, until :func:`clear_data_cache`.
-
-    A value from the cache counts as reading its files again.
-    """
+    """Cache functions that read datasets, per ``QUBOLEARN_DATA``; a cached value counts as reading its files again."""
 
     def decorate(function: Loader) -> Loader:
         @lru_cache(maxsize)

@@ -88,10 +88,7 @@ def read_features(layer: str, images: WillowImages, folder: Path | str | None = 
 
 
 def read_vgg_features(images: WillowImages, folder: Path | str | None = None) -> Tensor:
-    """Read VGG16 features of the compact form at the keypoints of these images: ``[images, 10, 1024]``, float32.
-
-    They are relu4_2 and relu5_1, 512 numbers each, both normalized.
-    """
+    """Read normalized VGG16 features relu4_2 and relu5_1 at keypoints: ``[images, 10, 1024]``, float32."""
     folder = data_folder("willow") if folder is None else Path(folder)
     path = folder / "willow_vgg16_features.npz"
     arrays = load_npz(path, {**dict.fromkeys(VGG_LAYERS, ("f", 3)), "images": ("U", 1)})
@@ -249,10 +246,7 @@ def sources_of(
 
 
 def draw_split(classes: Sequence[str], sources: Sequence[int], size: int, seed: int) -> tuple[list[int], list[int]]:
-    """Return ``size`` random images of each class, and all others; every source is on one side.
-
-    Sources are taken in random order as long as they fit; if that leaves a gap, another order is tried.
-    """
+    """Return ``size`` random images of each class, and all others; every source is on one side."""
     chosen: list[int] = []
     for name in sorted(set(classes)):
         members: dict[int, list[int]] = {}

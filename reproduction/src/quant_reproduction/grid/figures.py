@@ -1,43 +1,50 @@
-"""Figures of what trained runs answer: matches, alignments, failures and errors per solver, as plain numbers.
+"""Figures of what trained runs answer and of what samplers read, as plain numbers.
 
-Each function takes a trained model, solvers, a number of test instances and a seed. Jobs of the grid keep the panels in
-their records; ``quant figure`` draws them into a file. What samplers read is in ``sampler_figures``.
+Most functions take a trained model, solvers, a number of test instances and a seed. Jobs of the grid keep the panels in
+their records; ``quant figure`` draws them into a file. Where figures show reads, x⁺ is taken from the reads alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from quant_reproduction.baselines import procrustes
 from quant_reproduction.datasets.willow import WillowImages
-from quant_reproduction.grid import panels
-from quant_reproduction.grid.models import (
-    Model,
-    Panel,
-    aligned_clouds,
-    misfit,
-    sampler_label,
-    seeded,
-    worst_of_each_shape,
-)
+from quant_reproduction.grid import models, panels
+from quant_reproduction.grid.models import Model, Panel, aligned_clouds, sampler_label, seeded, time_of, trained_model
 from quant_reproduction.grid.panels import PanelNumbers
+from quant_reproduction.presets import recipe_for
 from quant_reproduction.problems.clouds import geodesic_so3
 from quant_reproduction.problems.pointset import PointSet
 from quant_reproduction.problems.rotation import Rotation
 from quant_reproduction.problems.willow import Pairs, Willow
+from qubolearn.chips.embedding import Chip, find_tiles
+from qubolearn.chips.topologies import FAMILIES, topology
+from qubolearn.data.contract import Instances
 from qubolearn.errors import QubolearnError
+from qubolearn.evaluation import Evaluation, evaluate_bits, solve_instances
+from qubolearn.problems import Problem, make_problem
 from qubolearn.problems.randgraph import RandGraph
+from qubolearn.qubo import energies as qubo_energies
 from qubolearn.random import stream
+from qubolearn.recipes import train
+from qubolearn.solvers import ExhaustiveSearch, Solver
+from qubolearn.training.callbacks import Callback
+from qubolearn.training.fit import Training
 
 #: Points of one cloud of a picture, so that records stay small.
 SHOWN_POINTS = {2: 120, 3: 90}
 #: Degrees: errors are shown by the angle before, in steps of this.
 TURNS = 10
 #: Bars of the histogram of errors.
-BINS = 15
+ERROR_BINS = 15
 UPWARDS = torch.tensor([1.0, -1.0])  # images count pixels downwards
 
 
@@ -56,9 +63,9 @@ def matches(model: Model, solvers: Sequence[str], instances: int, seed: int, eac
     return panels.titled("Matched keypoints of Willow", drawn, note)
 
 
-def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
+def alignment(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int = 0) -> PanelNumbers:
     """Return clouds before and after alignment; in 3D after every stage, and after Procrustes."""
-    aligned = aligned_clouds(model, solvers[0], instances, seed)
+    aligned = aligned_clouds(model, solvers[0], cases or instances, seed)
     drawn = []
     for index in range(len(aligned.error)):
         shown = list(aligned.panels(index))
@@ -104,7 +111,7 @@ def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> P
         score = (answer != data.answer).sum(-1) if nodes else problem.score(answer, data)[problem.metric]
         values[sampler_label(spec)] = score.double()
     largest = max(float(value.max()) for value in values.values())
-    bins = data.answer.shape[1] + 1 if nodes else BINS
+    bins = data.answer.shape[1] + 1 if nodes else ERROR_BINS
     edges = torch.arange(bins + 1) - 0.5 if nodes else torch.linspace(0, max(largest, 1e-6), bins + 1)
     edges = edges.double()
     shares = {name: (100 * torch.histogram(value, edges).hist / len(value)).tolist() for name, value in values.items()}
@@ -117,10 +124,10 @@ def errors(model: Model, solvers: Sequence[str], instances: int, seed: int) -> P
 def _cloud_failures(model: Model, solvers: Sequence[str], instances: int, seed: int, cases: int) -> PanelNumbers:
     """Return the worst instance of each of the worst shapes, and how errors grow with the angle."""
     aligned = aligned_clouds(model, solvers[0], instances, seed)
-    chosen, drawn = worst_of_each_shape(aligned, cases), []
+    chosen, drawn = models.worst_of_each_shape(aligned, cases), []
     for index in chosen:
         first, *_, last = aligned.panels(index)
-        fit = f"misfit {100 * misfit(last.template, last.reference):.1f} % of the extent"
+        fit = f"misfit {100 * models.misfit(last.template, last.reference):.1f} % of the extent"
         drawn += [cloud_panel(first.title, first), cloud_panel(f"{last.title}, {fit}", last)]
     lows = torch.div(aligned.turn, TURNS, rounding_mode="floor").int() * TURNS
     curve = [[low + TURNS / 2, aligned.error[lows == low].mean().item()] for low in sorted(set(lows.tolist()))]
@@ -171,10 +178,7 @@ def _most_wrong(P: Tensor, P_true: Tensor, count: int = 8) -> Tensor:
 
 
 def match_panel(name: str, x: Tensor, y: Tensor, P: Tensor, P_true: Tensor) -> PanelNumbers:
-    """Return nodes at x and y ``[k, 2]`` with a line from each to its match in P ``[k]``, right and wrong ones.
-
-    Bits may say a node that there is not: it has no line. Matches that were missed are dashed.
-    """
+    """Return nodes at x and y ``[k, 2]`` with a line to their match in P ``[k]``; missed matches are dashed."""
     right = P_true == P
     series = {"right": torch.cat([x[right], y[P_true[right]]]), "wrong": torch.cat([x[~right], y[P_true[~right]]])}
     lines = [[x[node].tolist(), y[found].tolist()] for node, found in enumerate(P.tolist()) if found < len(P)]
@@ -202,3 +206,272 @@ def pair_panel(images: WillowImages, pairs: Pairs, P: Tensor, index: int) -> Pan
         for image, left, width, h in zip(both, lefts.tolist(), widths.tolist(), half, strict=True)
     ]
     return {**match_panel(f"{images.classes[both[0]]}: ", x, y, P[index], pair.P), "images": places}
+
+
+#: Bits up to which exhaustive search gives the two lowest energies.
+EXACT_BITS = 24
+BINS = 40
+#: Energies this close, relative to the lowest, are one up to rounding.
+SAME_ENERGY = 1e-6
+
+
+def all_reads(solver: Solver, A: Tensor) -> Tensor:
+    """Return the final states of all reads: A ``[batch, n, n]`` -> ``[batch, reads, n]``; of samplers only."""
+    if not hasattr(solver, "sample"):
+        raise QubolearnError(f"{type(solver).__name__} has no reads; give samplers such as annealing, neal or quantum")
+    reads: Tensor = solver.sample(A)
+    return reads
+
+
+def second_lowest(A: Tensor, reads: Tensor) -> float | None:
+    """Return the energy of the second-best state in reads ``[reads, n]`` of A ``[n, n]``; None if all are equal."""
+    states = torch.unique(reads, dim=0).double()
+    if len(states) < 2:
+        return None
+    return qubo_energies(A[None].double(), states[None])[0].sort().values[1].item()
+
+
+def energies(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
+    """Return histograms of the energies that samplers read on one QUBO: that of the last of ``instances``."""
+    A, drawn = _qubos(model, instances, seed)[-1:], []
+    reads = {sampler_label(spec): all_reads(seeded(spec, seed), A) for spec in solvers}
+    energy = {name: qubo_energies(A.double(), states.double())[0] for name, states in reads.items()}
+    exact = _two_lowest(A)
+    two = [] if exact is None else exact[0].tolist()
+    known = [*energy.values(), *([] if exact is None else [exact[0]])]
+    low, edges = min(float(value.min()) for value in known), _edges(known)
+    for name, value in energy.items():
+        states, lowest = len(torch.unique(reads[name][0], dim=0)), value <= low + SAME_ENERGY * abs(low)
+        counts = torch.histogram(value.clamp(max=edges[-1].item()), edges).hist.int().tolist()
+        title = f"{name}: {100 * lowest.double().mean():.1f} % at the lowest, {states} states"
+        x, y = "energy, largest entry of A: 1", f"of {len(value)} reads"
+        drawn.append(panels.bars(title, x, y, edges.tolist(), {name: counts}))
+    note = f"The two lowest energies are {', '.join(f'{each:.3f}' for each in two)}. The last bar of each panel holds "
+    title = f"Energies that samplers read on one QUBO of {model.problem.bits} bits"
+    return panels.titled(title, drawn, f"{note}all that is above.")
+
+
+def _edges(energy: Sequence[Tensor]) -> Tensor:
+    """Return edges of bars, from the lowest energy to the second largest of the samplers' highest ones.
+
+    A single sampler that is far too hot would push all others into one bar; what is above lies in the last bar.
+    """
+    low = min(float(value.min()) for value in energy)
+    high = sorted(float(value.max()) for value in energy)[-2:][0]
+    margin = max((high - low) / BINS, 1e-6) / 2  # so that the lowest energy is the middle of its bar
+    return torch.linspace(low - margin, high + margin, BINS + 1, dtype=torch.float64)
+
+
+def second_best(model: Model, solvers: Mapping[str, str], instances: int, seed: int) -> dict[str, Any]:
+    """Return second-best energies of samplers relative to the first one's, over instances that have both."""
+    A, shares = _qubos(model, instances, seed), {}
+    found = {name: _second_energies(A, seeded(spec, seed)) for name, spec in solvers.items()}
+    first = next(iter(found.values()))
+    for name, values in found.items():
+        counted = torch.isfinite(values) & torch.isfinite(first) & (first < 0)
+        share = values[counted] / first[counted]
+        if len(share):
+            spread = share.std(correction=0).item()
+            shares[name] = {"relative": share.mean().item(), "deviation": spread, "instances": len(share)}
+    return shares
+
+
+def _second_energies(A: Tensor, solver: Solver) -> Tensor:
+    """Return second-best energies ``[batch]``, float64, NaN if all reads are one state."""
+    values = [second_lowest(one, reads) for one, reads in zip(A, all_reads(solver, A), strict=True)]
+    return torch.tensor([float("nan") if value is None else value for value in values], dtype=torch.float64)
+
+
+@torch.no_grad()
+def _qubos(model: Model, instances: int, seed: int) -> Tensor:
+    """Return A of test instances, ``[instances, n, n]``, each scaled so that its largest entry is 1, as on a chip.
+
+    Others scale by themselves; dimod's annealer is the hotter the smaller the entries are.
+    """
+    A: Tensor = model.network(model.problem.sample(instances, stream(seed, "test"), "test").p)
+    return A / A.abs().amax((1, 2), keepdim=True).clamp_min(torch.finfo(A.dtype).tiny)
+
+
+def _two_lowest(A: Tensor) -> Tensor | None:
+    """Return the two lowest energies of each QUBO ``[batch, 2]``, if exhaustive search is possible."""
+    return ExhaustiveSearch()(A, 2).energies if A.shape[-1] <= EXACT_BITS else None
+
+
+PIPELINE_BINS = 30
+
+
+@torch.no_grad()
+def pipeline(model: Model, solvers: Sequence[str], instances: int, seed: int) -> PanelNumbers:
+    """Return the last of ``instances`` test instances: the input, p, the learned A, a sampler's reads, the solution."""
+    problem, solver = model.problem, seeded(solvers[0], seed)
+    p = _inputs(model, instances, seed)
+    A = model.networks[0](p)
+    reads = all_reads(solver, A)
+    energy = qubo_energies(A.double(), reads.double())[0]
+    given, solved = _scenes(model, instances, seed, model.answers(p, solver))
+    side = math.isqrt(p.shape[1])
+    if side * side != p.shape[1]:
+        raise QubolearnError(f"p of {problem.name} has {p.shape[1]} numbers; expected a square matrix")
+    lowest, width = energy.min().item(), max((energy.max() - energy.min()).item(), 1e-6) / PIPELINE_BINS
+    edges = [lowest + (place - 0.5) * width for place in range(PIPELINE_BINS + 2)]
+    counts = torch.histogram(energy, torch.tensor(edges, dtype=energy.dtype)).hist.int().tolist()
+    name = sampler_label(solvers[0])
+    drawn = [
+        {**given, "title": "1. The instance"},
+        panels.matrix(f"2. p, {side} x {side}", p.reshape(side, side).tolist()),
+        panels.matrix(f"3. A of {A.shape[1]} bits, from the network", A[0].tolist()),
+        panels.bars(f"4. Energies of {len(energy)} reads, {name}", "energy", "reads", edges, {name: counts}),
+        {**solved, "title": f"5. The solution: {solved['title']}"},
+    ]
+    title = f"One test instance of {problem.name} on its way: p, A, reads, solution"
+    return panels.titled(title, drawn)
+
+
+def _inputs(model: Model, instances: int, seed: int) -> Tensor:
+    """Return panels of p ``[1, m]`` of the instance."""
+    problem = model.problem
+    if isinstance(problem, Rotation):
+        clouds = problem.clouds(instances, stream(seed, "test"), "test")
+        return problem.describe(clouds.template, clouds.reference)[-1:]
+    p: Tensor = problem.sample(instances, stream(seed, "test"), "test").p
+    return p[-1:]
+
+
+def _scenes(model: Model, instances: int, seed: int, answer: Tensor) -> tuple[PanelNumbers, PanelNumbers]:
+    """Return the instance as it is given, and as the answer ``[1, ...]`` leaves it."""
+    problem, generator = model.problem, stream(seed, "test")
+    if isinstance(problem, Willow):
+        pairs = problem.sample_pairs(instances, generator, "test")
+        P = answer.expand(instances, -1)
+        solved = pair_panel(problem.images(), pairs, P, instances - 1)
+        return {**solved, "series": _points(solved), "lines": [], "missed": []}, solved
+    if isinstance(problem, PointSet):
+        first, *_, last = models.planar_panels(
+            problem.sample_pairs(instances, generator, "test"), instances - 1, answer[0]
+        )
+    elif isinstance(problem, Rotation):
+        matched = problem.clouds(instances, generator, "test")
+        first, *_, last = models.spatial_panels(matched, instances - 1, answer[0], len(model.networks) > 1)
+    else:
+        raise QubolearnError(f"instances of {problem.name} cannot be drawn; expected willow, pointset or rotation")
+    return cloud_panel(first.title, first), cloud_panel(last.title, last)
+
+
+def _points(matched: PanelNumbers) -> list[PanelNumbers]:
+    """Return the keypoints of both images without their matching."""
+    return [{"name": "keypoints", "points": [place for each in matched["series"] for place in each["points"]]}]
+
+
+Options = Mapping[str, Any]
+
+
+def drawn_by(name: str, draw: Callable[..., PanelNumbers]) -> Callable[..., dict[str, Any]]:
+    """Return the task that trains a model and stores the panels of one figure under its name."""
+
+    def task(
+        seed: int,
+        problem: Options,
+        protocol: str,
+        overrides: Options,
+        solvers: Sequence[str] = ("exhaustive",),
+        instances: int = 1,
+        noise: float = 0.0,
+        **more: int,
+    ) -> dict[str, Any]:
+        model, seconds = trained_model(seed, problem, protocol, overrides)
+        if noise:
+            model = replace(model, problem=replace(model.problem, noise=noise))  # type: ignore[type-var]
+        took = time_of(seconds)
+        return {**took, name: {"figure": draw(model, solvers, instances, seed, **more)}}
+
+    return task
+
+
+class _Moments(Callback):
+    """Wrong bits of given instances and the couplings of one of them, at the start, half-way and at the end."""
+
+    def __init__(self, problem: Problem, data: Instances) -> None:
+        self.problem, self.data = problem, data
+        self.found: dict[int, tuple[Evaluation, list[list[float]]]] = {}  # step -> what was seen
+        self.history: list[dict[str, Any]] = []
+
+    def on_start(self, training: Training) -> None:
+        self._look(training)
+
+    def on_step(self, training: Training) -> None:
+        if training.scores is not None and 2 * training.step >= training.steps and len(self.found) < 2:
+            self._look(training)
+
+    def on_end(self, training: Training) -> None:
+        self._look(training)
+        self.history = training.history
+
+    def _look(self, training: Training) -> None:
+        states, info = solve_instances(training.network, self.data.p)
+        with torch.no_grad():
+            couplings: list[list[float]] = training.network(self.data.p[:1])[0].tolist()
+        self.found[training.step] = evaluate_bits(self.problem, states, self.data, info), couplings
+
+
+def training(seed: int, problem: Options, protocol: str, overrides: Options) -> dict[str, Any]:
+    """Return wrong bits of the training set and couplings of its first instance over training, as in Figure 4b."""
+    made = make_problem(**problem)
+    config = recipe_for(protocol, made, seed=seed, **overrides)
+    data = made.sample(
+        config.instances, stream(seed, "train", 0, device=models.device()), "train"
+    )  # what is trained on
+    watch = _Moments(made, data)
+    began = time.perf_counter()
+    train(made, config, device=models.device(), callbacks=[watch])
+    seconds = round(time.perf_counter() - began, 3)
+    edges = [place - 0.5 for place in range(made.bits + 2)]
+    drawn, numbers = [], {}
+    for step, (found, couplings) in watch.found.items():
+        epoch = f"epoch {step / config.steps_per_epoch:.0f}"
+        counts = {"as solved": found.hamming or ()}
+        if step == config.steps and found.hamming_projected:  # as in the paper, projected only after training
+            counts["projected"] = found.hamming_projected
+        numbers[epoch] = {name: list(bars) for name, bars in counts.items()}
+        drawn.append(panels.bars(f"Wrong bits, {epoch}", "wrong bits", "instances", edges, counts))
+        drawn.append(panels.matrix(f"Couplings A of one instance, {epoch}", couplings))
+    curve = [[record["step"] / config.steps_per_epoch, 100 * record["accuracy"]] for record in watch.history]
+    drawn.append(panels.lines("Over training", "epoch", "right instances in %", {"validation": curve}))
+    seen = "the first epoch" if config.fresh else "the training set"
+    note = f"Wrong bits are those of the {config.instances} instances of {seen}."
+    title = f"{made}, L{config.layers} H{config.hidden}, loss {config.loss}, over {config.epochs} epochs"
+    figure = panels.titled(title, drawn, note)
+    return {**time_of(seconds), "training": {"figure": figure, "wrong_bits": numbers}}
+
+
+def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> dict[str, Any]:
+    """Return a chip, and as many instances on it as one anneal holds: one bit per qubit, no chains."""
+    import dwave.graphs as graphs
+
+    wanted = topology(pattern, bits)
+    ideal = Chip.ideal(chip, size)
+    tiles = find_tiles(bits, wanted.couplers, ideal).tiles
+    places = getattr(graphs, f"{chip}_layout")(getattr(graphs, f"{chip}_graph")(size))
+    number = {qubit: index for index, qubit in enumerate(sorted(ideal.graph))}
+    panel = panels.graph(
+        str(ideal),
+        [places[qubit].tolist() for qubit in number],
+        sorted((number[a], number[b]) for a, b in ideal.graph.edges),
+        {number[qubit]: tile for tile, chains in enumerate(tiles) for chain in chains for qubit in chain},
+    )
+    largest = FAMILIES[chip].largest
+    whole = len(find_tiles(bits, wanted.couplers, Chip.ideal(chip, largest)).tiles)
+    note = f"The largest {chip} chip, of size {largest}, holds {whole} instances of {bits} bits in one anneal."
+    title = f"{len(tiles)} instances of {bits} bits and {len(wanted.couplers)} couplers on a {chip} chip of size {size}"
+    return {"connectivity": {"figure": panels.titled(title, [panel], note)}}
+
+
+FIGURE_TASKS: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "energies": drawn_by("energies", energies),
+    "errors": drawn_by("errors", errors),
+    "failures": drawn_by("failures", failures),
+    "matches": drawn_by("matches", matches),
+    "pipeline": drawn_by("pipeline", pipeline),
+    "alignment": drawn_by("alignment", alignment),
+    "training": training,
+    "connectivity": connectivity,
+}

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,11 +72,7 @@ class Model:
 
     def answers(self, p: Tensor, solver: Solver) -> Tensor:
         """Return answers ``[batch, ...]`` of the problem for p ``[batch, m]``."""
-
-        def predictor(problem: Problem, network: nn.Module) -> Callable[[Tensor], Tensor]:
-            return lambda p: problem.decode(solve_instances(network, p, solver)[0])
-
-        predictors = [predictor(*stage) for stage in zip(self.stages, self.networks, strict=True)]
+        predictors = _predictors(self.networks, self.stages, solver, {})
         return predictors[0](p) if len(predictors) == 1 else solve_stages(predictors, p)
 
     @property
@@ -223,21 +220,24 @@ def evaluate_stages(
         raise QubolearnError(f"runs of stages {stages}; expected one each of {', '.join(STAGES)}, in this order")
     whole = replace(problems[0], stage="all")
     data = whole.sample(instances, stream(seed, split, device=device), split)
-    sources: dict[str, None] = {}  # in order, each once
-
-    def predictor(network: nn.Module, problem: Rotation) -> Callable[[Tensor], Tensor]:
-        def predict(p: Tensor) -> Tensor:
-            states, info = solve_instances(network, p, solver)
-            sources[info["source"]] = None
-            return problem.decode(states)
-
-        return predict
-
-    predictors = [predictor(*stage) for stage in zip(networks, problems, strict=True)]
+    sources: dict[str, None] = {}
     began = time.perf_counter()
-    answers = solve_stages(predictors, data.p)
+    answers = solve_stages(_predictors(networks, problems, solver, sources), data.p)
     found = evaluate_answers(whole, answers, data)
     return replace(found, info={"source": ", ".join(sources), "solve_seconds": time.perf_counter() - began})
+
+
+def _predictors(
+    networks: Sequence[nn.Module], problems: Sequence[Problem], solver: Solver | None, sources: dict[str, None]
+) -> list[Callable[[Tensor], Tensor]]:
+    """Return functions that map p to the answers of each network; ``sources`` collects those of solutions, in order."""
+
+    def predict(network: nn.Module, problem: Problem, p: Tensor) -> Tensor:
+        states, info = solve_instances(network, p, solver)
+        sources[info["source"]] = None
+        return problem.decode(states)
+
+    return [partial(predict, *stage) for stage in zip(networks, problems, strict=True)]
 
 
 Training = tuple[Problem, Recipe]
@@ -271,11 +271,7 @@ def training_runs(
 
 
 def trained(problem: Problem, recipe: Recipe) -> tuple[nn.Module, float]:
-    """Return a network and its seconds of training, which another job of this run may have spent.
-
-    If several jobs need the same network, one trains it and the others wait. If that job dies, the next one
-    trains it.
-    """
+    """Return a network and its seconds of training, which another job of this run may have spent."""
     if SHARED not in os.environ:
         return _trained_here(problem, recipe)
     key = hashlib.sha256(repr((problem, recipe, device())).encode()).hexdigest()[:16]

@@ -40,10 +40,7 @@ def matrix(title: str, values: Pairs) -> PanelNumbers:
 
 
 def clouds(title: str, series: Mapping[str, Pairs], lines: Sequence[Pairs] = ()) -> PanelNumbers:
-    """Return points of the plane or of space: name -> [[x, y] or [x, y, z], ...], and lines between places.
-
-    More than 400 points are thinned out.
-    """
+    """Return points of the plane or of space, thinned out: name -> [[x, y] or [x, y, z], ...], and lines."""
     drawn = [{"name": name, "points": [_rounded(p) for p in _thinned(points)]} for name, points in series.items()]
     return {"kind": "clouds", "title": title, "series": drawn, "lines": [[_rounded(p) for p in ends] for ends in lines]}
 

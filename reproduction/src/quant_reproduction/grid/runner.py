@@ -217,10 +217,7 @@ SOLVING = ("gap", "hinge", "hamming", "contrastive")
 
 @lru_cache(maxsize=10_000)
 def suits_gpu(job: Job) -> bool:
-    """Return True for simulations of many qubits and training on large batches or of the permutation-aware network.
-
-    This depends on the job alone, so that a cell is rerun on the same device.
-    """
+    """Return True for large simulations and training runs, by the job alone, so that a rerun has the same device."""
     training = _training(job)
     if training is None:
         return job.task == "released" or _simulated_qubits(job) >= LARGE_STATE

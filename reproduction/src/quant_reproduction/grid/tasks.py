@@ -15,6 +15,7 @@ from quant_reproduction import released
 from quant_reproduction.baselines import TWO_STARTS, aqm, aqm_angle, evaluate_baseline, solve_exactly
 from quant_reproduction.baselines.graphs import qgm
 from quant_reproduction.couplings import structured, sudoku, view_of
+from quant_reproduction.grid.figures import FIGURE_TASKS, second_best
 from quant_reproduction.grid.jobs import packed
 from quant_reproduction.grid.models import (
     device,
@@ -25,7 +26,6 @@ from quant_reproduction.grid.models import (
     trained_model,
     training_runs,
 )
-from quant_reproduction.grid.sampler_figures import FIGURE_TASKS, second_best
 from quant_reproduction.grid.thermal import chip_embedding, thermal
 from quant_reproduction.presets import recipe_for
 from quant_reproduction.problems.clouds import STAGES, pair_moments, rotation_2d
@@ -142,11 +142,7 @@ def baseline(seed: int, method: str, problem: Options, **testing: Any) -> dict[s
 def qgm_success(
     seed: int, variant: str, k: int, solver: str, instances: int = 141, chip: str = "", size: int = 0
 ) -> dict[str, Any]:
-    """Return how often one simulated quantum anneal of QGM's QUBO of a RandGraph instance finds its minimum.
-
-    ``accuracy`` is how often that minimum is the right permutation. With a chip, its bits are chains of qubits of that
-    chip; otherwise each bit is a qubit.
-    """
+    """Return how often one simulated anneal of QGM's QUBO finds its minimum, with chains if there is a chip."""
     data = make_problem("randgraph", k=k).sample(instances, stream(seed, "test"), "test")
     made = qgm(data.p.reshape(instances, k * k, k * k), variant)  # type: ignore[arg-type]
     annealer: Any = make_solver(solver)
@@ -169,11 +165,7 @@ def second_best_energies(seed: int, solvers: Mapping[str, str], instances: int =
 
 
 def count_qubits(seed: int, bits: int, pattern: str, chip: str, size: int, blocks: int = 1) -> dict[str, Any]:
-    """Return the cost of QUBOs on a chip: logical and physical qubits and the longest chain, in blocks of bits.
-
-    ``physical`` and ``chain`` are those of the smallest embedding that was found, which is the one to use; others are
-    means and the standard deviation over all of them.
-    """
+    """Return the qubits and chains of QUBOs on a chip: those of the smallest embedding, and means over all."""
     wanted = topology(pattern, bits)
     chains = [len(chain) for chain in find_tiles(bits, wanted.couplers, Chip.ideal(chip, size)).tiles[0]]
     report = embed_report(wanted, chip, size)
@@ -257,10 +249,7 @@ def _from_two_starts(pairs: CloudPairs, rounds: int) -> Tensor:
 
 
 def _matched_moments(y: Tensor, x: Tensor, counts: Tensor) -> Tensor:
-    """Return |x|², |y|², x·y, y×x ``[batch, 4]``, with every template point paired with itself after the turn.
-
-    What fills the clouds up is 0 and adds nothing.
-    """
+    """Return |x|², |y|², x·y, y×x ``[batch, 4]``, with every template point paired with itself after the turn."""
     products = [x * x, y * y, x * y, torch.stack([x[..., 1] * y[..., 0], -x[..., 0] * y[..., 1]], -1)]
     return torch.stack([each.sum((1, 2)) / counts for each in products], 1)
 

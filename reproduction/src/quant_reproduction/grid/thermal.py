@@ -66,10 +66,7 @@ class Levels(NamedTuple):
 
 
 def levels(J: Tensor, h: Tensor, points: int = POINTS, count: int = LEVELS) -> Levels:
-    """Return the lowest levels of one Ising problem along the anneal, J ``[n, n]`` upper triangular and h ``[n]``.
-
-    Up to 10 qubits by a full diagonalisation, up to 16 by Lanczos' method: some 15 seconds on a core for 15 qubits.
-    """
+    """Return the lowest levels of an Ising problem along the anneal, J ``[n, n]`` upper triangular and h ``[n]``."""
     n = len(h)
     if n > MAX_QUBITS:
         raise QubolearnError(f"levels of {n} qubits (limit {MAX_QUBITS}) take too long; use the Boltzmann limit")
@@ -135,10 +132,7 @@ def _lanczos(diagonal: Tensor, field: float, count: int, start: Tensor) -> tuple
 
 
 def final_states(found: Levels, microseconds: Sequence[float], coupling: float | None = None) -> Tensor:
-    """Return the probability of every state after anneals of these times: ``[times, 2**n]``, float64.
-
-    ``coupling`` is η, by default that of :func:`bath_coupling`.
-    """
+    """Return the probability of every state after anneals of these times ``[times, 2**n]``; ``coupling`` is η."""
     eta = bath_coupling() if coupling is None else coupling
     rates = _generator(found)
     return torch.stack([_populations(found, 1000 * time * eta * rates) for time in microseconds]) @ found.final

@@ -41,11 +41,7 @@ PLAIN = by_job("exhaustive")
 
 
 def conditions(row: str, shown: Mapping[str, str], always: Collection[str] = (), only: Collection[str] = ()) -> Places:
-    """Return one row per test condition, of the jobs of one row: shown name -> label of the test.
-
-    Columns in ``always`` belong to every row of jobs: methods that know no network. Where ``only`` is given, there are
-    no others.
-    """
+    """Return one row per test condition of the jobs of one row, and of columns in ``always`` of every row."""
 
     def places(job: Job) -> Iterable[Place]:
         if (job.row != row and job.column not in always) or (only and job.column not in only):

@@ -88,10 +88,7 @@ class AngleBins:
         return (self.low + (bits_to_index(x, self.encoding).double() + 0.5) * self.width).float()
 
     def soft_targets(self, x: Tensor, sigma: float) -> SoftTargets:
-        """Return the bins around x ``[batch, bits]``: states ``[batch, t, bits]`` and weights ``[batch, t]`` of sum 1.
-
-        Weights are a Gaussian of ``sigma`` bins, truncated at 3 sigma and at both ends of the range.
-        """
+        """Return the bins around x ``[batch, bits]`` and their weights, a Gaussian of ``sigma`` bins, of sum 1."""
         reach = min(math.ceil(3 * sigma), 2**self.bits - 1)
         offset = torch.arange(-reach, reach + 1, device=x.device)
         index = bits_to_index(x, self.encoding)[:, None] + offset
@@ -145,10 +142,7 @@ def cross_covariance(p: Tensor) -> Tensor:
 
 
 def advance(p: Tensor, stage: Stage, angle: Tensor) -> Tensor:
-    """Return p ``[batch, 9 or 36]`` of the same clouds after undoing one stage's angle ``[batch]``.
-
-    With Q = R_stage(angle)ᵀ this is QH, or BJBᵀ for the joint covariance, where B = diag(Q, I).
-    """
+    """Return p ``[batch, 9 or 36]`` of the same clouds after undoing one stage's angle ``[batch]``."""
     H = cross_covariance(p)
     Q = rotation_3d(angle.to(p), AXES[stage]).mT
     if p.shape[1] == 9:

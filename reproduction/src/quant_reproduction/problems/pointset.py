@@ -153,10 +153,7 @@ class PointSet(Problem):
         return CloudPairs(*(torch.cat(tensors)[:count] for tensors in zip(*parts, strict=True)))
 
     def describe(self, template: Tensor, reference: Tensor) -> Tensor:
-        """Return p ``[batch, input_size]`` of any point sets ``[batch, m, 2]`` and ``[batch, n, 2]``, centered first.
-
-        Raises if all points of a template are equal.
-        """
+        """Return p ``[batch, input_size]`` of point sets ``[batch, m, 2]`` and ``[batch, n, 2]``, centered first."""
         check_clouds(template, reference, 2)
         template = template - template.mean(1, keepdim=True)
         reference = reference - reference.mean(1, keepdim=True)

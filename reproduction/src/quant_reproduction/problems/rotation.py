@@ -152,10 +152,7 @@ class Rotation(Problem):
         return MatchedClouds(template, reference @ euler_matrix(angles).mT, angles)
 
     def describe(self, template: Tensor, reference: Tensor) -> Tensor:
-        """Return p ``[batch, input_size]`` of any matched clouds ``[batch, points, 3]``, centered first.
-
-        Raises if H = 0, as when all points of a cloud are equal.
-        """
+        """Return p ``[batch, input_size]`` of any matched clouds ``[batch, points, 3]``, centered first."""
         check_clouds(template, reference, 3)
         if template.shape[1] != reference.shape[1]:
             raise QubolearnError(f"expected matched clouds, got {template.shape[1]} and {reference.shape[1]} points")

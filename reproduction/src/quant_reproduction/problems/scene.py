@@ -25,10 +25,7 @@ GENERATED, FEATURES = 900, 20
 
 @dataclass(frozen=True)
 class Scene(PoolProblem):
-    """Labels of images: p are 294 spatial color moments, bit i is label i.
-
-    ``accuracy`` is exact match: all six bits are correct. Splits are those of :class:`PoolProblem`.
-    """
+    """Labels of images: p are 294 spatial color moments, bit i is label i; all six bits must be correct."""
 
     name: ClassVar[str] = "scene"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # chosen on held-out training images

@@ -48,11 +48,7 @@ class GridShape(NamedTuple):
 
 @dataclass(frozen=True)
 class Snakes(PoolProblem):
-    """Number the cells of a snake: p are codes of colors ``[rows * columns]``, 0 for padding, and answers are labels.
-
-    ``accuracy`` is the share of a grid's cells that are correct, without padding. Splits are those of
-    :class:`PoolProblem`.
-    """
+    """Number the cells of a snake: p are codes of colors ``[rows * columns]``, 0 for padding; answers are labels."""
 
     name: ClassVar[str] = "snakes"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # chosen on held-out grids

@@ -63,11 +63,7 @@ class SudokuSet(Sudoku):
 
 
 def load_set(name: SetName) -> dict[Split, Sudokus]:
-    """Load the splits of a set below ``$QUBOLEARN_DATA/sudoku``.
-
-    Of SATNet's 10,000 puzzles the first 1,000 of the compact file are for testing. RRN's validation set is divided into
-    training and validation puzzles, one in 18 for validation.
-    """
+    """Load the splits of a set; the first 1,000 of SATNet's puzzles are for testing."""
     return _load(name, data_folder("sudoku", REMEDY))
 
 

@@ -116,10 +116,7 @@ def scores_of_digits() -> tuple[Tensor, Tensor]:
 
 
 def digit_scores(reader: str, split: Split) -> tuple[Tensor, Tensor]:
-    """Return a reader's probabilities ``[images, 10]`` for images of a split, and their labels ``[images]``.
-
-    A random tenth of the images is for training and validation, all others for the test split.
-    """
+    """Return a reader's probabilities ``[images, 10]`` and the labels; a tenth of the images is not for the test."""
     scores, labels = scores_of_digits() if reader == "digits" else _mnist_scores()
     order = torch.randperm(len(labels), generator=stream(0, "pictures"))
     part = order[len(order) // 10 :] if split == "test" else order[: len(order) // 10]

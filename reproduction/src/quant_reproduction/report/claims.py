@@ -213,10 +213,7 @@ def _number(
 
 
 def _spread_interval(both: tuple[Number, Number], printed_runs: int, level: float) -> Interval:
-    """Return the F test's interval of two spreads; for ours, the widest after leaving out any seed, or none.
-
-    So a single seed, such as one that diverged, decides nothing.
-    """
+    """Return the F test's interval of two spreads; for ours, the widest after leaving out any seed, or none."""
     first, second = both
     if printed_runs:
         return ratio_interval(_deviation(first), printed_runs, _deviation(second), printed_runs, level)
@@ -240,10 +237,7 @@ def _deviation(number: Number) -> float:
 
 
 def format_interval(found: Interval) -> str:
-    """
-    >>> format_interval(Interval(1.234, -0.5, 2.5))
-    '1.23, from −0.5 to 2.5'
-    """
+    """Return an interval in words."""
     if not math.isfinite(found.low):
         return f"{format_number(found.mean)}, one seed"
     if found.low == found.high:

@@ -136,10 +136,7 @@ def find_view(name: str) -> tuple[str, View]:
 
 @lru_cache
 def levels(view: str, row: str, released: bool = False) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Return mean and median of the best constant and of a random answer, as the text or the released code draws them.
-
-    The released code draws other rotations, and errors of its point sets wrap.
-    """
+    """Return mean and median of the best constant and of a random answer, as the text or the code draws them."""
     if re.match("(ablation-)?(randgraph|willow)|training", view):
         share = 100 / math.factorial(5 if view.startswith("training") else 4)
         return (share, share), (share, share)

@@ -310,10 +310,7 @@ def ising_as_printed(models: int = 500) -> int:
 
 
 def gradient_of_gap(models: int = 500, step: float = 1e-6) -> tuple[int, int]:
-    """Count the models whose gradient of L_gap in A is x̂ᵢx̂ⱼ - x*ᵢx*ⱼ, and those with twice that, as printed.
-
-    The solution x̂ is a random state other than the minimizer; A is not symmetric.
-    """
+    """Count the models whose gradient of L_gap in A is x̂ᵢx̂ⱼ - x*ᵢx*ⱼ, and those with twice that, as printed."""
     rng, once, twice = np.random.default_rng(0), 0, 0
     moves = step * np.eye(16).reshape(16, 4, 4)
     for _ in range(models):

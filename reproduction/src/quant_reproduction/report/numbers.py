@@ -86,18 +86,12 @@ def format_duration(seconds: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """
-    >>> plural(1, "cell"), plural(3, "cell")
-    ('1 cell', '3 cells')
-    """
+    """Return "1 cell" or "3 cells"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def join_words(words: Sequence[str]) -> str:
-    """
-    >>> join_words(["a", "b", "c"])
-    'a, b and c'
-    """
+    """Return "a, b and c"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 

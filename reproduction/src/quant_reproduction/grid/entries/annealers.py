@@ -42,10 +42,7 @@ DEVIATION = {"": "", ", deviation": "_deviation"}
 
 
 def thermal() -> Iterator[Job]:
-    """Yield cells of the same QUBOs on a closed chip, in equilibrium at its temperature, and in between.
-
-    Master equations of 15 qubits take some 15 seconds each: five for each seed.
-    """
+    """Yield cells of the same QUBOs on a closed chip, in equilibrium at its temperature, and in between."""
     for k in (4, 5):
         make = partial(cell, "thermal", f"k={k}")
         problem = {"name": "randgraph", "k": k}

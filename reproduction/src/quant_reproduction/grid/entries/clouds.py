@@ -48,10 +48,7 @@ SOLVER_ROWS = {"exhaustive": "exhaustive", "annealing (simulated)": "annealing",
 def under_protocols(
     make: Any, paper: Options, ours: Options, tests: Sequence[Options], more: Sequence[Options]
 ) -> Iterator[Job]:
-    """Yield cells of all methods and sizes under (a), (b) and (c); (a) also at the released rate, without loss terms.
-
-    quant at the largest size is scored under ``more`` tests than the others.
-    """
+    """Yield cells of all methods and sizes under (a), (b) and (c); quant at the largest size has ``more`` tests."""
     at_paper, at_best = partial(make, problem=paper, protocol="paper"), partial(make, protocol="best")
     p = {**paper, "leftover": True} if paper["name"] == "rotation" else paper  # of stages that follow one another
     longer = {"epochs": 200} if paper["name"] == "pointset" else {}

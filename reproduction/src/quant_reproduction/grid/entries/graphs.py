@@ -91,10 +91,7 @@ def pipeline_entry(item: str, row: str, trained: Mapping[str, Any], data: str) -
 
 
 def ablation_columns(full: str, label: str, best: str, before: str = "") -> Places:
-    """Return the paper's loss in full (a column of jobs and the label of its test), without its parts, and our recipe.
-
-    ``before`` is what the columns of jobs without a part have before its name.
-    """
+    """Return the paper's loss in full, without its parts (columns with ``before`` in front), and our recipe."""
     parts = {before + name: (name, "exhaustive" if before else "ablation") for name in ABLATIONS}
     return chosen_columns({full: ("full", label), **parts, best: ("best", "exhaustive")})
 
