@@ -77,12 +77,8 @@ def planar_numbers(P: Tensor, angle: Tensor, neighbors: int, noise: float = 0.0,
     near = torch.cdist(H, P.expand(len(H), -1, -1)).topk(neighbors, largest=False).indices
     y = H.gather(1, near.flatten(1)[..., None].expand(-1, -1, 2)).reshape(*near.shape, 2)
     x = P[None, :, None]
-    products = [
-        x.square().expand_as(y),
-        y.square(),
-        x * y,
-        torch.stack([-x[..., 0] * y[..., 1], x[..., 1] * y[..., 0]], -1),
-    ]
+    crossed = torch.stack([-x[..., 0] * y[..., 1], x[..., 1] * y[..., 0]], -1)
+    products = [x.square().expand_as(y), y.square(), x * y, crossed]
     return torch.stack([each.sum((1, 2, 3)) for each in products], 1)
 
 
@@ -342,11 +338,8 @@ def cell(
 
 def _summary(degrees: Tensor) -> dict[str, Any]:
     numbers = {"degrees": degrees.mean().item(), "degrees_median": degrees.median().item(), "instances": len(degrees)}
-    return {
-        **numbers,
-        "source": "exhaustive",
-        "scores": packed(degrees[torch.randperm(len(degrees), generator=stream(0))]),
-    }
+    some = torch.randperm(len(degrees), generator=stream(0))
+    return {**numbers, "source": "exhaustive", "scores": packed(degrees[some])}
 
 
 def _planar_tests(stack: Stack, few: int) -> Iterator[tuple[str, dict[str, Any]]]:

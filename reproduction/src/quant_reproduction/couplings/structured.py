@@ -129,10 +129,8 @@ def _baselines(tuned: Scene, problem: Scene, quick: bool) -> dict[str, list[Tens
     number = 2 if quick else CHAINS
     chains = [ClassifierChain(base, order="random", random_state=seed).fit(*known) for seed in range(number)]
     votes = np.mean([model.predict(test[0]) for model in chains], 0) >= 0.5
-    found = {
-        "one SVM per label": [right(each, test)],
-        "chain of SVMs": [right(model, test) for model in chains[:SEEDS]],
-    }
+    found = {"one SVM per label": [right(each, test)]}
+    found["chain of SVMs"] = [right(model, test) for model in chains[:SEEDS]]
     found[f"chains of SVMs, {CHAINS} that vote"] = [(votes == test[1]).all(1)]
     found["SVM on label sets"] = [right(OnLabelSets(SVC(C=sets[0], gamma=sets[1])).fit(*known), test)]
     return {name: [torch.from_numpy(one) for one in some] for name, some in found.items()}
@@ -256,8 +254,6 @@ def _matching_scores(problem: WillowMatching, x: Tensor, test: Instances) -> dic
     kinds = len(CLASSES)  # which take turns
     rows = {name: slice(number, None, kinds) for number, name in enumerate(CLASSES)}
     by_class = {name: evaluate_bits(problem, x[some], test.rows(some)) for name, some in rows.items()}
-    return {
-        **{name: found[name] for name in ("accuracy", "accuracy_projected", "all_right")},
-        **{f"accuracy_{name}": scored.metrics["accuracy"] for name, scored in by_class.items()},
-        "instances": len(x),
-    }
+    whole = {name: found[name] for name in ("accuracy", "accuracy_projected", "all_right")}
+    parts = {f"accuracy_{name}": scored.metrics["accuracy"] for name, scored in by_class.items()}
+    return {**whole, **parts, "instances": len(x)}

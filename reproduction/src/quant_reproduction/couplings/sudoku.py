@@ -53,11 +53,8 @@ def solved_puzzles(seed: int, set: SetName, method: str, quick: bool = False) ->
     gap = dict(zip(("highest_other", "lowest_rule"), learned.hard.gaps[0], strict=True))
     numbers = {"sweeps": sweeps.double().mean().item(), "most_sweeps": int(sweeps.max())}
     numbers |= {"learning_seconds": learned.seconds, "solve_seconds": seconds}
-    return {
-        **time_of(learned.seconds),
-        "quant": {**_scores(right, test), **numbers},
-        "rules": {**rules_found(learned.hard.A, problem.size), **gap},
-    }
+    rules = {**rules_found(learned.hard.A, problem.size), **gap}
+    return {**time_of(learned.seconds), "quant": {**_scores(right, test), **numbers}, "rules": rules}
 
 
 def by_search(seed: int, set: SetName, quick: bool = False) -> dict[str, Any]:

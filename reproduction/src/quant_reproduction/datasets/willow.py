@@ -173,13 +173,9 @@ def collect_rows(rows: list[WillowRow], source: Path) -> WillowImages:
             raise QubolearnError(f"{source}: image {row.name!r} is {row.size[0]:g} x {row.size[1]:g} pixels")
     if not rows:
         raise QubolearnError(f"{source}: expected at least one image")
-    return WillowImages(
-        names=tuple(row.name for row in rows),
-        classes=tuple(row.class_name for row in rows),
-        files=tuple(row.file for row in rows),
-        sizes=torch.tensor([row.size for row in rows]),
-        keypoints=torch.tensor([row.keypoints for row in rows]),
-    )
+    names, classes, files = zip(*((row.name, row.class_name, row.file) for row in rows), strict=True)
+    sizes, keypoints = (torch.tensor([getattr(row, part) for row in rows]) for part in ("size", "keypoints"))
+    return WillowImages(names, classes, files, sizes, keypoints)
 
 
 THUMBNAIL = 32  # pixels a side

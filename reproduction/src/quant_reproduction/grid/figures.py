@@ -54,10 +54,7 @@ def matches(model: Model, solvers: Sequence[str], instances: int, seed: int, eac
         raise QubolearnError(f"a run of {model.problem.name}; matches are drawn on images: give a run of willow")
     pairs, P = _willow_matchings(model, solvers, instances, seed)
     right = (P == pairs.P).all(-1).double().mean().item()
-    note = (
-        f"{100 * right:.1f} % of {instances} pairs of unseen images are matched rightly; dashed: the truth. "
-        "The images are drawn where the dataset is at hand."
-    )
+    note = f"{100 * right:.1f} % of {instances} pairs of unseen images are matched rightly; dashed: the truth."
     chosen = right_and_wrong(pairs, P, each)
     drawn = [pair_panel(model.problem.images(), pairs, P, index) for index in chosen.tolist()]
     return panels.titled("Matched keypoints of Willow", drawn, note)
@@ -465,13 +462,6 @@ def connectivity(seed: int, chip: str, size: int, bits: int, pattern: str) -> di
     return {"connectivity": {"figure": panels.titled(title, [panel], note)}}
 
 
-FIGURE_TASKS: Mapping[str, Callable[..., dict[str, Any]]] = {
-    "energies": drawn_by("energies", energies),
-    "errors": drawn_by("errors", errors),
-    "failures": drawn_by("failures", failures),
-    "matches": drawn_by("matches", matches),
-    "pipeline": drawn_by("pipeline", pipeline),
-    "alignment": drawn_by("alignment", alignment),
-    "training": training,
-    "connectivity": connectivity,
-}
+FIGURE_TASKS: dict[str, Callable[..., dict[str, Any]]] = {"training": training, "connectivity": connectivity}
+for _draw in (energies, errors, failures, matches, pipeline, alignment):
+    FIGURE_TASKS[_draw.__name__] = drawn_by(_draw.__name__, _draw)

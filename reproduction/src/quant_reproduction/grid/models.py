@@ -37,15 +37,8 @@ from qubolearn.runs import Run
 from qubolearn.solvers import Solver, make_solver
 from qubolearn.solvers.dimod_adapter import DimodSolver
 
-LABELS = {
-    "exhaustive": "exhaustive search",
-    "annealing": "SA (ours)",
-    "quantum": "simulated QA",
-    "neal": "SA (neal)",
-    "dimod": "SA (dimod)",
-    "path-integral": "simulated QA (path integral)",
-    "dwave-mock": "simulated D-Wave",
-}
+LABELS = {"exhaustive": "exhaustive search", "annealing": "SA (ours)", "neal": "SA (neal)", "dimod": "SA (dimod)"}
+LABELS |= {"quantum": "simulated QA", "path-integral": "simulated QA (path integral)", "dwave-mock": "simulated D-Wave"}
 
 
 @dataclass(frozen=True)

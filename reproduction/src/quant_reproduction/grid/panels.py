@@ -47,13 +47,8 @@ def clouds(title: str, series: Mapping[str, Pairs], lines: Sequence[Pairs] = ())
 
 def graph(title: str, nodes: Pairs, edges: Sequence[tuple[int, int]], marked: Mapping[int, int]) -> PanelNumbers:
     """Return a graph in the plane; marked: node -> the number of the instance that uses it."""
-    return {
-        "kind": "graph",
-        "title": title,
-        "nodes": [_rounded(place) for place in nodes],
-        "edges": [list(edge) for edge in edges],
-        "marked": [list(mark) for mark in marked.items()],
-    }
+    drawn = {"edges": [list(edge) for edge in edges], "marked": [list(mark) for mark in marked.items()]}
+    return {"kind": "graph", "title": title, "nodes": [_rounded(place) for place in nodes], **drawn}
 
 
 def _thinned(points: Pairs) -> Pairs:

@@ -217,12 +217,8 @@ def aqm_errors(
     for label, angle in _aqm_answers(pairs, neighbors, rounds):
         error = made.degrees(angle, pairs.angle)
         slope = (angle * pairs.angle).sum() / pairs.angle.square().sum()
-        metrics[label] = {
-            "degrees": error.mean().item(),
-            "degrees_median": error.median().item(),
-            "found": slope.item(),
-            "instances": instances,
-        }
+        degrees = {"degrees": error.mean().item(), "degrees_median": error.median().item()}
+        metrics[label] = {**degrees, "found": slope.item(), "instances": instances}
     return metrics
 
 

@@ -52,15 +52,9 @@ class Snakes(PoolProblem):
 
     name: ClassVar[str] = "snakes"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {  # chosen on held-out grids
-        "best": {
-            "network": "grid",
-            "hidden": 64,
-            "topology": "own",
-            "loss": "group-pseudo",
-            "masking": 0.5,
-            "beta": 3.0,
-        }
-        | {"learning_rate": 3e-3, "fresh": False, "epochs": 60, "instances": 150, "batch_size": 10, "validation": 40}
+        "best": {"network": "grid", "hidden": 64, "topology": "own", "loss": "group-pseudo", "masking": 0.5}
+        | {"beta": 3.0, "learning_rate": 3e-3, "fresh": False}
+        | {"epochs": 60, "instances": 150, "batch_size": 10, "validation": 40}
     }
 
     source: Literal["data", "generated"] = "data"

@@ -40,14 +40,9 @@ def write_report(results: Path, out: Path, quick: bool, seeds: int) -> Summary:
 
 def page(report: Report) -> str:
     """Return the report as an HTML document."""
-    templates = Environment(
-        loader=PackageLoader("quant_reproduction.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=["jinja2.ext.do"],
-    )
+    blocks: Any = {"trim_blocks": True, "lstrip_blocks": True, "extensions": ["jinja2.ext.do"]}
+    loader = PackageLoader("quant_reproduction.report")
+    templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **blocks)
     templates.filters |= {"inline": _inline, "duration": format_duration, "plural": plural}
     templates.globals |= {"tables": tables, "couplings": couplings, "draw": _draw}
     summary = report.summary
@@ -88,9 +83,8 @@ STYLE: Any = {
     **dict.fromkeys(("axes.labelcolor", "text.color", "axes.titlecolor"), INK),
     **dict.fromkeys(("xtick.bottom", "ytick.left", "legend.frameon"), False),
     "grid.color": LINE,
-    "axes.grid": True,
+    **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
     "axes.grid.axis": "y",
-    "axes.axisbelow": True,
     "axes.xmargin": 0.0,
     "text.parse_math": False,  # a dollar in a record is a dollar
 }

@@ -63,7 +63,7 @@ class Line:
     chip: str = ""  # the row of the job that embeds it, if different
 
 
-SOLVED, CORRECT = "puzzles solved, %", "correct grids, %"
+SOLVED, CORRECT, SIX = "puzzles solved, %", "correct grids, %", "all labels correct, %"
 READ = "a reader's probabilities for each image; one digit per cell; the rules are learned from solved grids"
 FROZEN = "frozen VGG16 features; a matching is one-to-one (quant), rows are one-hot (diag, pure)"
 SCENE, CELLS = "294 image features", "correct cells, %"
@@ -73,10 +73,8 @@ VALUE, DENSITY = "value of the repaired packing, % of the best", "items by densi
 IMAGES, MEMBERS = "seeds of images and training", "random splits by content; each the mean of three networks' QUBOs"
 SPLITS, GIVEN = "splits, 3 networks each", "seeds, given split"
 HARD, VISIBLE = "Sudoku, RRN's test puzzles of 17 hints", "visual Sudoku, the first 1,000 of SATNet's puzzles"
-TEN, FIRST = (
-    ("willow10", "all classes", "correctly matched keypoints, %"),
-    "Sudoku, the first 1,000 of SATNet's puzzles",
-)
+TEN = ("willow10", "all classes", "correctly matched keypoints, %")
+FIRST = "Sudoku, the first 1,000 of SATNet's puzzles"
 LINES = (
     Line("max-cut, 8 nodes", "maxcut", "8 nodes", "optimal cuts, %", CUT, RESTARTED),
     Line("max-cut, 16 nodes", "maxcut", "16 nodes", "optimal cuts, %", CUT, RESTARTED),
@@ -86,9 +84,7 @@ LINES = (
     Line("Sudoku, RRN's 9,000 test puzzles", "sudoku", "RRN's 9,000", SOLVED, RULES, SEARCH),
     Line(VISIBLE, "visual-sudoku", "SATNet's 1,000", CORRECT, READ, JOINT, IMAGES, VISUAL),
     Line("Willow, ten keypoints", *TEN, FROZEN, HUNGARIAN, MEMBERS, WILLOW, "ten keypoints"),
-    Line(
-        "scene, six labels", "scene", "all splits", "all labels correct, %", SCENE, POWERSET, SPLITS, (), "six labels"
-    ),
+    Line("scene, six labels", "scene", "all splits", SIX, SCENE, POWERSET, SPLITS, (), "six labels"),
     Line("snakes, 11 labels per cell", "snakes", "cells", CELLS, AROUND, FOREST, GIVEN, SNAKES, "11 labels per cell"),
 )
 #: Sources of the published numbers, numbered from 1 in the table.

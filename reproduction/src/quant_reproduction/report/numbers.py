@@ -15,17 +15,8 @@ from scipy.special import fdtri, stdtrit
 from quant_reproduction.grid.jobs import unpacked
 
 #: Marks of verdicts and answers, so that they are readable without color.
-MARKS = {
-    "reproduced": "=",
-    "better": "✓",
-    "holds": "✓",
-    "inconclusive": "≈",
-    "worse": "✗",
-    "does not hold": "✗",
-    "not measured": "·",
-    "baseline not reproduced": "·",
-    "does not apply": "–",
-}
+MARKS = {"reproduced": "=", "better": "✓", "holds": "✓", "inconclusive": "≈", "worse": "✗", "does not hold": "✗"}
+MARKS |= {"not measured": "·", "baseline not reproduced": "·", "does not apply": "–"}
 
 
 @dataclass(frozen=True)

@@ -103,11 +103,8 @@ def claims_table(claims: Sequence[Checked], quotes: bool = False) -> Table:
 
 def pairs_table(claims: Sequence[Checked]) -> Table:
     """Show the numbers behind claims: the one that should be better against the other."""
-    rows = [
-        (checked.claim.text, str(pair), *(pair.format(source) for source in SOURCES))
-        for checked in claims
-        for pair in checked.pairs
-    ]
+    pairs = [(checked.claim.text, pair) for checked in claims for pair in checked.pairs]
+    rows = [(text, str(pair), *(pair.format(source) for source in SOURCES)) for text, pair in pairs]
     return Table(["claim", "compared", *(f"{name}#" for name in SOURCES.values())], rows)
 
 

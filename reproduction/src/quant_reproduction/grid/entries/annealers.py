@@ -73,17 +73,8 @@ def _models(job: Job) -> list[Place]:
 
 #: Training through annealers at k=5: simulated quantum anneals of 15 qubits are slow, so that the permutation-aware
 #: network, which learns from few QUBOs, is trained for three epochs of fresh instances.
-FEW_QUBOS: Mapping[str, Any] = {
-    "network": "matching",
-    "hidden": 64,
-    "standardize": True,
-    "fresh": True,
-    "schedule": "cosine",
-    "learning_rate": 3e-3,
-    "weight_mlp": 0.0,
-    "batch_size": 32,
-    "epochs": 3,
-}
+_AWARE = {"network": "matching", "hidden": 64, "standardize": True, "fresh": True, "schedule": "cosine"}
+FEW_QUBOS = {**_AWARE, "learning_rate": 3e-3, "weight_mlp": 0.0, "batch_size": 32, "epochs": 3}
 #: column -> solver in training, what seeds it at test time, as in the paper under the same solver, and what is trained
 OWN_SOLVERS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "exhaustive": ("exhaustive", "", FEW_QUBOS),
@@ -151,22 +142,14 @@ def _at_four(job: Job) -> list[Place]:
 
 #: (row, column) -> bits and pattern of QUBOs: learned ones that fit the chip, and dense ones that need chains.
 #: AQM's QUBO of one fixed and twenty free qubits falls into two blocks of ten, of the cosine and of the sine.
-CHIPS: Mapping[tuple[str, str], tuple[int, str]] = {
-    ("RandGraph k=4", "ours"): (8, "chimera"),
-    ("RandGraph k=4", "QGM inserted"): (9, "dense"),
-    ("RandGraph k=4", "QGM baseline"): (16, "dense"),
-    ("RandGraph k=4", "QGM row-wise"): (16, "dense"),
-    ("RandGraph k=5", "ours"): (15, "pegasus"),
-    ("RandGraph k=5", "QGM inserted"): (16, "dense"),
-    ("RandGraph k=5", "QGM baseline"): (25, "dense"),
-    ("RandGraph k=5", "QGM row-wise"): (25, "dense"),
-    ("point sets", "ours"): (9, "dense"),
-    ("point sets", "diag"): (9, "diagonal"),
-    ("point sets", "aqm"): (21, "dense"),
-    ("rotations, per stage", "ours"): (5, "dense"),
-    ("rotations, per stage", "diag"): (5, "diagonal"),
-    ("rotations, per stage", "aqm"): (81, "dense"),
-}
+CHIPS: dict[tuple[str, str], tuple[int, str]] = {}
+for _k, _bits, _pattern in ((4, 8, "chimera"), (5, 15, "pegasus")):
+    CHIPS[f"RandGraph k={_k}", "ours"] = _bits, _pattern
+    for _variant, _side in {"inserted": _k - 1, "baseline": _k, "row-wise": _k}.items():
+        CHIPS[f"RandGraph k={_k}", f"QGM {_variant}"] = _side**2, "dense"
+for _row, _bits, _aqm in (("point sets", 9, 21), ("rotations, per stage", 5, 81)):
+    _methods = {"ours": (_bits, "dense"), "diag": (_bits, "diagonal"), "aqm": (_aqm, "dense")}
+    CHIPS |= {(_row, name): needed for name, needed in _methods.items()}
 TWO_BLOCKS: Mapping[str, Any] = {"bits": 10, "pattern": "dense", "chip": "pegasus", "size": 16, "blocks": 2}
 #: The paper's loss at k=5 until its QUBOs are neither random nor easy.
 LONG: Mapping[str, Any] = {"solver": "exhaustive", "learning_rate": 1e-3}
@@ -174,12 +157,10 @@ NETWORK: Mapping[str, Any] = {"problem": FIVE, "protocol": "paper", "overrides":
 #: The paper's own: 450 epochs at 1e-5.
 OWN: Mapping[str, Any] = {"problem": FIVE, "protocol": "paper", "overrides": {"solver": "exhaustive"}}
 TRAINED = {"k=5": NETWORK, "k=5, 450 epochs at 1e-5": OWN}
-SAMPLERS = {
-    "QA": "quantum:reads=1000",
-    "SA (ours), 1000 sweeps": "annealing:reads=1000,sweeps=1000",
-    "SA (ours), 10 sweeps": "annealing:reads=1000,sweeps=10",
-    "SA (neal), 1000 sweeps": "neal:reads=1000,sweeps=1000",
-    "SA (neal), 10 sweeps": "neal:reads=1000,sweeps=10",
+SAMPLERS = {"QA": "quantum:reads=1000"} | {
+    f"SA ({name}), {count} sweeps": f"{solver}:reads=1000,sweeps={count}"
+    for name, solver in (("ours", "annealing"), ("neal", "neal"))
+    for count in (1000, 10)
 }
 #: Pure Python and slow, so that there are fewer instances of these.
 DIMOD = {"QA": "quantum:reads=1000", "SA (dimod)": "dimod:reads=1000,sweeps=100"}

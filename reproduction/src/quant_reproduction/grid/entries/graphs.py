@@ -12,18 +12,12 @@ from quant_reproduction.grid.views import METHODS, Entry, Places, accuracy, by_j
 TEN = 10  # where a training takes less than 30 seconds, of (a) and (r)
 #: Rates of Adam in the code that the paper's authors released (github.com/MSeelbach/QuAnt, commit b37bcc8), where the
 #: paper prints 1e-3.
-RELEASED: Mapping[str, Mapping[str, float]] = {
-    "randgraph": {"learning_rate": 1e-5},
-    "pointset": {"learning_rate": 1e-6},
-    "rotation": {"learning_rate": 1e-4},
-}
+RATES = {"randgraph": 1e-5, "pointset": 1e-6, "rotation": 1e-4}
+RELEASED = {name: {"learning_rate": rate} for name, rate in RATES.items()}
 #: The paper's networks, smallest first.
 SIZES = {f"L{layers} H{hidden}": {"layers": layers, "hidden": hidden} for layers in (3, 5) for hidden in (32, 78)}
 #: The paper's loss without one of its terms.
-ABLATIONS: Mapping[str, Mapping[str, float]] = {
-    "without unique": {"weight_unique": 0.0},
-    "without mlp": {"weight_mlp": 0.0},
-}
+ABLATIONS = {f"without {term}": {f"weight_{term}": 0.0} for term in ("unique", "mlp")}
 #: At these sizes annealing finds what exhaustive search finds, at many times the cost.
 EXACT: Mapping[str, Mapping[str, Any]] = {"paper": {"solver": "exhaustive"}, "best": {}}
 #: Those of the presets `paper` and `best`, spelled out.
