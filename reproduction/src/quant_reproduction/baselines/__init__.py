@@ -216,9 +216,8 @@ def icp(
     """Return the angle ``[batch]``, in (-π, π], from templates ``[batch, m, 2]`` to references ``[batch, n, 2]``.
 
     Each template point is matched with its nearest reference point, and the best rotation of these matches is applied,
-    until no angle changes. Of several starting angles the one with the smallest final
-    mean squared distance is returned. Only the first ``counts`` ``[batch]`` points of each cloud are real. Clouds
-    should be centered.
+    until no angle changes. Of several starts the one with the smallest final mean squared distance is returned. Only
+    the first ``counts`` ``[batch]`` points of each cloud are real. Clouds should be centered.
     """
     check_clouds(template, reference, 2)
     if not starts or iterations < 1:

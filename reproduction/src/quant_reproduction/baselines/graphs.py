@@ -29,10 +29,8 @@ def direct(W: Tensor) -> Tensor:
     """Return argmin_P Σ_ij W[(i, P(i)), (j, P(j))], ``[batch, k]`` int64, for W ``[batch, k², k²]``."""
     k = assignment_size(W)
     if k > MAX_K:
-        raise QubolearnError(
-            f"direct search over permutations of k={k} needs {math.factorial(k)} states (limit k={MAX_K}); "
-            "use a QGM baseline with an annealer"
-        )
+        needs = f"direct search over permutations of k={k} needs {math.factorial(k)} states (limit k={MAX_K})"
+        raise QubolearnError(f"{needs}; use a QGM baseline with an annealer")
     P = all_permutations(k).to(W.device)
     step = max(1, MAX_ENERGIES // len(P))
     best = [assignment_energies(part, P).argmin(1) for part in torch.split(W, step)]

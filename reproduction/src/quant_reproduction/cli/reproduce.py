@@ -111,14 +111,9 @@ def run_reproduce(args: argparse.Namespace, output: Output) -> int:
     done = len(outcomes) - len(failed)
     if not named and not missing and parts == 1:
         add_piece(store, jobs, before, {"jobs": done - before, "seconds": seconds})
-    result: dict[str, Any] = {
-        "jobs": len(jobs),
-        "done": done,
-        "failed": [{"job": o.job.name, "error": o.error, "log": str(store.log(o.job))} for o in failed],
-        "missing_data": missing,
-        "seconds": seconds,
-        "out": str(store.folder),
-    }
+    errors = [{"job": o.job.name, "error": o.error, "log": str(store.log(o.job))} for o in failed]
+    result: dict[str, Any] = {"jobs": len(jobs), "done": done, "failed": errors, "missing_data": missing}
+    result |= {"seconds": seconds, "out": str(store.folder)}
     report_failures(failed, store, output)
     if len(outcomes) < len(jobs):
         output.result(**result)

@@ -145,11 +145,8 @@ def _by_procrustes(first: Panel) -> Panel:
 def cloud_panel(title: str, panel: Panel) -> PanelNumbers:
     """Return two overlaid, thinned clouds; points with a wrong match are separate."""
     step = -(-len(panel.template) // SHOWN_POINTS[panel.template.shape[1]])
-    series = {
-        "template": panel.template[::step],
-        "reference": panel.reference[~panel.wrong][::step],
-        "reference, wrong match": panel.reference[panel.wrong][::step],
-    }
+    series = {"template": panel.template[::step], "reference": panel.reference[~panel.wrong][::step]}
+    series["reference, wrong match"] = panel.reference[panel.wrong][::step]
     return panels.clouds(title, {name: points.tolist() for name, points in series.items() if len(points)})
 
 

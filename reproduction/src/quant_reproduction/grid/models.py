@@ -122,10 +122,9 @@ def planar_panels(pairs: CloudPairs, index: int, angle: Tensor) -> tuple[Panel, 
     reference = pairs.reference[index, : pairs.reference_counts[index]]
     error = geodesic_so2(angle, pairs.angle[index]).item()
     none = torch.zeros(len(reference), dtype=torch.bool)
-    return (
-        Panel(template, reference, f"turned by {torch.rad2deg(pairs.angle[index]).item():.1f}°", none),
-        Panel(template, reference @ rotation_2d(angle), f"turned back, {error:.1f}° left", none),
-    )
+    first = Panel(template, reference, f"turned by {torch.rad2deg(pairs.angle[index]).item():.1f}°", none)
+    turned = reference @ rotation_2d(angle)
+    return first, first._replace(reference=turned, title=f"turned back, {error:.1f}° left")
 
 
 def spatial_panels(clouds: MatchedClouds, index: int, angles: Tensor, stages: bool = True) -> list[Panel]:

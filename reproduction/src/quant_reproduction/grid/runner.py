@@ -81,8 +81,7 @@ def room_on_gpu() -> int:
 class LocalPool:
     """Processes of this machine: ``workers`` on a device, and ``on_gpu`` for jobs that a GPU runs faster.
 
-    They stay alive from job to job, since importing torch takes seconds; each has its own executor, so that the death
-    of one is the matter of one job.
+    They stay alive from job to job; each has its own executor, so that the death of one is the matter of one job.
     """
 
     def __init__(self, workers: int, device: Device = "cpu", on_gpu: int = 0, work: Work = run_job) -> None:

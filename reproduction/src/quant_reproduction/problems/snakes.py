@@ -121,11 +121,9 @@ class Snakes(PoolProblem):
         """Return ``accuracy`` over the grid's cells, ``snake`` over those of the snake, and ``all_right``."""
         there = instances.p != PADDING
         right, body = (answer == instances.answer) & there, instances.answer > 0
-        return {
-            "accuracy": right.sum(1) / there.sum(1),
-            "snake": (right & body).sum(1) / body.sum(1).clamp_min(1),
-            "all_right": (right == there).all(1).float(),
-        }
+        snake = (right & body).sum(1) / body.sum(1).clamp_min(1)
+        all_right = (right == there).all(1).float()
+        return {"accuracy": right.sum(1) / there.sum(1), "snake": snake, "all_right": all_right}
 
 
 @lru_cache(maxsize=8)
@@ -150,10 +148,8 @@ def _load(source: str, rows: int, columns: int) -> Pool:
         made = random_snakes(sum(GENERATED.values()), seed=0)
         cells = made.shape[: GENERATED["train"]].astype(np.int64).prod(1).sum()
         cut = {"shape": GENERATED["train"], "image": cells, "label": cells}
-        parts = {
-            "train": SnakeGrids(*(getattr(made, name)[:place] for name, place in cut.items())),
-            "test": SnakeGrids(*(getattr(made, name)[place:] for name, place in cut.items())),
-        }
+        halves = [(getattr(made, name)[:place], getattr(made, name)[place:]) for name, place in cut.items()]
+        parts = {"train": SnakeGrids(*(a for a, _ in halves)), "test": SnakeGrids(*(b for _, b in halves))}
     placed = [on_canvas(parts[part], rows, columns, f"snakes, {part}") for part in ("train", "test")]
     codes, labels = (torch.cat(both) for both in zip(*placed, strict=True))
     return Pool(codes, labels, len(parts["train"].shape))

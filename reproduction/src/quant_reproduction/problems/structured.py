@@ -66,10 +66,8 @@ def read_snakes(path: Path | str | None = None) -> dict[str, SnakeGrids]:
         cells = int(grids.shape.astype(np.int64).prod(1).sum())
         sizes = grids.shape.shape[1:] == (2,) and (grids.shape >= 1).all() and grids.image.shape == (cells, 3)
         if not sizes or len(grids.label) != cells:
-            raise QubolearnError(
-                f"{path}: expected {cells} {part} cells, got colors {list(grids.image.shape)} and labels "
-                f"{list(grids.label.shape)}; download it again"
-            )
+            shapes = f"colors {list(grids.image.shape)} and labels {list(grids.label.shape)}"
+            raise QubolearnError(f"{path}: expected {cells} {part} cells, got {shapes}; download it again")
     return parts
 
 

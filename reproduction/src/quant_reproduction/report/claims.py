@@ -163,10 +163,8 @@ class Checked:
 
 def check_claims(paper: Paper, found: Measured) -> list[Checked]:
     """Check every claim of the paper, in its order."""
-    return [
-        Checked(claim, tuple(pair for each in claim.comparisons for pair in _pairs(paper, found, each)))
-        for claim in paper.claims
-    ]
+    made = [[pair for each in claim.comparisons for pair in _pairs(paper, found, each)] for claim in paper.claims]
+    return [Checked(claim, tuple(pairs)) for claim, pairs in zip(paper.claims, made, strict=True)]
 
 
 def _pairs(paper: Paper, found: Measured, comparison: Comparison) -> Iterator[Pair]:
@@ -220,10 +218,8 @@ def _spread_interval(both: tuple[Number, Number], printed_runs: int, level: floa
     found = []
     for a in ((), *((k,) for k in range(len(first.values)))):
         for b in ((), *((k,) for k in range(len(second.values)))):
-            x, y = (
-                [value for place, value in enumerate(each.values) if place not in out]
-                for each, out in ((first, a), (second, b))
-            )
+            x = [value for place, value in enumerate(first.values) if place not in a]
+            y = [value for place, value in enumerate(second.values) if place not in b]
             if min(len(x), len(y)) > 1:
                 found.append(ratio_interval(statistics.stdev(x), len(x), statistics.stdev(y), len(y), level))
     if not found:

@@ -77,10 +77,8 @@ class Item:
 def collect(results: Path, seeds: int, quick: bool) -> list[Item]:
     """Return every entry with the records that a folder has of its jobs."""
     store = Store(results)
-    return [
-        Item(name, entry, tuple(_outcome(store, job) for job in entry.jobs(seeds, quick)))
-        for name, entry in ENTRIES.items()
-    ]
+    jobs = {name: entry.jobs(seeds, quick) for name, entry in ENTRIES.items()}
+    return [Item(name, ENTRIES[name], tuple(_outcome(store, job) for job in some)) for name, some in jobs.items()]
 
 
 def _outcome(store: Store, job: Job) -> Outcome:

@@ -227,10 +227,9 @@ def all_records(report: Report) -> str:
 def data_table(report: Report) -> Table:
     """Show the source, license and digest of every dataset file."""
     text = files("quant_reproduction.datasets").joinpath("manifest.json").read_text(encoding="utf-8")
-    rows = [
-        (f"`{each['file']}`", each["what"], each["source"], each["license"], f"`{each['sha256']}`")
-        for each in json.loads(text)["files"]
-    ]
+    names = ("what", "source", "license")
+    known = json.loads(text)["files"]
+    rows = [(f"`{each['file']}`", *(each[name] for name in names), f"`{each['sha256']}`") for each in known]
     return Table(["file below QUBOLEARN_DATA", "content", "source", "license", "SHA-256"], rows)
 
 
