@@ -44,7 +44,7 @@ BENCHMARKS = {
     "batch-gpu": ("serving.batch_on_gpu", "predict of 8 to 700 bits on an NVIDIA GPU"),
     "losses": ("losses.many_bits", "losses for many bits against n; minutes on all cores"),
 }
-FIGURES = {name: f"docs/{name}.svg" for name in ("instances", "time-to-target")} | {"losses": "docs/many-bits.png"}
+FIGURES = {"instances": "docs/instances.svg", "losses": "docs/many-bits.png"}
 EPILOG = "NAME is one of:\n" + "\n".join(f"  {name:<15}{text}" for name, (_, text) in BENCHMARKS.items())
 
 

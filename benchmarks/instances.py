@@ -199,11 +199,9 @@ def summary(records: list[Record]) -> Iterator[tuple[str, str, dict[str, float]]
 
 
 def figure(records: list[Record]) -> Any:
-    """Draw the mean gap of every solver on each group of instances, or the seconds to the target of each instance."""
+    """Draw the mean gap of every solver on each group of instances."""
     from matplotlib import pyplot
 
-    if "success" in records[0]:
-        return _figure_of_times(records)
     rows = list(summary(records))
     groups = list(dict.fromkeys(group for group, _, _ in rows))
     made, axes = pyplot.subplots(2, -(-len(groups) // 2), figsize=(10, 6), sharey=True, layout="constrained")
@@ -214,21 +212,4 @@ def figure(records: list[Record]) -> Any:
         axis.set(xscale="log", xlim=(1e-4, None), xlabel="mean gap, %")
         axis.set_title(group, fontsize=9)
     made.suptitle("Gap to the best known energy at equal CPU seconds (smaller is better)")
-    return made
-
-
-def _figure_of_times(records: list[Record]) -> Any:
-    from matplotlib import pyplot
-
-    made, axis = pyplot.subplots(figsize=(9, 4), layout="constrained")
-    names, solvers = (list(dict.fromkeys(r[key] for r in records)) for key in ("instance", "solver"))
-    for at, solver in enumerate(solvers):
-        for r in (r for r in records if r["solver"] == solver and r["seconds"] is not None):
-            place, top = names.index(r["instance"]) + 0.12 * (at - len(solvers) / 2), r["high"] or 1e3
-            axis.plot([place] * 2, [r["low"], top], color=f"C{at}", lw=1)
-            axis.plot(place, r["seconds"], "o", color=f"C{at}", label=solver)
-    labels = dict(zip(*axis.get_legend_handles_labels()[::-1], strict=True))
-    axis.legend(labels.values(), labels.keys(), ncols=3, fontsize=8)
-    axis.set(yscale="log", xticks=range(len(names)), xticklabels=names, ylim=(None, 300))
-    axis.set(ylabel="CPU seconds", title="Time to the best known energy with probability 0.99 (95 % intervals)")
     return made
