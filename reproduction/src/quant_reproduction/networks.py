@@ -32,7 +32,9 @@ def grid(problem: Problem, recipe: Recipe) -> nn.Module:
 
 def keypoints(problem: Problem, recipe: Recipe) -> nn.Module:
     """Return the network that matches the keypoints of two images."""
-    return PairMatching(_attribute(problem, "features"), recipe.head == "coupled", hidden=recipe.hidden)
+    coupled = recipe.head == "coupled"
+    dropout = 0.5 if coupled else 0.3
+    return PairMatching(_attribute(problem, "features"), coupled, hidden=recipe.hidden, dropout=dropout)
 
 
 def _attribute(problem: Problem, name: str) -> Any:

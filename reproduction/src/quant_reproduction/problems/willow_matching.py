@@ -181,7 +181,7 @@ class WillowMatching(Problem):
 _PRESETS: Mapping[str, Mapping[str, Any]] = {
     "best": {"network": "keypoints", "hidden": 128, "topology": "dense", "loss": "group-pseudo", "beta": 1.0}
     | {"masking": 1.0, "schedule": "cosine", "learning_rate": 2e-3, "weight_mlp": 0.0, "fresh": True}
-    | {"epochs": 30, "instances": 300, "batch_size": 30}
+    | {"epochs": 60, "instances": 300, "batch_size": 30}
 }
 
 

@@ -70,7 +70,7 @@ SCENE, CELLS = "294 image features", "correct cells, %"
 AROUND = "colors of the 3 x 3 cells around a cell; a cell has one label"
 VALUE, DENSITY = "value of the repaired packing, % of the best", "items by density, greedy's packing, the repair"
 #: What numbers are means over.
-IMAGES, MEMBERS = "seeds of images and training", "random splits by content; each the mean of three networks' QUBOs"
+IMAGES, MEMBERS = "seeds of images and training", "random splits by content; quant is one network, the others the mean of three"
 SPLITS, GIVEN = "splits, 3 networks each", "seeds, given split"
 HARD, VISIBLE = "Sudoku, RRN's test puzzles of 17 hints", "visual Sudoku, the first 1,000 of SATNet's puzzles"
 TEN = ("willow10", "all classes", "correctly matched keypoints, %")
@@ -110,7 +110,7 @@ def short_table(report: Report) -> Table:
     """Show five of the lines in fewer columns, for the README."""
     heads = ["", "coupled#", "uncoupled#", "direct#", "strongest simple baseline", "published"]
     note = (
-        "Mean ± standard deviation over seeds or splits. On Willow each score is that of three networks' mean QUBO. "
+        "Mean ± standard deviation over seeds or splits. On Willow, coupled is one network, others the mean of three. "
         "Published numbers have other splits or inputs; the problems link to records and sources."
     )
     shown = ("16 nodes", "10 items", "17 hints", "ten keypoints", "six labels")

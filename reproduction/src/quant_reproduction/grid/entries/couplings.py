@@ -52,7 +52,9 @@ def _visual(job: Job) -> list[Place]:
 
 def _willow(job: Job) -> list[Place]:
     labels = {job.column: job.column}
-    if job.column != "quant":
+    if job.column == "quant":
+        labels["quant, mean of 3"] = "quant, mean of 3"
+    else:
         labels[HUNGARIAN if job.column == "diag" else "Hungarian on pure's scores"] = f"{job.column}, Hungarian"
     rows = {"all classes": ""} | {name: f"_{name}" for name in ("car", "duck", "face", "motorbike", "winebottle")}
     return [Place(row, column, label, suffix) for row, suffix in rows.items() for column, label in labels.items()]
