@@ -32,9 +32,7 @@ def grid(problem: Problem, recipe: Recipe) -> nn.Module:
 
 def keypoints(problem: Problem, recipe: Recipe) -> nn.Module:
     """Return the network that matches the keypoints of two images."""
-    coupled = recipe.head == "coupled"
-    dropout = 0.5 if coupled else 0.3
-    return PairMatching(_attribute(problem, "features"), coupled, hidden=recipe.hidden, dropout=dropout)
+    return PairMatching(_attribute(problem, "features"), recipe.head == "coupled", hidden=recipe.hidden)
 
 
 def _attribute(problem: Problem, name: str) -> Any:
@@ -131,7 +129,7 @@ class PairMatching(nn.Module):
     def __init__(self, features: int, couplings: bool = True, hidden: int = 128) -> None:
         super().__init__()
         self.features = features
-        self.dropout = nn.Dropout(0.3)
+        self.dropout = nn.Dropout(0.5 if couplings else 0.3)
         self.node = nn.Linear(features + 2, EMBEDDING)
         self.node_scale = nn.Parameter(torch.tensor(10.0))
         self.couplings_wanted = couplings

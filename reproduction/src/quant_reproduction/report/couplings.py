@@ -70,7 +70,10 @@ SCENE, CELLS = "294 image features", "correct cells, %"
 AROUND = "colors of the 3 x 3 cells around a cell; a cell has one label"
 VALUE, DENSITY = "value of the repaired packing, % of the best", "items by density, greedy's packing, the repair"
 #: What numbers are means over.
-IMAGES, MEMBERS = "seeds of images and training", "random splits by content; quant is one network, the others the mean of three"
+IMAGES, MEMBERS = (
+    "seeds of images and training",
+    "random splits by content; quant is one network, the others the mean of three",
+)
 SPLITS, GIVEN = "splits, 3 networks each", "seeds, given split"
 HARD, VISIBLE = "Sudoku, RRN's test puzzles of 17 hints", "visual Sudoku, the first 1,000 of SATNet's puzzles"
 TEN = ("willow10", "all classes", "correctly matched keypoints, %")
