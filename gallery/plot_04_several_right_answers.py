@@ -28,7 +28,8 @@ for name, metric, options in (
         right[name, head] = evaluate(
             networks[name, head], problem, instances=1000
         ).metrics[metric]
-print({" ".join(key): round(value, 3) for key, value in right.items()})
+for key, value in right.items():
+    print(*key, round(value, 3))
 
 # %%
 # One unseen graph and the eight lowest states of its learned QUBO: all best cuts should be at the bottom.

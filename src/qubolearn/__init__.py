@@ -1,7 +1,6 @@
 """Learn QUBOs from data: problem -> p -> network -> A -> solver -> x -> loss -> decode -> metric.
 
-The public names are listed in ``__init__.pyi``. Each imports its module at first use, since importing torch takes
-seconds.
+``__init__.pyi`` lists the public names. Each imports its module at first use, since importing torch takes seconds.
 """
 
 import lazy_loader

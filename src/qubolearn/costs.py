@@ -107,9 +107,8 @@ def regret(A_true: Qubo, x: Tensor, x_best: Tensor) -> Tensor:
 class SPOPlus(EnergyLoss):
     """A convex bound of the regret: max_x (E_true(x) - 2E(x)) + 2E(x̂) - E_true(x̂), for minimized energies.
 
-    The maximum is at x̃ = argmin of 2A - A_true, so ∂L/∂A = 2(φ(x̂) - φ(x̃)). Cost: one solver call. It pays if the
-    network cannot express the costs; if it can, :class:`CostRegression` needs fewer instances. Reference: Elmachtoub
-    and Grigas, Management Science 2022.
+    The maximum is at x̃ = argmin of 2A - A_true, so ∂L/∂A = 2(φ(x̂) - φ(x̃)). Cost: one solver call. If the network
+    can express the costs, :class:`CostRegression` needs less data. Elmachtoub and Grigas, Management Science 2022.
 
     >>> from qubolearn import Batch, ExhaustiveSearch, Instances
     >>> A_true, x = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]]), torch.tensor([[1.0, 1.0]])

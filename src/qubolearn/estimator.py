@@ -69,8 +69,7 @@ class SeenSets:
 class LabelBody(nn.Module):
     """Map standardized features to entries of A: linear in their kernel with some training samples, the centers.
 
-    The kernel is the sum of a Gaussian and the dot product, each about 1 for two equal samples. With ``layers`` above
-    1, an MLP of the features is added.
+    The kernel is a Gaussian plus the dot product, each about 1 for equal samples. ``layers > 1`` adds an MLP.
     """
 
     centers: Tensor

@@ -155,8 +155,7 @@ def grid_couplings(
 ) -> list[Axes]:
     """Draw the couplings A_ij + A_ji of some cells to the same digit elsewhere, mean over the digits.
 
-    A is ``[n, n]`` with n = size ** 3 bits, bit ``cell * size + digit``. If the rules of Sudoku were learned, each
-    cell's row, column and box stand out.
+    A is ``[size ** 3, size ** 3]``, bit ``cell * size + digit``. Learned rules show as each cell's row, column and box.
     """
     couplings = (A + A.T).reshape(size**2, size, size**2, size).diagonal(dim1=1, dim2=3).mean(-1)
     axes = _axes(ax, len(cells), width=2.4, height=2.5)

@@ -26,10 +26,9 @@ _MARK = zlib.crc32(b"path ends here")
 
 
 def derive_seed(seed: int, *path: int | str) -> int:
-    """Return a 63-bit seed for one purpose of a run, e.g. ``derive_seed(0, "train", epoch)``.
+    """Return a 63-bit seed for one purpose of a run, such as ``derive_seed(0, "train", epoch)``.
 
-    ``seed`` is an integer from 0 to 2**64 - 1; ``path`` has names and integers from 0 to 2**32 - 1. Different paths
-    give independent seeds.
+    ``seed`` is below 2**64; ``path`` has names and integers below 2**32. Different paths give independent seeds.
 
     >>> derive_seed(0, "train", 1) == derive_seed(0, "train", 1) != derive_seed(0, "train", 2)
     True

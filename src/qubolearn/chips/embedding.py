@@ -265,8 +265,7 @@ def _minor_embedding(
 ) -> list[list[Spot]] | None:
     """Return the shorter of two embeddings that minorminer finds on the smallest chip of the family that has one.
 
-    That is the smallest chip which holds the complete graph of n bits; minorminer's heuristic, on the same chip, often
-    needs fewer qubits.
+    This chip holds the complete graph of n bits; minorminer's heuristic, on the same chip, often needs fewer qubits.
     """
     find_embedding, find_clique_embedding = _minorminer()
     for size in range(2, largest + 1):

@@ -1,13 +1,12 @@
 """Topologies, the nonzero patterns of A: dense, diagonal, and those of Chimera, Pegasus and Zephyr chips.
 
-A chip pattern is an induced subgraph of the chip with one qubit per bit, so a QUBO on it needs no chains. It is made of
-whole cells of four vertical and four horizontal qubits that all cross, chosen so that as many couplers as possible are
-kept; if n is not a multiple of 8, the least connected qubits are left out. Cells follow D-Wave's coordinates:
+A chip pattern is an induced subgraph of the chip with one qubit per bit, so a QUBO on it needs no chains. It has
+cells of four vertical and four horizontal qubits that all cross, chosen to keep as many couplers as possible; if n is
+not a multiple of 8, the least connected qubits are left out. Cells follow D-Wave's coordinates:
 
 * Chimera ``(y, x, u, k)``: the unit cell (y, x), a K4,4;
 * Pegasus ``(t, y, x, u, k)``, nice coordinates: the cell (t, y, x), a K4,4 with 4 odd couplers;
-* Zephyr ``(u, w, k, j, z)``: where two odd-coupled pairs on a vertical line and two on a horizontal line cross: a
-  K4,4 with 4 odd couplers. Two such cells fill a crossing, k in {0, 1} and k in {2, 3}, and make a K8,8.
+* Zephyr ``(u, w, k, j, z)``: half a crossing of two lines, k in {0, 1} or {2, 3}, a K4,4 with 4 odd couplers.
 
 Bits are numbered cell by cell, by row and column, in a cell the vertical qubits (u = 0) first, by k.
 """

@@ -165,8 +165,7 @@ def _instances(
 def _answers(problem: Problem, seed: int) -> list[list[str]]:
     """Return words for parts of equal length in bits: for each part, the words of all its 2**length values.
 
-    The entries of a permutation depend on a few bits each, an angle on all. The list is empty if bits are the answer,
-    or if its parts depend on too many bits.
+    The list is empty if bits are the answer, or if a part, such as an angle, depends on too many bits.
     """
     n = problem.bits
     if type(problem).decode is Problem.decode or isinstance(problem, Sudoku):

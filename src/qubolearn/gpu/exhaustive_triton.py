@@ -1,10 +1,10 @@
 """All states of a batch of QUBOs on an NVIDIA GPU: Triton kernels, streaming, so that memory does not grow with 2ⁿ.
 
 As on the CPU (``src/kernels/exhaustive.cpp``) the low bits of a state's code are *lanes*, here held in the
-registers of one program, and the top bits, its *part*, tell programs apart. Between them,
+registers of one program, and the top bits, its *part*, select the program. Between them,
 
-    the search  eliminates 4 inner bits in closed form and walks the others in Gray order, keeping one minimum a lane;
-    the sum     does so with 3 and 4 bits, keeping one sum a lane for each bit that may be set.
+    the search  eliminates 4 inner bits in closed form and walks the others in Gray order, keeping one minimum per lane;
+    the sum     does so with 3 and 4 bits, keeping one sum per lane for each bit that may be set.
 
 ``tools/triton_check.py`` checks both against plain torch on a GPU, and measures them.
 """
@@ -90,8 +90,7 @@ def _subset_table(
 ) -> Tensor:
     """Return energies of states of some bits, and what these add to the fields of target bits: see the kernel.
 
-    A ``[batch, n, n]``, codes ``[states]`` or ``[batch, states]`` -> ``[batch, states, 1 + targets]``, with ``rows``
-    ``[batch, 1 + targets, states]``.
+    Codes are ``[states]`` or ``[batch, states]``; the result is ``[batch, states, 1 + targets]``, with ``rows`` its mT.
     """
     from qubolearn.gpu.exhaustive_triton_kernels import subset_table
 

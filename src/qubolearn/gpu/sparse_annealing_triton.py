@@ -38,8 +38,7 @@ class SparseQubos:
     """QUBOs on one graph on a GPU, as its kernel takes them; ``size`` bits, padding included, in ROWS by color.
 
     The k-th neighbors of tile t are line ``starts[t] + k`` of ``neighbors`` and ``values``. The field of a bit is
-    ``lowest`` plus ``unit`` times a sum that begins at ``first`` and is never negative; each of ``reads`` in a word has
-    ``digits`` of it.
+    ``lowest`` plus ``unit`` times a sum >= 0 that begins at ``first``; each of ``reads`` in a word has ``digits``.
     """
 
     place: Tensor  # [n]: where each bit is

@@ -247,9 +247,8 @@ def right_terms(A: Qubo, batch: Batch, beta: float) -> Terms:
 class SoftLikelihood(EnergyLoss):
     """Cross entropy against the soft targets of the problem: βΣ_t w_t E(x_t) + log Σ_x exp(-βE(x)).
 
-    Use it for solutions that are numbers, whose neighboring bins are nearly right. It equals :class:`Likelihood` if
-    the only soft target is the solution. The problem must have soft targets. Cost: 2ⁿ states per instance. Reference:
-    Szegedy et al., CVPR 2016 (label smoothing).
+    Use it for solutions that are numbers, whose neighboring bins are nearly right; the problem must have soft targets.
+    Cost: 2ⁿ states per instance. Reference: Szegedy et al., CVPR 2016 (label smoothing).
 
     Args:
         beta: β, the inverse temperature.
@@ -275,8 +274,7 @@ class Contrastive(EnergyLoss):
     """The likelihood's gradient from samples: β(E(x̂) - mean_r E(x_r)), x_r drawn by the solver at β.
 
     It is :class:`Likelihood` with the marginals estimated from samples, for n beyond exact sums; its value is not a
-    likelihood. The solver must sample at a temperature (``solver.sample(A, beta)``).
-    Reference: Hinton, Neural Computation 2002.
+    likelihood. The solver needs ``solver.sample(A, beta)``. Reference: Hinton, Neural Computation 2002.
 
     Args:
         beta: β, the inverse temperature of likelihood and samples.

@@ -55,7 +55,7 @@ class L1(Loss):
 
 @dataclass(frozen=True)
 class SparseFeatures(Loss):
-    """Sparse hidden features: L_mlp = Σ_f ‖f‖₁ / |f| over hidden layers f ``[batch, hidden]`` (QuAnt, Eq. 4).
+    """Sparse hidden features: L_mlp = Σ_f ‖f‖₁ / |f| over hidden layers f ``[batch, hidden]`` (QuAnt, equation 4).
 
     The network's body must return ``(outputs, features)``, as :class:`qubolearn.MLP` does.
 

@@ -17,12 +17,11 @@ MAX_RIGHT = 63
 
 @dataclass(frozen=True)
 class Gap(Loss):
-    """The data terms of QuAnt: L_gap + λ L_unique (Seelbach Benkner et al., ICLR 2023, Eq. 1 and 3).
+    """The data terms of QuAnt: L_gap + λ L_unique (Seelbach Benkner et al., ICLR 2023, equations 1 and 3).
 
-    L_gap = E(x̂) - E(x*) pulls the solution down and pushes the minimizer up; it is 0 once they agree.
-    L_unique = -|E(x̂) - E(x⁺)| works against several minimizers. While E(x̂) > E(x⁺) it pushes E(x̂) *up*;
-    :class:`Hinge` is the same idea without that fault. Cost: one solver call. If instances have several right answers,
-    x̂ is the one of lowest energy.
+    L_gap = E(x̂) - E(x*) lowers the solution and raises the minimizer; it is 0 once they agree. L_unique =
+    -|E(x̂) - E(x⁺)| penalizes several minimizers, but *raises* E(x̂) while E(x̂) > E(x⁺); :class:`Hinge` does not.
+    Cost: one solver call. If an instance has several right answers, x̂ is the one of lowest energy.
 
     Args:
         weight_unique: λ, the weight of L_unique, at least 0; with 0 the solver returns one state only.

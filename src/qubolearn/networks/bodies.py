@@ -1,7 +1,6 @@
 """Bodies of networks that all nodes or pairs of nodes share.
 
-They are equivariant: renaming nodes only renames the entries of A, so what is learned on one pair holds for
-all of them.
+They are equivariant: renaming nodes only renames the entries of A, so what one pair teaches holds for all.
 """
 
 from __future__ import annotations
@@ -71,8 +70,7 @@ class MatchingBody(nn.Module):
     """Map p = vec(W) ``[batch, k⁴]`` of a graph matching to the entries of A on the topology, and hidden features.
 
     W[(i, a), (j, b)] compares edge (i, j) of one graph with edge (a, b) of the other. One small network scores each
-    candidate match (i, a) by the best partner b that every other node j finds under it, and couplings follow from
-    those scores.
+    candidate match (i, a) by the best partner b of every other node j under it; couplings follow from these scores.
 
     Args:
         problem: one with a field k whose p is vec(W) and whose answer is a permutation, such as RandGraph.

@@ -95,8 +95,7 @@ class QuboNetwork(Predicts, Saved):
 
     A body is any module that maps p to ``topology.size`` numbers per instance: one for each bit, then one for each
     coupler, in the order of ``topology.entries``. It may return ``(outputs, features)``, with hidden features for
-    :class:`qubolearn.losses.SparseFeatures`. If it has a method ``reference(p)``, bits ``[batch, n]``, its numbers are
-    those of the QUBO of (x XOR reference).
+    :class:`qubolearn.losses.SparseFeatures`. With a method ``reference(p)``, A is the QUBO of x XOR these bits.
 
     Args:
         body: the module.

@@ -1,7 +1,6 @@
 """Names of heads and networks in recipes; in a module without torch, for the command line's help.
 
-Other packages register networks as entry points of the group ``qubolearn.networks``: functions of a problem and a
-recipe that return a module.
+Entry points of the group ``qubolearn.networks`` add more: functions of a problem and a recipe that return a module.
 """
 
 from __future__ import annotations

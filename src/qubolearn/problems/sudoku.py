@@ -73,8 +73,7 @@ class Sudoku(Problem):
     """Sudoku: p is the puzzle, digits with 0 in empty cells, and the bits are the solved grid.
 
     Any grid that keeps the rules and the hints is right. One digit per cell is given (:func:`rule_groups`), and hints
-    are clamped; the rules are learned. Generated grids of size 9 do not repeat; the 288 grids of size 4 are divided
-    among the splits, six in eight for training.
+    are clamped; the rules are learned. Grids of size 9 do not repeat; the 288 of size 4 are divided among the splits.
     """
 
     name: ClassVar[str] = "sudoku"
@@ -223,8 +222,7 @@ class SudokuAnswers(NamedTuple):
 def solve_puzzles(A: SparseQubo, puzzles: Tensor, solver: Solver | None = None, count: bool = False) -> SudokuAnswers:
     """Solve puzzles ``[batch, cells]`` under rules A, a batch of one whose energy is 0 if no rule is broken.
 
-    Hints are clamped and cells are groups. Puzzles whose hints break the rules, and those without a grid of energy 0,
-    are returned as they are, with a remark.
+    Hints are clamped and cells are groups. Puzzles that break the rules, or have no grid of energy 0, get a remark.
 
     Args:
         A: The rules: :func:`rule_qubo`, or learned and rounded ones.

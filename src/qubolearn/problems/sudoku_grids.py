@@ -169,8 +169,7 @@ def _shuffled(grids: Tensor, generator: Generator) -> Tensor:
 def random_puzzles(grids: Tensor, hints: int, generator: Generator, unique: bool = False) -> Tensor:
     """Return puzzles ``[batch, cells]`` that show ``hints`` cells of grids ``[batch, cells]``.
 
-    With ``unique``, cells are emptied in a random order unless that would allow a second solution, so a puzzle may keep
-    more hints.
+    With ``unique``, a cell stays if emptying it would allow a second solution, so a puzzle may keep more hints.
     """
     cells = grids.shape[1]
     if not 0 <= hints <= cells:

@@ -1,7 +1,6 @@
 """Clamped bits: values known before a QUBO is solved, the bits that follow from them, and the QUBO that remains.
 
-A clamp is an int8 tensor ``[batch, n]`` of 0, 1 and :data:`FREE`. Public functions also take one row ``[n]`` for the
-whole batch, or a mapping ``{bit: value}``.
+A clamp is an int8 tensor ``[batch, n]`` of 0, 1 and :data:`FREE`; public functions also take ``[n]`` or a mapping.
 """
 
 from __future__ import annotations

@@ -143,8 +143,7 @@ def as_dense(A: Qubo) -> Tensor:
 def share(one: Q, batch: int) -> Q:
     """Return one QUBO, a batch of one, as a batch of ``batch`` instances that declares that they share it.
 
-    Losses then compute with the one QUBO (:func:`shared_qubo`) instead of a gradient ``[batch, n, n]``. Whatever is
-    computed from the result declares nothing.
+    Losses then compute with the one QUBO (:func:`shared_qubo`); what is computed from the result declares nothing.
     """
     if isinstance(one, SparseQubo):
         expanded: Any = on_checked_graph(one.linear.expand(batch, -1), one.edges, one.quadratic.expand(batch, -1))

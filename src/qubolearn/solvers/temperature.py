@@ -24,9 +24,8 @@ def effective_beta(A: Qubo, reads: Tensor) -> Tensor:
         reads: bits ``[batch, r, n]``, repeats included.
 
     Given all other bits, bit i has its value with probability 1 / (1 + exp(-β c_i)), where c_i is the cost of flipping
-    it. The estimate maximizes the product of these over bits and reads, which is concave in β and needs no sum over
-    all states. It is infinite if every flip of every read costs energy (-inf if every one saves some), and NaN if no
-    flip does either.
+    it. The estimate maximizes the product of these over bits and reads, without a sum over all states. It is infinite
+    if every flip of every read costs energy, -inf if every flip saves some, and NaN if none does either.
 
     >>> from qubolearn.solvers.tempering import ParallelTempering
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])

@@ -54,8 +54,7 @@ class ParallelTempering(QuboSolver):
         seed: fixes the result; instance i draws from a stream of (seed, i) alone.
 
     ``info`` holds ``betas`` and ``exchange_rates`` of the replicas, and the ``sweeps`` of each QUBO. The result is the
-    same for any number of threads; to search one QUBO on all cores, pass it several times. QUBOs on a GPU are tempered
-    on the CPU, whose cores are faster at it.
+    same for any number of threads; to search one QUBO on all cores, pass it several times. A GPU's QUBOs use the CPU.
 
     >>> A = torch.tensor([[[1.0, -3.0], [0.0, 1.0]]])
     >>> ParallelTempering(sweeps=100, seed=0)(A).states.tolist()

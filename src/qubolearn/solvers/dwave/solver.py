@@ -95,8 +95,7 @@ class DWaveSolver(QuboSolver):
     ) -> DWaveSolver:
         """Return the solver without a token or a network, on D-Wave's mock of a chip.
 
-        Reads come from simulated annealing of the programmed problem. QPU times are D-Wave's estimates for Advantage;
-        only these depend on ``anneal_time``.
+        Reads come from simulated annealing. QPU times are estimates for Advantage; only they depend on ``anneal_time``.
         """
         sampler = _mock_sampler(topology, size, sweeps, seed, list(broken_qubits), list(broken_couplers))
         access = QpuAccess(sampler)
