@@ -41,7 +41,7 @@ class Predict:
 
 if __name__ == "__main__":
     rows, address = int((sys.argv[1:] or [20_000])[0]), (sys.argv[2:] or [None])[0]
-    ray.init(address=address, num_cpus=None if address else 2, include_dashboard=False, log_to_driver=False)
+    ray.init(address=address or "local", num_cpus=None if address else 2, include_dashboard=False, log_to_driver=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     torch.manual_seed(0)
     pattern = topology("dense", BITS)

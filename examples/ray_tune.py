@@ -41,7 +41,7 @@ def trial(config, p, x):
 
 if __name__ == "__main__":
     address = sys.argv[1] if len(sys.argv) > 1 else None
-    ray.init(address=address, num_cpus=None if address else 2, include_dashboard=False, log_to_driver=False)
+    ray.init(address=address or "local", num_cpus=None if address else 2, include_dashboard=False, log_to_driver=False)
     p = np.random.default_rng(0).normal(size=(800, 6)).astype(np.float32)
     x = p[:, :4] * p[:, 2:] > 0
     space = {"width": tune.lograndint(8, 128), "rate": tune.loguniform(1e-3, 1e-1)}
