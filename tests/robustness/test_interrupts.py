@@ -19,7 +19,7 @@ WORK = {
     "annealing": "SimulatedAnnealing(reads=256, sweeps=10**6)(torch.randn(1, 400, 400), 2)",
     "annealing, sparse": "SimulatedAnnealing(reads=256, sweeps=10**7)(torch.eye(3000)[None], 2)",
     "population": "PopulationAnnealing(sweeps=10**7)(torch.randn(1, 400, 400), 2)",
-    "harvest": "SimulatedAnnealing(reads=20000, sweeps=1)(torch.randn(1, 1200, 1200), 2)",
+    "refinement": "SimulatedAnnealing(reads=20000, sweeps=1)(torch.randn(1, 1200, 1200), 2)",
     "ranking": "best_distinct(torch.randn(1, 3000, 3000), torch.randint(0, 2, (1, 20000, 3000)), 2)",
     "tempering": "ParallelTempering(sweeps=10**7)(torch.randn(1, 400, 400), 1)",
     "quantum": "QuantumAnnealing(steps=10**6)(torch.randn(1, 20, 20), 2)",

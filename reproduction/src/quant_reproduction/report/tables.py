@@ -129,8 +129,8 @@ def comparison_table(report: Report, table: PaperTable) -> Table:
     digits, rows = DIGITS[find_view(table.view)[1].unit], []
     chance = ["constant#", "random#"] if levels(table.view, table.rows[0]) else []
     there = table.place(table.rows[0], table.own[0], "r") if table.own else None
-    told = next((note for view, note in RELEASED.items() if there and there[0].startswith(view)), "")
-    if chance and told and levels(table.view, table.rows[0], True) != levels(table.view, table.rows[0]):
+    explained = next((note for view, note in RELEASED.items() if there and there[0].startswith(view)), "")
+    if chance and explained and levels(table.view, table.rows[0], True) != levels(table.view, table.rows[0]):
         chance += ["(r) constant#", "(r) random#"]
     more = ", and under (r) as the released code does" if len(chance) > 2 else ""
     for (row, column), cell in cells.items():
@@ -146,7 +146,7 @@ def comparison_table(report: Report, table: PaperTable) -> Table:
         format_counts(compared),
         f"Not counted in the summary: {table.not_counted}." if table.not_counted else "",
         f"Differences from the paper: {table.differs}" if table.differs else "",
-        told,
+        explained,
         f"The best constant and a random answer are scored as the text draws answers{more}." if chance else "",
         f"Records: {link_records(find_view(table.view)[0])}.",
     ]
